@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.settings import Settings
     from medhelm.results.leaderboard import leaderboard
-    from medhelm.results.published import published_leaderboard
+    from medhelm.results.published.boards import published_leaderboard
     from medhelm.storage.judgments import read_judgments
     from medhelm.storage.runs import read_records
 
@@ -47,7 +47,7 @@ _MODULES = {
     "Settings": "medhelm.evaluation.settings",
     "evaluate": "medhelm.evaluation.evaluate",
     "leaderboard": "medhelm.results.leaderboard",
-    "published_leaderboard": "medhelm.results.published",
+    "published_leaderboard": "medhelm.results.published.boards",
     "read_judgments": "medhelm.storage.judgments",
     "read_records": "medhelm.storage.runs",
 }
@@ -146,6 +146,6 @@ def published_scores(suite: str = "paper35") -> list[dict[str, Any]]:
         input_tokens, output_tokens, cost_usd. `value`, `low` and `high` are in the metric's own unit; `low` and `high`
         are None where no interval can be given. Output tokens and costs are upper bounds.
     """
-    from medhelm.results.published import published_rows
+    from medhelm.results.published.cells import published_rows
 
     return published_rows(suite)

@@ -72,11 +72,12 @@ def test_the_same_scores_in_a_file_give_the_same_ranks(medhelm: Medhelm) -> None
 @pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
 def test_published_rows_are_marked_in_every_table(medhelm: Medhelm, store: Path, shape: str, by: str) -> None:
     out = medhelm("leaderboard", "--with-published", "--store", store, "--format", shape, "--by", by).out
-    assert "GPT-4o †" in out
-    assert "DeepSeek R1 †" in out
+    mark = r"$\dagger$" if shape == "latex" else "†"
+    assert f"GPT-4o {mark}" in out
+    assert f"DeepSeek R1 {mark}" in out
     assert "baseline/majority" in out
-    assert "baseline/majority †" not in out
-    assert "† published, not measured here" in out
+    assert f"baseline/majority {mark}" not in out
+    assert f"{mark} published, not measured here" in out
 
 
 @pytest.mark.parametrize("by", ["overall", "category", "benchmark"])
@@ -104,8 +105,8 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--published-only", "--scoring", "corrected"], "no corrected scores can be made of them"),
-        (["--with-published", "--scoring", "corrected"], "no corrected scores can be made of them"),
+        (["--published-only", "--scoring", "corrected"], "corrected scores cannot be computed"),
+        (["--with-published", "--scoring", "corrected"], "corrected scores cannot be computed"),
         (["--published-only", "--with-published"], "--with-published and --published-only cannot be combined"),
         (["--published-only", "--scores", "x.csv"], "--published-only and --scores cannot be combined"),
         (["--with-published", "--ratings", "x.csv"], "--with-published and --ratings cannot be combined"),

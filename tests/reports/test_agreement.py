@@ -74,7 +74,7 @@ def test_json_has_the_keys_of_the_contract() -> None:
         assert set(one["judges"]["lab/j"]) >= {"icc3k", "low", "high", "spearman", "weighted_kappa"}
 
 
-def test_json_says_the_numbers_and_why_there_are_none() -> None:
+def test_json_has_numbers_and_reasons_for_missing_ones() -> None:
     found, one = ONE.datasets["d1"], as_json(ONE)["datasets"]["d1"]
     jury, gap = found.jury, found.jury.difference
     assert gap is not None
@@ -124,14 +124,14 @@ def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once(
     assert "Combined" not in to_table(ONE)
 
 
-def test_other_formats_are_tables_alone() -> None:
+def test_other_formats_have_tables_only() -> None:
     rows = to_table(TWO, "csv").splitlines()
     assert [row.split(",")[0] for row in rows] == ["Benchmark", "d1", "d2", "Combined"]
     assert to_table(TWO, "latex").count(r"\begin{tabular}") == 1
     assert to_table(TWO, "md").count("| --- |") >= 2
 
 
-def test_what_is_undefined_is_no_number_in_the_table() -> None:
+def test_undefined_numbers_are_dashes_in_the_table() -> None:
     empty = replace(
         panel(1), jury=np.full(N, np.nan), judges={}, baselines={}, criteria=[], composites=panel(1).grades[:, :, 0]
     )

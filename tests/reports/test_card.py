@@ -53,7 +53,7 @@ CARD = Card(
         "medhelm run toy",
     ],
 )
-def test_both_pages_say_everything(words: str) -> None:
+def test_both_pages_have_all_content(words: str) -> None:
     assert words in to_markdown(CARD)
     assert words in to_html(CARD)
 
@@ -65,13 +65,13 @@ def test_json_is_all_of_it_and_nothing_that_json_cannot_hold() -> None:
     assert found["benchmarks"][0]["files"] == {"a.csv": "f" * 64}
 
 
-def test_a_place_without_an_interval_stands_alone() -> None:
+def test_a_rank_without_an_interval_is_shown_alone() -> None:
     for low, high in ((None, None), (1, 1)):
         text = to_markdown(replace(CARD, models=[replace(MODEL, rank_low=low, rank_high=high)]))
         assert "| 1 | maker/one |" in text
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_dashes() -> None:
     unknown = replace(MODEL, win_rate=None, macro_average=None, cost_usd=None, price="", snapshots={}, served_as="")
     text = to_markdown(replace(CARD, models=[unknown], benchmarks=[replace(BENCHMARK, scores={})], judges=[]))
     assert "| maker/one | – | – |" in text
@@ -79,7 +79,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert "Judges" not in text
 
 
-def test_few_models_stand_side_by_side_and_many_one_below_the_other() -> None:
+def test_few_models_are_columns_and_many_are_rows() -> None:
     def with_models(n: int) -> str:
         models = [replace(MODEL, name=f"m/{i}") for i in range(n)]
         scores = {model.name: Number(value=0.5) for model in models}
@@ -96,7 +96,7 @@ def test_a_wide_scale_has_two_decimals() -> None:
     assert "| 3.14 |" in text
 
 
-def test_invented_rows_are_told_before_everything_else() -> None:
+def test_the_warning_about_invented_rows_comes_first() -> None:
     page = to_html(replace(CARD, tier="sample"))
     assert '<p class="invented">INVENTED EXAMPLES, NOT REAL DATA' in page
     assert page.index("INVENTED") < page.index("<h2>")

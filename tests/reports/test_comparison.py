@@ -61,7 +61,7 @@ def test_sentences_count_before_and_after_adjustment() -> None:
     assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5% level, 4 after adjustment (Holm)."
 
 
-def test_benchmarks_that_separate_nobody_are_named() -> None:
+def test_benchmarks_without_significant_differences_are_named() -> None:
     words = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "holm")
     (named,) = [sentence for sentence in words if "without a significant difference" in sentence]
     assert named.startswith("Benchmarks without a significant difference: B0, B1, ")
@@ -76,7 +76,7 @@ def test_a_single_pair_is_spoken_of_as_one() -> None:
     )
 
 
-def test_without_single_scores_it_says_what_was_resampled() -> None:
+def test_without_scores_of_instances_the_resampled_unit_is_named() -> None:
     found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
     (said,) = [sentence for sentence in in_words(found, "holm") if "resampled" in sentence]
     assert said.startswith("Scores of instances are unknown for any pair")
@@ -106,7 +106,7 @@ def test_too_few_swaps_for_so_many_pairs_is_said() -> None:
 
 
 @pytest.mark.parametrize("adjustment", ["holm", "bh"])
-def test_json_says_which_adjustment_decides(adjustment: Adjustment) -> None:
+def test_json_names_the_adjustment(adjustment: Adjustment) -> None:
     content = pairs_as_json(compared([0.4, 0.55, 0.6, 0.8], n=60), adjustment)
     json.dumps(content, allow_nan=False)
     tests = [test for pair in content["pairs"] for test in pair["benchmarks"].values()]

@@ -104,13 +104,13 @@ def test_the_published_rule_has_columns_of_its_own() -> None:
         ("benchmark", BillRow(benchmark="b"), ["b"]),
     ],
 )
-def test_what_a_row_is_called(by: Any, row: BillRow, cells: list[str]) -> None:
+def test_names_of_rows(by: Any, row: BillRow, cells: list[str]) -> None:
     found = table(cost_report.to_table(replace(BILL, by=by, rows=[row]), "csv"))
     assert found[0][: len(cells)] == cells
     assert found[1][0] == "total"
 
 
-def test_what_the_score_costs() -> None:
+def test_cost_of_scores() -> None:
     (row,) = table(cost_report.worth_table(BILL, "csv"))
     assert row == ["openai/a", "2", "1.7500", "0.500", "", "0.03500", "", "0.250000", "0.8750", "yes"]
     assert cost_report.worth_table(replace(BILL, cost_effectiveness=[])) == ""
@@ -205,6 +205,6 @@ def test_a_plan_with_gaps() -> None:
     assert found["rows"][1]["missing"] == ["its data", "its key"]
 
 
-def test_a_plan_with_nothing_left_to_send_says_nothing_of_estimates() -> None:
+def test_a_plan_without_requests_has_no_remarks_on_estimates() -> None:
     done = replace(MODEL_ROW, cached=10, input_basis="", output_basis="", input_error=0.0)
     assert plan_report.remarks(CostPlan(rows=(done,))) == []

@@ -38,7 +38,7 @@ def test_texts_are_described_only_where_they_are() -> None:
     assert {table for table, _ in more} == {"records", "judgments", "prompts"}
 
 
-def test_what_may_hold_patient_data_says_so() -> None:
+def test_columns_that_may_hold_patient_data_are_marked() -> None:
     found = dictionary(METRICS, texts=True)
     for table, column in (("records", "completion"), ("prompts", "messages"), ("judgments", "explanation")):
         (entry,) = [entry for entry in found[table] if entry.column == column]
@@ -48,7 +48,7 @@ def test_what_may_hold_patient_data_says_so() -> None:
             assert "identifies a patient" in entry.meaning
 
 
-def test_rows_leave_empty_what_does_not_apply() -> None:
+def test_cells_that_do_not_apply_are_empty() -> None:
     rows = to_rows({"t": [ColumnEntry("c", "text", "Something.")]})
     assert rows == [
         {
@@ -60,7 +60,7 @@ def test_rows_leave_empty_what_does_not_apply() -> None:
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize("texts", [False, True])
-def test_the_page_says_what_the_files_hold(format: str, texts: bool) -> None:
+def test_the_page_describes_the_files(format: str, texts: bool) -> None:
     page = to_markdown(dictionary(METRICS, texts=texts), format=format, texts=texts)
     assert ("These tables contain prompts and completions." in page) == texts
     assert ("apostrophe" in page) == (format == "csv")

@@ -95,7 +95,7 @@ def intervals(value: Any) -> list[dict[str, Any]]:
     return []
 
 
-def test_every_number_lies_in_its_interval_and_says_how_that_was_made(content: dict[str, Any]) -> None:
+def test_every_number_is_in_its_interval_and_names_the_method(content: dict[str, Any]) -> None:
     found = intervals(content)
     assert len(found) > 100
     for one in found:
@@ -106,7 +106,7 @@ def test_every_number_lies_in_its_interval_and_says_how_that_was_made(content: d
     assert methods <= {"bootstrap", "wilson", "constant", "mean of"}
 
 
-def test_what_was_judged_is_counted(content: dict[str, Any]) -> None:
+def test_judgments_are_counted(content: dict[str, Any]) -> None:
     own = content["benchmarks"]["mtsamples_procedures"]
     llama = own["judges"][JUDGES[2]]
     assert llama["judgments"] == {
@@ -118,7 +118,7 @@ def test_what_was_judged_is_counted(content: dict[str, Any]) -> None:
     assert content["families"]["google/gemini-2.0-flash-001"] == "Google"
 
 
-def test_the_ranking_names_all_panels_and_who_changes_places(content: dict[str, Any]) -> None:
+def test_the_ranking_names_all_panels_and_swapped_models(content: dict[str, Any]) -> None:
     panels = content["benchmarks"]["medication_qa"]["ranking"]["panels"]
     assert [panel["name"] for panel in panels] == [
         "all judges", *(f"without {name}" for name in JUDGES), *(f"{name} alone" for name in JUDGES)
@@ -139,9 +139,7 @@ def test_the_ranking_names_all_panels_and_who_changes_places(content: dict[str, 
         (Estimate(value=0.12345678, low=0.1, high=0.2, n=3, method="x"), (0.123457, 0.1, 0.2)),
     ],
 )
-def test_an_interval_that_is_not_there_is_null(
-    found: Estimate | None, expected: tuple[float | None, ...] | None
-) -> None:
+def test_a_missing_interval_is_null(found: Estimate | None, expected: tuple[float | None, ...] | None) -> None:
     made = interval(found)
     assert (made and (made["value"], made["low"], made["high"])) == expected
 

@@ -127,7 +127,7 @@ def test_json_of_known_means_has_no_intervals() -> None:
 
 
 @pytest.mark.parametrize("value", [None, NAN, float("inf"), -float("inf")])
-def test_what_is_no_number_is_null(value: float | None) -> None:
+def test_nan_and_infinity_are_null(value: float | None) -> None:
     assert number(value) is None
 
 
@@ -216,7 +216,7 @@ def test_csv_has_one_number_a_field() -> None:
     assert [cells[3][key] for key in ("benchmark", "model", "value", "n")] == ["notes", "small", "", ""]
 
 
-def test_many_models_stand_one_below_the_other() -> None:
+def test_many_models_are_rows() -> None:
     few, many = to_table(crowd(6), "benchmark"), to_table(crowd(7), "benchmark")
     assert len(few.splitlines()) == 4 + 2
     lines = many.splitlines()

@@ -46,7 +46,7 @@ def found(difference: float | None = 0.03) -> SuitePower:
     )
 
 
-def test_json_has_what_was_asked_and_what_it_takes() -> None:
+def test_json_has_the_question_and_the_needed_instances() -> None:
     content = as_json(found())
     json.dumps(content, allow_nan=False)
     (one,) = content["benchmarks"]
@@ -78,7 +78,7 @@ def test_enough_is_no_more_and_endless_is_nothing() -> None:
     assert "–" in to_tables(endless)[0]
 
 
-def test_columns_of_a_difference_are_shown_where_there_is_one() -> None:
+def test_columns_of_a_difference_are_shown_if_one_is_given() -> None:
     with_one, without = to_tables(found())[0], to_tables(found(None))[0]
     assert "Instances needed" in " ".join(with_one.split()) or "needed" in with_one
     assert "needed" not in without
@@ -128,7 +128,7 @@ def test_the_calculator_answers_in_sentences(
     assert content["instances"] == instances
 
 
-def test_both_numbers_give_all_three_answers() -> None:
+def test_both_numbers_give_all_three_results() -> None:
     content, sentences = calculated(Noise(sd=0.4), AIM, difference=0.05, instances=508)
     assert content["power_reached"] == pytest.approx(0.8, abs=0.001)
     assert content["needed"] == 508

@@ -1,4 +1,4 @@
-"""What is shown of filtered references, for programs and for people."""
+"""JSON and tables of filtered references."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def cells(table: str, start: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_the_marks_of_a_benchmark_stand_in_one_line() -> None:
+def test_the_marks_of_a_benchmark_are_one_line() -> None:
     table = to_table([FOUND], "corrected")
     assert cells(table, "benchmark  data")[-1] == "share"
     assert cells(table, "rrs        real data") == ["rrs", "real data", "5", "2", "1", "2", "33.3%"]
 
 
-def test_every_judge_has_a_line_with_what_it_said_and_cost() -> None:
+def test_every_judge_has_a_line_with_its_verdicts_and_cost() -> None:
     table = to_table([FOUND], "corrected")
     assert cells(table, "rrs        lab/j0") == ["rrs", "lab/j0", "2", "2", "1 (no_verdict 1)", "7", "1", "?"]
     assert cells(table, "rrs        lab/j1") == ["rrs", "lab/j1", "2", "3", "0", "7", "1", "0.2500"]
@@ -165,7 +165,7 @@ def test_json_holds_everything() -> None:
     assert (second["all"], second["kept_minus_set_aside"]) == (None, None)
 
 
-def test_json_of_stored_marks_says_nothing_of_what_they_cost() -> None:
+def test_json_of_stored_marks_has_no_costs() -> None:
     (benchmark,) = as_json([replace(FOUND, work=(), file=None)], "corrected")["benchmarks"]
     assert set(benchmark["judges"][0]) == {"judge", "outside", "inside", "failed", "failures"}
     assert benchmark["file"] is None

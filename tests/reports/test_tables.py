@@ -17,7 +17,6 @@ from medhelm.reports.tables import (
     FORMATS,
     Value,
     decimal,
-    escape_latex,
     escape_markdown,
     render,
     with_interval,
@@ -99,7 +98,7 @@ def test_a_row_of_another_length_is_refused() -> None:
         render([["a", "b"]], HEADERS)
 
 
-def test_numbers_stand_right_and_texts_left() -> None:
+def test_numbers_are_aligned_right_and_texts_left() -> None:
     rows: list[list[Value]] = [["a", 1, "2 of 3", "100 %", "v1"], ["bbbbbbb", 10, "12 of 3", "9 %", "version"]]
     assert render(rows, ["name", "n", "part", "share", "text"]).splitlines()[2:] == [
         "a         1   2 of 3  100 %  v1",
@@ -144,21 +143,7 @@ def test_wide_characters_keep_the_columns_straight() -> None:
 def test_control_characters_cannot_reach_a_terminal(format: str) -> None:
     text = render([["a\x1b[2Jb\r\nc\u202ed\ud800", 1]], ["h\n1", "h2"], format=format, caption="x\x07y")
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", text)
-    assert "a [2Jb  c d" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("50% & $3 #1 a_b {x}", r"50\% \& \$3 \#1 a\_b \{x\}"),
-        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
-        ("C:\\x", r"C:\textbackslash{}x"),
-        ("a<b>c|d", r"a\textless{}b\textgreater{}c\textbar{}d"),
-        ("plain é", "plain é"),
-    ],
-)
-def test_latex_prints_what_the_text_says(text: str, expected: str) -> None:
-    assert escape_latex(text) == expected
+    assert re.search(r"a \[2Jb +c d", text)
 
 
 @pytest.mark.parametrize("start", ["[", "*"])
@@ -176,7 +161,7 @@ def test_a_latex_row_cannot_become_an_argument_of_the_line_above(start: str) -> 
         ("back\\slash", "back\\\\slash"),
     ],
 )
-def test_markdown_shows_what_the_text_says(text: str, expected: str) -> None:
+def test_markdown_is_escaped(text: str, expected: str) -> None:
     assert escape_markdown(text) == expected
 
 

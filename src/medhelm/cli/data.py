@@ -91,7 +91,7 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
       medhelm data fetch pubmed_qa medec --data DIR
     """
     from medhelm.benchmarks.download import fetch as fetch_data
-    from medhelm.reports.json_form import plain_json
+    from medhelm.reports.json_output import plain_json
 
     if shared.data is None:
         raise UserError("no data folder was given. Name one with --data DIR or MEDHELM_DATA. Nothing was downloaded.")

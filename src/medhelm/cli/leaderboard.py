@@ -120,7 +120,7 @@ def leaderboard(
 
 def _published(choices: dict[str, Any], rule: Rule) -> Leaderboard:
     """Return the published results, with those of `stores` if given; the default rule is the published one."""
-    from medhelm.results.published import leaderboard_with_published, published_leaderboard
+    from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 
     source = click.get_current_context().get_parameter_source("rule")
     chosen = None if source is click.core.ParameterSource.DEFAULT else rule

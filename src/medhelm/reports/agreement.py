@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.json_output import select
+from medhelm.reports.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc_sample_size import SampleSizes
@@ -29,6 +30,9 @@ Brackets: 95% confidence intervals. Unless noted, those of ICC(3,k) and ICC(2,1)
 Spearman in the second table Fisher's transformation, and all others a bootstrap over instances."""
 """Explanation that is printed below the tables."""
 
+SPEARMAN = "spearman=value spearman_low=low spearman_high=high"
+"""JSON of a rank correlation: key and field."""
+
 
 def as_json(found: JuryAgreement) -> dict[str, Any]:
     """Return the output of `medhelm agreement --json`. An undefined number is null and has a `reason`."""
@@ -48,9 +52,7 @@ def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
         "n_raters": len(found.raters),
         "jury_vs_clinicians": _match(jury),
         "clinicians": _clinicians(found.clinicians, found.raters),
-        "spearman": number(jury.spearman.value),
-        "spearman_low": number(jury.spearman.low),
-        "spearman_high": number(jury.spearman.high),
+        **select(jury.spearman, SPEARMAN, rounded=True),
         "weighted_kappa": number(jury.kappa.value) if jury.kappa else None,
         "weighted_kappa_low": number(jury.kappa.low) if jury.kappa else None,
         "weighted_kappa_high": number(jury.kappa.high) if jury.kappa else None,
@@ -63,22 +65,15 @@ def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
 
 def _match(found: AgreementWithClinicians) -> dict[str, Any]:
     """Return a comparison, with its bootstrap interval if there is one."""
-    row: dict[str, Any] = {
-        "icc3k": number(found.consistency.value),
-        "low": number(found.consistency.low),
-        "high": number(found.consistency.high),
-        "n": found.n,
-    }
+    row = {**select(found.consistency, "icc3k=value low high", rounded=True), "n": found.n}
     if found.resampled:
-        row |= {"bootstrap_low": number(found.resampled.low), "bootstrap_high": number(found.resampled.high)}
+        row |= select(found.resampled, "bootstrap_low=low bootstrap_high=high", rounded=True)
     if found.consistency.reason:
         row["reason"] = found.consistency.reason
     if found.agreement:
-        ends = found.agreement
-        row["absolute"] = {"icc21": number(ends.value), "low": number(ends.low), "high": number(ends.high)}
+        row["absolute"] = select(found.agreement, "icc21=value low high", rounded=True)
     if found.difference:
-        gap = found.difference
-        row["difference"] = {"value": number(gap.value), "low": number(gap.low), "high": number(gap.high)}
+        row["difference"] = select(found.difference, "value low high", rounded=True)
     return row
 
 
@@ -86,9 +81,7 @@ def _row(found: AgreementWithClinicians) -> dict[str, Any]:
     """Return a comparison with rank correlation and kappa."""
     return {
         **_match(found),
-        "spearman": number(found.spearman.value),
-        "spearman_low": number(found.spearman.low),
-        "spearman_high": number(found.spearman.high),
+        **select(found.spearman, SPEARMAN, rounded=True),
         "weighted_kappa": number(found.kappa.value) if found.kappa else None,
     }
 
@@ -144,21 +137,18 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
     rows: list[list[Value]] = []
     for name, found in several.items():
         jury, among = found.jury, found.clinicians
-        drawn, gap, kappa = jury.resampled, jury.difference, jury.kappa
         values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
         rows.append(
             [
                 name,
                 found.n_instances,
                 len(found.raters),
-                with_interval(jury.consistency.value, jury.consistency.low, jury.consistency.high),
-                with_interval(drawn.value, drawn.low, drawn.high) if drawn else None,
-                with_interval(jury.agreement.value, jury.agreement.low, jury.agreement.high)
-                if jury.agreement
-                else None,
-                with_interval(gap.value, gap.low, gap.high) if gap else None,
-                with_interval(jury.spearman.value, jury.spearman.low, jury.spearman.high),
-                with_interval(kappa.value, kappa.low, kappa.high) if kappa else None,
+                estimate_text(jury.consistency),
+                estimate_text(jury.resampled),
+                estimate_text(jury.agreement),
+                estimate_text(jury.difference),
+                estimate_text(jury.spearman),
+                estimate_text(jury.kappa),
                 with_interval(among.pairs.value, among.low, among.high),
                 among.pairs.n_pairs,
                 f"{decimal(min(values))} to {decimal(max(values))}" if values else None,
@@ -177,16 +167,15 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
         named += [(f"judge {judge}", match) for judge, match in found.judges.items()]
         named += [(f"metric {metric}", match) for metric, match in found.baselines.items()]
         for what, match in named:
-            gap = match.difference
             rows.append(
                 [
                     name,
                     what,
                     match.n,
-                    with_interval(match.consistency.value, match.consistency.low, match.consistency.high),
-                    with_interval(match.spearman.value, match.spearman.low, match.spearman.high),
+                    estimate_text(match.consistency),
+                    estimate_text(match.spearman),
                     decimal(match.kappa.value) if match.kappa else None,
-                    with_interval(gap.value, gap.low, gap.high) if gap else None,
+                    estimate_text(match.difference),
                 ]
             )
     return render(rows, headers, format=format)
@@ -214,14 +203,8 @@ class SampleSizeAnswer:
 def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
     """Return the output of `medhelm agreement --plan --json`."""
     return {
-        "expected_icc": found.expected,
-        "raters": found.raters,
-        "assurance": found.assurance,
-        "population": found.population,
-        "plans": [
-            {"width": row.width, "bonett": row.bonett, "zou": row.zou, "icc31": row.one_rater, "icc3k": row.mean}
-            for row in found.rows
-        ],
+        **select(found, "expected_icc=expected raters assurance population"),
+        "plans": [select(row, "width bonett zou icc31=one_rater icc3k=mean") for row in found.rows],
     }
 
 

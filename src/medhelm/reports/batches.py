@@ -8,17 +8,15 @@ from typing import Any
 
 from medhelm.domain import Batch
 from medhelm.reports import tables
+from medhelm.reports.json_output import select
 
 
 def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     """Return the output of `medhelm batches --json`; `batch` is null while its id at the provider is unknown."""
     return [
         {
-            "provider": batch.provider,
-            "model": batch.model,
-            "role": batch.role,
-            "requests": batch.n,
-            "handed_over": _moment(batch),
+            **select(batch, "provider model role requests=n"),
+            "handed_over": datetime.fromtimestamp(batch.created, UTC).isoformat(timespec="seconds"),
             "state": batch.state,
             "batch": batch.remote_id or None,
         }
@@ -31,7 +29,3 @@ def to_table(batches: Sequence[Batch], format: str = "table") -> str:
     headers = ["provider", "model", "role", "requests", "submitted", "state", "batch"]
     rows = [list(row.values()) for row in as_json(batches)]
     return tables.render(rows, headers, format=format)
-
-
-def _moment(batch: Batch) -> str:
-    return datetime.fromtimestamp(batch.created, UTC).isoformat(timespec="seconds")

@@ -11,7 +11,7 @@ from typing import Any
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import printable
 
 SHOWN = 5
@@ -290,40 +290,19 @@ def _taxonomy_summary(categories: Sequence[CategoryCoverage], tasks_of_the_paper
 def taxonomy_as_json(categories: Sequence[CategoryCoverage], tasks_of_the_paper: int) -> dict[str, Any]:
     """Return the output of `medhelm taxonomy --json`."""
     return {
-        "categories": [
-            {
-                "id": category.id,
-                "title": category.title,
-                "definition": category.definition,
-                "criterion": category.criterion,
-                "performers": category.performers,
-                "subcategories": [_subcategory_json(subcategory) for subcategory in category.subcategories],
-            }
-            for category in categories
-        ],
+        "categories": [_category_json(category) for category in categories],
         "n_tasks": sum(len(subcategory.tasks) for category in categories for subcategory in category.subcategories),
         "n_tasks_of_the_paper": tasks_of_the_paper,
     }
 
 
-def _subcategory_json(subcategory: SubcategoryCoverage) -> dict[str, Any]:
-    benchmarks = [
-        {
-            "name": benchmark.name,
-            "task": benchmark.task,
-            "access": benchmark.access,
-            "instances": benchmark.n,
-            "here": benchmark.here,
-            "why_not": benchmark.why_not,
-        }
-        for benchmark in subcategory.benchmarks
+def _category_json(category: CategoryCoverage) -> dict[str, Any]:
+    names = "name task access instances=n here why_not"
+    subcategories = [
+        {**select(one, "id title tasks"), "benchmarks": [select(benchmark, names) for benchmark in one.benchmarks]}
+        for one in category.subcategories
     ]
-    return {
-        "id": subcategory.id,
-        "title": subcategory.title,
-        "tasks": list(subcategory.tasks),
-        "benchmarks": benchmarks,
-    }
+    return {**select(category, "id title definition criterion performers"), "subcategories": subcategories}
 
 
 def _covered(subcategory: SubcategoryCoverage) -> str:

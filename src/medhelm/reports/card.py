@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from medhelm.domain.text import plural
-from medhelm.reports.json_form import plain_json
-from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, render, with_interval
+from medhelm.reports.json_output import plain_json
+from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, estimate_text, render
 
 FORMAT = 1
 """Version of the card's JSON."""
@@ -211,8 +211,8 @@ def _results(card: Card) -> Table:
         [
             m.rank if m.rank_low == m.rank_high else f"{m.rank} ({m.rank_low} to {m.rank_high})",
             m.name,
-            _number(m.win_rate, 2),
-            _number(m.macro_average, 2),
+            estimate_text(m.win_rate, 2),
+            estimate_text(m.macro_average, 2),
             m.n_benchmarks,
             decimal(m.cost_usd, 2),
             decimal(m.judges_cost_usd, 2),
@@ -245,14 +245,10 @@ def _scale(benchmark: CardBenchmark) -> str:
 
 def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
     """Return a score, with the number of missing completions if there are any."""
-    text = _number(number, 3 if benchmark.high - benchmark.low <= 1 else 2)
+    text = estimate_text(number, 3 if benchmark.high - benchmark.low <= 1 else 2)
     if number and text and number.n_failed:
         return f"{text}, {number.n_failed} missing"
     return text
-
-
-def _number(number: Number | None, places: int) -> str | None:
-    return with_interval(number.value, number.low, number.high, places) if number else None
 
 
 def _models(card: Card) -> Table:

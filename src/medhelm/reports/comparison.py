@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.domain.text import listed
+from medhelm.reports.json_output import select
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
     from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
     from medhelm.analysis.comparison.multiple_testing import Adjustment
+    from medhelm.analysis.comparison.paired import PairedDifference
     from medhelm.analysis.comparison.two_models import Comparison
 
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
@@ -38,33 +41,26 @@ def p_text(p: float | None) -> str | None:
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
     return {
-        "first": comparison.first,
-        "second": comparison.second,
-        "adjustment": comparison.adjustment,
+        **select(comparison, "first second adjustment"),
         "benchmarks": [
             {
-                "id": compared.column.benchmark,
-                "metric": compared.column.metric,
-                "difference": number(compared.difference.value),
-                "low": number(compared.difference.low),
-                "high": number(compared.difference.high),
-                "n": compared.difference.n,
-                "n_left_out": compared.difference.n_left_out,
-                "n_clusters": compared.difference.n_clusters,
-                "p_value": probability(compared.difference.p_value),
+                **select(compared, "id=column.benchmark metric=column.metric"),
+                **_difference_json(compared.difference),
                 "p_adjusted": probability(compared.p_adjusted),
             }
             for compared in comparison.benchmarks
         ],
         "overall": {
-            "difference": number(comparison.value),
-            "low": number(comparison.low),
-            "high": number(comparison.high),
+            **select(comparison, "difference=value low high", rounded=True),
             "p_value": probability(comparison.p_value),
-            "n_benchmarks": comparison.n_benchmarks,
-            "unit": comparison.unit,
+            **select(comparison, "n_benchmarks unit"),
         },
     }
+
+
+def _difference_json(found: PairedDifference) -> dict[str, Any]:
+    names = "difference=value low high n n_left_out n_clusters"
+    return {**select(found, names, rounded=True), "p_value": probability(found.p_value)}
 
 
 def to_table(comparison: Comparison, format: str = "table") -> str:
@@ -74,15 +70,14 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         [
             compared.column.title,
             compared.column.metric_title or compared.column.metric,
-            with_interval(compared.difference.value, compared.difference.low, compared.difference.high),
+            estimate_text(compared.difference),
             compared.difference.n,
             p_text(compared.difference.p_value),
             p_text(compared.p_adjusted),
         ]
         for compared in comparison.benchmarks
     ]
-    overall = with_interval(comparison.value, comparison.low, comparison.high)
-    rows.append(["Mean over benchmarks", "", overall, None, p_text(comparison.p_value), None])
+    rows.append(["Mean over benchmarks", "", estimate_text(comparison), None, p_text(comparison.p_value), None])
     caption = (
         f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); "
         f"p adjusted over the benchmarks ({ADJUSTED[comparison.adjustment]})"
@@ -115,9 +110,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "models": list(found.models),
         "benchmarks": [
             {
-                "id": column.benchmark,
-                "title": column.title,
-                "metric": column.metric,
+                **select(column, "id=benchmark title metric"),
                 **_counts(_on(compared, column.benchmark), adjustment),
                 "mde": _effect(compared, column.benchmark, "corrected"),
                 "mde_published": _effect(compared, column.benchmark, "published"),
@@ -126,10 +119,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         ],
         "pairs": [
             {
-                "first": pair.first,
-                "second": pair.second,
-                "unit": pair.unit,
-                "n_benchmarks": pair.n_benchmarks,
+                **select(pair, "first second unit n_benchmarks"),
                 "macro_average": _test(pair.macro_average, adjustment),
                 "win_rate": _test(pair.win_rate, adjustment),
                 "benchmarks": {name: _test(test, adjustment) for name, test in pair.benchmarks.items()},
@@ -143,9 +133,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         },
         "adjustment": adjustment,
         "level": LEVEL,
-        "suite": compared.suite,
-        "scoring": compared.scoring,
-        "tier": compared.tier,
+        **select(compared, "suite scoring tier"),
         "remarks": [*in_words(compared, adjustment), *map(str, compared.remarks)],
     }
 
@@ -188,7 +176,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     if tests:
         sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
         tied = [c.title for c in found.columns if not _significant(_on(compared, c.benchmark), adjustment)]
-        sentences += [f"Benchmarks without a significant difference: {_names(tied)}."] if tied else []
+        sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
@@ -196,7 +184,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
             "choice of benchmarks matters; it says nothing about a single benchmark."
         )
     if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
-        sentences.append(f"No benchmark in common: {_names(alone)}.")
+        sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
     if len(pairs) > LEVEL * (found.flips + 1):
         sentences.append(
             f"With {len(pairs)} pairs, {found.flips:,} random sign flips are too few for a significant win rate after "
@@ -304,13 +292,7 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
     if test is None:
         return None
     return {
-        "difference": number(test.difference.value),
-        "low": number(test.difference.low),
-        "high": number(test.difference.high),
-        "n": test.difference.n,
-        "n_left_out": test.difference.n_left_out,
-        "n_clusters": test.difference.n_clusters,
-        "p_value": probability(test.difference.p_value),
+        **_difference_json(test.difference),
         "p_holm": probability(test.p_holm),
         "p_bh": probability(test.p_bh),
         "told_apart": _is_significant(test, adjustment),
@@ -320,9 +302,7 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
 def _effect(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
     effects = compared.effects.get(benchmark)
     effect: DetectableEffect | None = getattr(effects, rule) if effects else None
-    if effect is None:
-        return None
-    return {"value": number(effect.value), "sd": number(effect.sd), "n_pairs": effect.n_pairs}
+    return select(effect, "value sd n_pairs", rounded=True) if effect else None
 
 
 def _headers(name: str, format: str) -> list[str]:
@@ -333,9 +313,7 @@ def _headers(name: str, format: str) -> list[str]:
 def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
     """Return the cells under `_headers`."""
     found = test.difference if test else None
-    if format != "csv":
-        return [with_interval(found.value, found.low, found.high) if found else None]
-    return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
+    return estimate_numbers(found) if format == "csv" else [estimate_text(found)]
 
 
 def _p(p: float, format: str) -> Value:
@@ -345,9 +323,3 @@ def _p(p: float, format: str) -> Value:
 
 def _spread(effect: DetectableEffect | None) -> str | None:
     return f"{decimal(effect.value)} ± {decimal(effect.sd)}" if effect else None
-
-
-def _names(names: Sequence[str]) -> str:
-    """Return a list of names, shortened to the first `NAMES`."""
-    rest = len(names) - NAMES
-    return ", ".join(names[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -7,7 +7,7 @@ from typing import Any
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, decimal, render
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
@@ -40,26 +40,19 @@ def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
     usage = row.usage
     counts: list[Value] = [row.runs, row.instances, row.requests, row.purchased]
     counts += [usage.input, usage.cached_input, usage.cache_write, usage.output, usage.reasoning]
-    money = [row.models, row.judges, row.bill, row.spent]
-    if bill.rule == "ceiling":
-        money.append(row.ceiling)
-    shown: list[Value] = [_csv_money(one) if format == "csv" else _money(one) for one in money]
+    sums = [row.models, row.judges, row.bill, row.spent, *([row.ceiling] if bill.rule == "ceiling" else [])]
+    shown = [money(one, format) for one in sums]
     if bill.rule == "ceiling":
         known, ceiling = row.bill.usd, row.ceiling.usd
         shown.append(decimal(ceiling / known, 2) if known and ceiling is not None else None)
     return counts + shown
 
 
-def _money(sum_: CostSum) -> str | None:
-    """Return US dollars for people; for a partly unknown sum the known part and `or more`."""
-    if sum_.usd is not None:
-        return f"{sum_.usd:.4f}"
+def money(sum_: CostSum, format: str) -> Value:
+    """Return US dollars as text, `or more` if a part is unknown; in CSV a number, None if a part is unknown."""
+    if sum_.usd is not None or format == "csv":
+        return sum_.usd if format == "csv" else f"{sum_.usd:.4f}"
     return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
-
-
-def _csv_money(sum_: CostSum) -> float | None:
-    """Return US dollars as a number; None if a part is unknown."""
-    return sum_.usd
 
 
 def worth_table(bill: Bill, format: str = "table") -> str:
@@ -126,7 +119,7 @@ def as_json(bill: Bill) -> dict[str, Any]:
 
 
 def _row_json(row: BillRow) -> dict[str, Any]:
-    money = {
+    sums = {
         "models_usd": row.models,
         "judges_usd": row.judges,
         "bill_usd": row.bill,
@@ -138,11 +131,7 @@ def _row_json(row: BillRow) -> dict[str, Any]:
         "model": row.model or None,
         "benchmark": row.benchmark or None,
         "judge": row.judge or None,
-        "runs": row.runs,
-        "instances": row.instances,
-        "requests": row.requests,
-        "requests_bought": row.purchased,
-        "tokens": plain_json(row.usage),
-        **{name: sum_.usd for name, sum_ in money.items()},
-        "at_least": {name: sum_.known_usd for name, sum_ in money.items() if sum_.n_unknown},
+        **select(row, "runs instances requests requests_bought=purchased tokens=usage"),
+        **{name: sum_.usd for name, sum_ in sums.items()},
+        "at_least": {name: sum_.known_usd for name, sum_ in sums.items() if sum_.n_unknown},
     }

@@ -9,6 +9,7 @@ from typing import Any
 from medhelm.domain import Availability, Benchmark
 from medhelm.domain.text import plural
 from medhelm.reports import tables
+from medhelm.reports.json_output import select
 from medhelm.reports.tables import printable
 
 Known = Sequence[tuple[Benchmark, Availability]]
@@ -21,21 +22,12 @@ def as_json(known: Known) -> dict[str, Any]:
 
 
 def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
-    source = benchmark.source
     return {
-        "benchmark": benchmark.name,
-        "access": benchmark.access,
-        "license": benchmark.license,
-        "state": found.state,
-        "folder": found.folder and str(found.folder),
-        "missing": list(found.missing),
-        "reason": found.reason,
-        "files": dict(source.files),
-        "scoring_files": dict(source.scoring_files),
-        "location": source.location,
-        "revision": source.revision,
+        **select(benchmark, "benchmark=name access license"),
+        **select(found, "state folder missing reason"),
+        **select(benchmark.source, "files scoring_files location revision"),
         "addresses": list(found.addresses),
-        "note": source.note.strip(),
+        "note": benchmark.source.note.strip(),
         "citation": benchmark.citation,
     }
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
+from medhelm.reports.json_output import select
 from medhelm.reports.tables import render
 
 Kind = Literal["text", "whole number", "number", "true or false", "JSON"]
@@ -130,12 +131,10 @@ def to_rows(tables: Mapping[str, Sequence[ColumnEntry]]) -> list[dict[str, str |
     return [
         {
             "table": table,
-            "column": entry.column,
-            "type": entry.kind,
+            **select(entry, "column type=kind"),
             "unit": entry.unit or None,
             "range": entry.range or None,
-            "meaning": entry.meaning,
-            "missing": entry.missing,
+            **select(entry, "meaning missing"),
         }
         for table, entries in tables.items()
         for entry in entries
@@ -152,10 +151,7 @@ def to_markdown(tables: Mapping[str, Sequence[ColumnEntry]], *, format: str, tex
     )
     lines = ["# Data dictionary", "", content, "", *_how(format)]
     for table, entries in tables.items():
-        rows = [
-            [entry.column, entry.kind, entry.unit or None, entry.range or None, entry.meaning, entry.missing]
-            for entry in entries
-        ]
+        rows = [list(row.values())[1:] for row in to_rows({table: entries})]
         heads = ["column", "type", "unit", "range", "meaning", "missing when"]
         lines += [f"## {table}.{format}", "", TABLES[table], "", render(rows, heads, format="md")]
     return "\n".join(lines).rstrip() + "\n"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
+from medhelm.domain.text import plural
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
+from medhelm.reports.json_output import plain_json, select
 
 MIB = 2**20
 
@@ -41,11 +42,7 @@ class ExportResult:
 def export_as_json(result: ExportResult) -> dict[str, Any]:
     """Return the output of `medhelm export ... --json`."""
     return {
-        "kind": result.kind,
-        "path": str(result.place),
-        "files": result.files,
-        "bytes": result.bytes,
-        "counts": dict(result.counts),
+        **select(result, "kind path=place files bytes counts"),
         **({"scoring": result.scoring} if result.scoring else {}),
         "left_out": list(result.left_out),
     }
@@ -53,13 +50,10 @@ def export_as_json(result: ExportResult) -> dict[str, Any]:
 
 def export_to_text(result: ExportResult) -> str:
     """Return one line: format, counts, size and place."""
-    counts = ", ".join(
-        f"{number:,} {noun if number != 1 else noun.removesuffix('s')}" for noun, number in result.counts.items()
-    )
+    counts = ", ".join(plural(number, noun.removesuffix("s"), noun) for noun, number in result.counts.items())
     rule = f" ({result.scoring} scoring)" if result.scoring else ""
     size = f"{result.bytes / MIB:.1f} MiB" if result.bytes >= MIB / 10 else f"{result.bytes / 1024:.1f} KiB"
-    files = "1 file" if result.files == 1 else f"{result.files:,} files"
-    return f"{result.kind}: {counts}{rule} in {files}, {size}: {result.place}\n"
+    return f"{result.kind}: {counts}{rule} in {plural(result.files, 'file')}, {size}: {result.place}\n"
 
 
 # --- imports ----------------------------------------------------------------------------------------------------------
@@ -95,16 +89,9 @@ def import_as_json(
 def _entry_json(entry: ImportEntry) -> dict[str, Any]:
     run = entry.run
     return {
-        "benchmark": run.benchmark,
-        "model": run.model,
+        **select(run, "benchmark model"),
         "state": entry.state,
-        "status": run.status,
-        "n": run.n,
-        "n_failed": run.n_failed,
-        "main_metric": run.main_metric,
-        "metrics_by_rule": plain_json(run.estimates),
-        "groups": plain_json(run.groups),
-        "not_computed": plain_json(run.not_computed),
+        **select(run, "status n n_failed main_metric metrics_by_rule=estimates groups not_computed"),
         "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
         "origin": plain_json(run.origin),
         "remarks": list(entry.remarks),

@@ -35,12 +35,12 @@ whole is null without a number. `method` names the method of the interval: see `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_form import plain_json
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.domain.text import listed
+from medhelm.reports.json_output import plain_json, select
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -64,20 +64,14 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
 
 def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return a number with its interval."""
-    if estimate is None:
-        return None
-    ends = {name: number(getattr(estimate, name)) for name in ("value", "low", "high")}
-    return {**ends, "n": estimate.n, "method": estimate.method}
+    return select(estimate, "value low high n method", rounded=True) if estimate else None
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
     return {
-        "title": own.title,
-        "models": list(own.models),
-        "n_instances": own.n_instances,
-        "n_completions": own.n_completions,
-        "scale": {"low": own.low, "high": own.high, "form": own.form},
+        **select(own, "title models n_instances n_completions"),
+        "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
         "best": interval(own.best),
@@ -93,8 +87,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         "family": judge.family,
         "own_models": list(judge.own_models),
         "judgments": _judgments_json(judge.tally),
-        "tokens": plain_json(judge.tally.usage),
-        "cost_usd": number(judge.tally.cost_usd),
+        **select(judge.tally, "tokens=usage cost_usd", rounded=True),
         "mean": interval(judge.mean),
         "sd": number(judge.sd),
         "best": interval(judge.best),
@@ -118,9 +111,7 @@ def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
 def _agreement_json(part: JudgeAgreement) -> dict[str, Any]:
     """Coefficients on one criterion, or on scores."""
     return {
-        "on": part.on,
-        "n": part.n,
-        "level": part.level,
+        **select(part, "on n level"),
         "icc_2_1": interval(part.icc_2_1),
         "icc_3_k": interval(part.icc_3_k),
         "weighted_kappa": interval(part.kappa),
@@ -132,12 +123,8 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     """Return the relation of grades to length."""
     if length is None:
         return None
-    return {
-        "basis": length.basis,
-        "slope": interval(length.slope),
-        "against_others": interval(length.relative_to_others),
-        "spearman": interval(length.spearman),
-    }
+    names = {"slope": length.slope, "against_others": length.relative_to_others, "spearman": length.spearman}
+    return {"basis": length.basis, **{name: interval(found) for name, found in names.items()}}
 
 
 def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
@@ -222,15 +209,15 @@ def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None 
 Rows = list[list[Value]]
 """Rows of a table."""
 
-Group = tuple[list[str], list[Rows]]
-"""Headings, and the rows of each benchmark."""
+Table = tuple[list[str], Rows]
+"""Headings and rows, with the name of a benchmark in the first column."""
 
 
 def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
     data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
-    for name, caption, (headers, groups) in (
+    for name, caption, (headers, rows) in (
         ("work", f"Work of the judges, {data}", _work(shown)),
         ("grades", "Grades of the judges", _grades(shown)),
         ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
@@ -238,31 +225,31 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
         ("agreement", "Agreement between judges", _agreement(shown)),
         ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking(shown)),
     ):
-        if rows := [row for group in groups for row in _once(group)]:
-            yield name, caption, headers, rows
+        if rows:
+            yield name, caption, headers, _once(rows)
 
 
 def _once(rows: Rows) -> Rows:
-    """Return the rows of one benchmark, with its name in the first row only."""
-    return [[*(row[:1] if place == 0 else [""]), *row[1:]] for place, row in enumerate(rows)]
+    """Return the rows with the name of a benchmark in its first row only."""
+    above = [None, *(row[0] for row in rows)]
+    return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
 
 
-def _work(shown: Sequence[JurySummary]) -> Group:
+def _work(shown: Sequence[JurySummary]) -> Table:
     """Return judgments, failures, tokens and costs of each judge."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
-        groups.append([])
         for judge in own.judges:
             tally, usage = judge.tally, judge.tally.usage
             why = ", ".join(f"{code} {count}" for code, count in tally.failures.items())
             share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
             work: list[Value] = [tally.expected - tally.failed, share, why or None, usage.input, usage.output]
-            groups[-1].append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
-    return headers, groups
+            rows.append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
+    return headers, rows
 
 
-def _grades(shown: Sequence[JurySummary]) -> Group:
+def _grades(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
     headers = [
         "Benchmark",
@@ -274,10 +261,10 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
         "Worst grade",
         "Harsher than the others",
     ]
-    groups = []
+    rows: Rows = []
     for own in shown:
         scale = f"{own.low:g} to {own.high:g}"
-        rows: Rows = [
+        rows += [
             [
                 own.title,
                 judge.judge,
@@ -291,72 +278,64 @@ def _grades(shown: Sequence[JurySummary]) -> Group:
             for judge in own.judges
         ]
         rows.append([own.title, WHOLE_JURY, scale, None, None, _share(own.best), _share(own.worst), None])
-        groups.append(rows)
-    return headers, groups
+    return headers, rows
 
 
-def _family(shown: Sequence[JurySummary]) -> Group:
+def _family(shown: Sequence[JurySummary]) -> Table:
     """Return the self-preference of each judge."""
     headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
-        groups.append([])
         for judge in own.judges:
-            models = ", ".join(judge.own_models[:NAMES])
-            more = f" and {len(judge.own_models) - NAMES} more" if len(judge.own_models) > NAMES else ""
-            favour = _cell(judge.self_preference, _places(own))
-            groups[-1].append([own.title, judge.judge, judge.family, f"{models}{more}" or "none", favour])
-    return headers, groups
+            models = listed(judge.own_models, NAMES) or "none"
+            rows.append([own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))])
+    return headers, rows
 
 
-def _length(shown: Sequence[JurySummary]) -> Group:
+def _length(shown: Sequence[JurySummary]) -> Table:
     """Return the length bias of each judge."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
         everybody = [(judge.judge, judge.length) for judge in own.judges] + [(WHOLE_JURY, own.length)]
-        groups.append([])
         for name, length in everybody:
             if length is None:
                 continue
             star = " *" if length.basis == "across instances" else ""
             slopes = [_cell(length.slope, _places(own), star), _cell(length.relative_to_others, _places(own))]
-            groups[-1].append([own.title, name, *slopes, _cell(length.spearman, 2)])
-    return headers, groups
+            rows.append([own.title, name, *slopes, _cell(length.spearman, 2)])
+    return headers, rows
 
 
-def _agreement(shown: Sequence[JurySummary]) -> Group:
+def _agreement(shown: Sequence[JurySummary]) -> Table:
     """Return coefficients of agreement."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
-    groups: list[Rows] = [
+    rows: Rows = [
         [
-            [
-                own.title,
-                part.on,
-                part.n,
-                *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
-                f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
-            ]
-            for part in own.agreement
+            own.title,
+            part.on,
+            part.n,
+            *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
+            f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
         ]
         for own in shown
+        for part in own.agreement
     ]
-    return headers, groups
+    return headers, rows
 
 
-def _ranking(shown: Sequence[JurySummary]) -> Group:
+def _ranking(shown: Sequence[JurySummary]) -> Table:
     """Return the rankings by parts of the jury."""
     headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
-    groups: list[Rows] = []
+    rows: Rows = []
     for own in shown:
         if own.ranking is None:
             continue
         apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
-        groups.append([])
         for place, panel in enumerate(own.ranking.panels):
             what = _swaps(panel) if place else apart
-            groups[-1].append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
-    return headers, groups
+            rows.append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
+    return headers, rows
 
 
 def _swaps(panel: JudgePanelRanking) -> str | None:
@@ -373,11 +352,7 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
 
 def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
     """Return a number with its interval, if it has one."""
-    if estimate is None:
-        return None
-    finite = math.isfinite(estimate.low) and math.isfinite(estimate.high)
-    low, high = (estimate.low, estimate.high) if finite else (None, None)
-    return f"{with_interval(estimate.value, low, high, places)}{mark}"
+    return None if estimate is None else f"{estimate_text(estimate, places)}{mark}"
 
 
 def _share(estimate: Estimate | None) -> str | None:
@@ -404,9 +379,8 @@ def _long(analysis: JuryAnalysis, format: str) -> str:
     for own in (*analysis.benchmarks, analysis.overall):
         for statistic, judge, on, found in _every(own):
             if found is not None:
-                ends = [number(found.value), number(found.low), number(found.high)]
                 end: list[Value] = [found.n, found.method, analysis.scoring, analysis.tier]
-                rows.append([own.benchmark, statistic, judge, on, *ends, *end])
+                rows.append([own.benchmark, statistic, judge, on, *estimate_numbers(found), *end])
     return render(rows, headers, format=format)
 
 

@@ -9,7 +9,8 @@ from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.json_output import select
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
@@ -32,6 +33,9 @@ CONSTANT = "constant baseline"
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
+COLUMN_NUMBERS = "low high higher_is_better floor=constant_baseline floor_answer=constant_answer weight"
+"""JSON of a benchmark: key and field."""
+
 
 def as_json(board: Leaderboard) -> dict[str, Any]:
     """Return the output of `medhelm leaderboard --format json`; undefined numbers are None."""
@@ -39,27 +43,13 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "models": [_model(row, board.columns) for row in board.rows],
         "benchmarks": [
             {
-                "id": column.benchmark,
-                "title": column.title,
-                "category": column.category,
-                "subcategory": column.subcategory,
-                "metric": column.metric,
-                "judges": list(column.judges),
+                **select(column, "id=benchmark title category subcategory metric judges"),
                 "mde": number(board.mde.get(column.benchmark)),
-                "low": number(column.low),
-                "high": number(column.high),
-                "higher_is_better": column.higher_is_better,
-                "floor": number(column.constant_baseline),
-                "floor_answer": column.constant_answer,
-                "weight": number(column.weight),
+                **select(column, COLUMN_NUMBERS, rounded=True),
             }
             for column in board.columns
         ],
-        "suite": board.suite,
-        "suite_description": board.suite_description,
-        "scoring": board.scoring,
-        "tier": board.tier,
-        "interval_method": board.interval_method,
+        **select(board, "suite suite_description scoring tier interval_method"),
         "told_apart": sorted(list(pair) for pair in board.significant_pairs),
         "told_apart_adjusted": sorted(list(pair) for pair in board.significant_pairs_adjusted),
         "warnings": [remark.text for remark in board.remarks],
@@ -71,18 +61,13 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     metrics = {column.benchmark: column.metric for column in columns}
     shown = [name for name in metrics if name in row.cells]
     return {
-        "model": row.model,
-        "rank": row.rank,
-        "rank_low": row.rank_low,
-        "rank_high": row.rank_high,
-        "tie_group": row.tie_group,
+        **select(row, "model rank rank_low rank_high tie_group"),
         "win_rate": _average(row.win_rate),
         "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
         "guarded_win_rate": number(row.guarded_win_rate),
         "macro_average": _average(row.macro_average),
         "macro_sd": number(row.macro_average.sd) if row.macro_average else None,
-        "published": row.published,
-        "n_benchmarks": row.n_benchmarks,
+        **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
         "benchmarks": {name: _cell(row.cells[name], metrics[name]) for name in shown},
@@ -91,11 +76,9 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     }
 
 
-def _average(average: Average | None) -> dict[str, float | None] | None:
+def _average(average: Average | None) -> dict[str, Any] | None:
     """Return an average with its interval; None if there is none."""
-    if average is None:
-        return None
-    return {"value": number(average.value), "low": number(average.low), "high": number(average.high)}
+    return select(average, "value low high", rounded=True) if average else None
 
 
 def _cell(cell: Cell, metric: str) -> dict[str, Any]:
@@ -116,7 +99,7 @@ def _cell(cell: Cell, metric: str) -> dict[str, Any]:
 
 def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
     """Categories or subcategories."""
-    return {name: {"value": number(mean.value), "n_benchmarks": mean.n_benchmarks} for name, mean in means.items()}
+    return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in means.items()}
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -177,24 +160,19 @@ def place(row: Row) -> str:
 
 
 def is_incomplete(board: Leaderboard) -> bool:
-    """Tell whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
+    """Return whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
     rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
     return any(guarded is not None and guarded != rate for guarded, rate in rates)
 
 
 def has_weights(board: Leaderboard) -> bool:
-    """Tell whether benchmarks have different weights."""
+    """Return whether benchmarks have different weights."""
     return len({column.weight for column in board.columns}) > 1
 
 
 def places(column: Column) -> int:
     """Return the decimals for the scale of a metric: three for 0 to 1, two for wider scales."""
     return 3 if column.high - column.low <= 1 else 2
-
-
-def _in_cell(average: Average | None) -> str | None:
-    """Return an average with its interval."""
-    return with_interval(average.value, average.low, average.high) if average else None
 
 
 def _overall(board: Leaderboard) -> Table:
@@ -216,9 +194,9 @@ def _overall(board: Leaderboard) -> Table:
             place(row),
             row.tie_group,
             shown_name(row),
-            _in_cell(row.win_rate),
+            estimate_text(row.win_rate),
             decimal(row.win_rate.sd) if row.win_rate else None,
-            _in_cell(row.macro_average),
+            estimate_text(row.macro_average),
             decimal(row.macro_average.sd) if row.macro_average else None,
             row.n_benchmarks,
             f"{row.coverage:.0%}",
@@ -257,8 +235,7 @@ def _score(cell: Cell | None, column: Column) -> str | None:
     """Return a cell of a benchmark table, in the unit of the metric."""
     if cell is None:
         return None
-    known = cell.estimate
-    return with_interval(cell.value, known.low if known else None, known.high if known else None, places(column))
+    return estimate_text(cell.estimate, places(column)) if cell.estimate else decimal(cell.value, places(column))
 
 
 def _side_by_side(board: Leaderboard) -> Table:
@@ -305,8 +282,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     for row in board.rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
         for average in (row.win_rate, row.macro_average):
-            numbers = (average.value, average.low, average.high, average.sd) if average else (None,) * 4
-            cells += [number(value) for value in numbers]
+            cells += [*estimate_numbers(average), number(average.sd) if average else None]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
         cells += [board.suite, board.scoring, board.tier, _source(row)]
         rows.append([*cells, row.rank_low, row.rank_high, number(row.guarded_win_rate)])
@@ -365,8 +341,8 @@ def calibration_table(board: Leaderboard, format: str) -> str:
                 [
                     column.title,
                     row.model,
-                    with_interval(jury.value, jury.low, jury.high, 2),
-                    with_interval(found.value, found.low, found.high, 2),
+                    estimate_text(jury, 2),
+                    estimate_text(found, 2),
                     f"{found.n_rated} of {found.n}",
                     WAYS.get(found.method.removesuffix("-clustered"), found.method),
                 ]
@@ -379,12 +355,4 @@ def calibration_table(board: Leaderboard, format: str) -> str:
 
 def _calibrated(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score; `lambda` is the weight of the jury."""
-    return {
-        "value": round(found.value, 6),
-        "low": round(found.low, 6),
-        "high": round(found.high, 6),
-        "n": found.n,
-        "n_rated": found.n_rated,
-        "lambda": round(found.lambda_, 6),
-        "method": found.method,
-    }
+    return select(found, "value low high n n_rated lambda=lambda_ method", rounded=True)

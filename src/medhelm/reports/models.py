@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import Completion, Model, Price, Usage
-from medhelm.reports.json_form import plain_json
+from medhelm.domain.text import listed
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import render
 
 SHOWN_NAMES = 20
@@ -117,8 +118,7 @@ def check_lines(
         lines.append(f"  log-probabilities of tokens: {'yes' if logprobs else 'no'}")
     lines += [f"  unsupported by the server, so not sent: {part} ({reason})" for part, reason in left_out.items()]
     if names:
-        rest = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-        lines.append(f"  the server has: {', '.join(names[:SHOWN_NAMES])}{rest}")
+        lines.append(f"  the server has: {listed(names, SHOWN_NAMES)}")
     if advice:
         lines.append(f"  advice: {advice}")
     return "\n".join(lines)

@@ -8,6 +8,8 @@ from typing import Any
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
+from medhelm.reports.cost import money
+from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, render
 
 
@@ -27,7 +29,7 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
     if plan.is_batched:
         content["batch_cost_usd"] = {"expected": plan.batch_expected.usd, "max": plan.batch_most.usd}
         for row, shown in zip(plan.rows, content["rows"], strict=True):
-            shown["batch_cost_usd"] = _amount_json(row.batch_cost_usd)
+            shown["batch_cost_usd"] = plain_json(row.batch_cost_usd)
     if limit is not None:
         content["max_cost"] = {
             "usd": limit,
@@ -38,23 +40,8 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
 
 
 def _row_json(row: PlanRow) -> dict[str, Any]:
-    return {
-        "benchmark": row.benchmark,
-        "model": row.model,
-        "role": row.role,
-        "requests": row.requests,
-        "cached": row.cached,
-        "waiting": row.waiting,
-        "input_tokens": row.input_tokens,
-        "output_tokens": _amount_json(row.output_tokens),
-        "cost_usd": _amount_json(row.cost_usd),
-        "missing": list(row.missing),
-        "basis": {"input": row.input_basis, "input_error": row.input_error, "output": row.output_basis},
-    }
-
-
-def _amount_json(amount: ExpectedAndMax | None) -> dict[str, float] | None:
-    return None if amount is None else {"expected": amount.expected, "max": amount.max}
+    names = "benchmark model role requests cached waiting input_tokens output_tokens cost_usd missing"
+    return {**select(row, names), "basis": select(row, "input=input_basis input_error output=output_basis")}
 
 
 def to_table(plan: CostPlan, format: str = "table") -> str:
@@ -69,7 +56,7 @@ def to_table(plan: CostPlan, format: str = "table") -> str:
     total += [_sum(row.input_tokens for row in plan.rows)]
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
-    total += [*(_money(sum_, format) for sum_ in sums), None]
+    total += [*(money(sum_, format) for sum_ in sums), None]
     caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
     return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
 
@@ -86,7 +73,7 @@ def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:
         row.input_tokens,
         _part(row, "expected"),
         _part(row, "max"),
-        *(_money(dollars, format) for cost in costs for dollars in _both(cost)),
+        *(money(dollars, format) for cost in costs for dollars in _both(cost)),
         "yes" if row.missing else None,
     ]
 
@@ -108,15 +95,6 @@ def _sum(values: Iterable[int | None]) -> int | str | None:
     if None not in parts:
         return known
     return f"{known} or more" if known else None
-
-
-def _money(sum_: CostSum, format: str) -> Value:
-    """Return US dollars as text; in CSV a number, None if a part is unknown."""
-    if format == "csv":
-        return sum_.usd
-    if sum_.usd is not None:
-        return f"{sum_.usd:.4f}"
-    return f"{sum_.known_usd:.4f} or more" if sum_.known_usd else None
 
 
 def remarks(plan: CostPlan) -> list[str]:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from medhelm.reports.json_output import select
 from medhelm.reports.tables import Value, decimal, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import Noise, PowerDesign
     from medhelm.analysis.comparison.power_of_suite import AdjacentModels, SuitePower
+
+BENCHMARK_JSON = (
+    "id=column.benchmark title=column.title metric=column.metric n=observed.n n_pairs=observed.n_pairs "
+    "sd=observed.noise.sd disagreement=observed.disagreement design_effect=observed.noise.design_effect detectable "
+    "power_reached=power needed"
+)
+"""JSON of a benchmark: key and field."""
+
+ADJACENT_JSON = (
+    "first second n_benchmarks seen=observed_difference standard_error difference=power_estimate.difference "
+    "detectable=power_estimate.detectable power_reached=power_estimate.power "
+    "times_instances=power_estimate.times_instances benchmarks_needed=power_estimate.benchmarks_needed"
+)
+"""JSON of two adjacent models: key and field."""
 
 
 def as_json(found: SuitePower) -> dict[str, Any]:
@@ -19,36 +34,12 @@ def as_json(found: SuitePower) -> dict[str, Any]:
         "difference": number(found.difference),
         "benchmarks": [
             {
-                "id": one.column.benchmark,
-                "title": one.column.title,
-                "metric": one.column.metric,
-                "n": one.observed.n,
-                "n_pairs": one.observed.n_pairs,
-                "sd": number(one.observed.noise.sd),
-                "disagreement": number(one.observed.disagreement),
-                "design_effect": number(one.observed.noise.design_effect),
-                "detectable": number(one.detectable),
-                "power_reached": number(one.power),
-                "needed": one.needed,
+                **select(one, BENCHMARK_JSON, rounded=True),
                 "more": None if one.needed is None else max(0, one.needed - one.observed.n),
             }
             for one in found.benchmarks
         ],
-        "neighbours": [
-            {
-                "first": one.first,
-                "second": one.second,
-                "n_benchmarks": one.n_benchmarks,
-                "seen": number(one.observed_difference),
-                "standard_error": number(one.standard_error),
-                "difference": number(one.power_estimate.difference),
-                "detectable": number(one.power_estimate.detectable),
-                "power_reached": number(one.power_estimate.power),
-                "times_instances": number(one.power_estimate.times_instances),
-                "benchmarks_needed": one.power_estimate.benchmarks_needed,
-            }
-            for one in found.adjacent_models
-        ],
+        "neighbours": [select(one, ADJACENT_JSON, rounded=True) for one in found.adjacent_models],
     }
 
 
@@ -114,9 +105,7 @@ def calculated(
     reached = None if difference is None or instances is None else power_at(noise, instances, difference, design)
     content = {
         **_design(design),
-        "sd": number(noise.sd),
-        "disagreement": number(noise.disagreement),
-        "design_effect": number(noise.design_effect),
+        **select(noise, "sd disagreement design_effect", rounded=True),
         "difference": number(difference),
         "instances": instances,
         "needed": needed,
@@ -142,7 +131,7 @@ def calculated(
 
 
 def _design(design: PowerDesign) -> dict[str, Any]:
-    return {"power": design.power, "alpha": design.alpha, "comparisons": design.comparisons}
+    return select(design, "power alpha comparisons")
 
 
 def _words(design: PowerDesign) -> str:

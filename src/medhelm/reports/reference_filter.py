@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Remark, Rule, Usage
-from medhelm.reports.json_form import plain_json
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.json_output import select
+from medhelm.reports.tables import Value, decimal, estimate_text, render
 
 INTERVALS = (
     "Brackets: 95% confidence intervals. Kept and set aside are different instances, so the interval of their "
@@ -131,12 +131,7 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     }
     for work in benchmark.work:
         if work.judge == judge:
-            found |= {
-                "requests_sent": work.requests_sent,
-                "requests_cached": work.requests_cached,
-                "tokens": plain_json(work.usage),
-                "cost_usd": number(work.cost_usd),
-            }
+            found |= select(work, "requests_sent requests_cached tokens=usage cost_usd", rounded=True)
     return found
 
 
@@ -148,30 +143,21 @@ def _opinions(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
 
 def _score_json(score: FilteredScore) -> dict[str, Any]:
     return {
-        "model": score.model,
-        "metric": score.metric,
-        "is_main": score.is_main,
+        **select(score, "model metric is_main"),
         "all": _estimate_json(score.all),
         **{verdict: _estimate_json(score.parts[verdict]) for verdict in REFERENCE_VERDICTS},
         "kept_minus_set_aside": _gap_json(score.kept_minus_set_aside),
         "kept_minus_all": _gap_json(score.kept_minus_all),
-        "rank": {"all": score.rank_all, "kept": score.rank_kept},
+        "rank": select(score, "all=rank_all kept=rank_kept"),
     }
 
 
 def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    return {
-        **{name: number(getattr(estimate, name)) for name in ("value", "low", "high")},
-        "n": estimate.n,
-        "n_failed": estimate.n_failed,
-        "method": estimate.method,
-    }
+    return select(estimate, "value low high n n_failed method", rounded=True) if estimate else None
 
 
-def _gap_json(gap: ScoreGap | None) -> dict[str, float | None] | None:
-    return None if gap is None else {"value": number(gap.value), "low": number(gap.low), "high": number(gap.high)}
+def _gap_json(gap: ScoreGap | None) -> dict[str, Any] | None:
+    return select(gap, "value low high", rounded=True) if gap else None
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -240,7 +226,7 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
             [
                 score.metric,
                 score.model,
-                *map(_with_interval, counted),
+                *map(estimate_text, counted),
                 " / ".join(str(estimate.n if estimate else 0) for estimate in counted),
                 _gap(score.kept_minus_set_aside),
                 _gap(score.kept_minus_all),
@@ -259,13 +245,9 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
     )
 
 
-def _with_interval(estimate: Estimate | None) -> str | None:
-    return None if estimate is None else with_interval(estimate.value, estimate.low, estimate.high)
-
-
 def _gap(gap: ScoreGap | None) -> str | None:
     """Return a difference with its sign."""
     if gap is None:
         return None
     sign = "+" if float(decimal(gap.value) or 0) > 0 else ""
-    return sign + (with_interval(gap.value, gap.low, gap.high) or "")
+    return sign + (estimate_text(gap) or "")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_form import plain_json
+from medhelm.domain.text import listed
+from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import Value, printable, render
 
 if TYPE_CHECKING:
@@ -174,7 +175,4 @@ def _remarks(runs: Sequence[RunCheck]) -> list[str]:
     for run in runs:
         for text in ([f"not recomputed: {run.not_derived}"] if run.not_derived else []) + run.notes:
             found.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
-    return [
-        f"{', '.join(places[:3])}{f' and {len(places) - 3} more' if len(places) > 3 else ''}: {text}"
-        for text, places in found.items()
-    ]
+    return [f"{listed(places, 3)}: {text}" for text, places in found.items()]

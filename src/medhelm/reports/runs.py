@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain import RULES, JuryResult, Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
-from medhelm.reports.json_form import plain_json
-from medhelm.reports.tables import printable
+from medhelm.reports.json_output import plain_json, select
+from medhelm.reports.tables import decimal, estimate_text, printable
 
 
 def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
@@ -25,30 +25,16 @@ def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float)
 
 
 def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
+    names = (
+        "benchmark model tier status message n n_failed failures requests_sent requests_cached n_shortened=n_truncated "
+        "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters tokens=usage "
+        "cost_usd seconds"
+    )
     return {
-        "benchmark": run.benchmark,
-        "model": run.model,
-        "tier": run.tier,
-        "status": run.status,
-        "message": run.message,
-        "n": run.n,
-        "n_failed": run.n_failed,
-        "failures": dict(run.failures),
-        "requests_sent": run.requests_sent,
-        "requests_cached": run.requests_cached,
-        "n_shortened": run.n_truncated,
-        "left_out_characters": run.truncated_characters,
-        "snapshots": dict(run.snapshots),
-        "fingerprints": dict(run.fingerprints),
-        "refused_parts": dict(run.refused_parameters),
-        "tokens": plain_json(run.usage),
-        "cost_usd": run.cost_usd,
-        "seconds": run.seconds,
+        **select(run, names),
         "metrics": plain_json(run.estimates[rule])
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
-        "metrics_by_rule": plain_json(run.estimates),
-        "groups": plain_json(run.groups),
-        "main_metric": run.main_metric,
+        **select(run, "metrics_by_rule=estimates groups main_metric"),
         "jury": _jury_json(run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
     }
@@ -61,25 +47,12 @@ def _to_judges(run: Run) -> int:
 
 def _jury_json(result: JuryResult) -> dict[str, Any]:
     """Return the judgments of a run."""
+    names = "expected failed failures requests_sent requests_cached tokens=usage cost_usd"
     return {
-        "judges": {
-            name: {
-                "expected": tally.expected,
-                "failed": tally.failed,
-                "failures": dict(tally.failures),
-                "requests_sent": tally.requests_sent,
-                "requests_cached": tally.requests_cached,
-                "tokens": plain_json(tally.usage),
-                "cost_usd": tally.cost_usd,
-            }
-            for name, tally in result.tallies.items()
-        },
+        "judges": {name: select(tally, names) for name, tally in result.tallies.items()},
         "at_least": result.jury.min_judges,
         "scale": [result.low, result.high],
-        "coverage": result.coverage,
-        "n_blank": result.n_blank,
-        "n_below_floor": result.n_too_few_judges,
-        "n_suspicious": result.n_with_injection_signs,
+        **select(result, "coverage n_blank n_below_floor=n_too_few_judges n_suspicious=n_with_injection_signs"),
         "labels": plain_json(result.subscores),
     }
 
@@ -105,8 +78,8 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
             str(run.n),
             _failures(run),
             run.main_metric,
-            _with_interval(run.estimates[rule].get(run.main_metric)),
-            _value(run.estimates[other].get(run.main_metric)),
+            estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
+            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
             str(run.requests_sent),
             str(run.requests_cached),
             "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
@@ -183,14 +156,6 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
 def _failures(run: Run) -> str:
     kinds = ", ".join(f"{code} {count}" for code, count in run.failures.items())
     return f"{run.n_failed} ({kinds})" if kinds else str(run.n_failed)
-
-
-def _value(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.3f}"
-
-
-def _with_interval(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 from unicodedata import category, combining, east_asian_width
 
 from medhelm.errors import UserError
+from medhelm.reports.latex import tabular
 
 Format = Literal["table", "csv", "md", "latex"]
 """Format of a table."""
@@ -57,21 +58,31 @@ def render(
     CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the first `keep` columns.
     Raises: UserError for another format; ValueError for a row of another length.
     """
-    for row in rows:
-        if len(row) != len(headers):
-            raise ValueError(f"a row has {len(row)} cells, the table {len(headers)} columns")
+    texts, heads, numeric = as_texts(rows, headers)
     if format == "csv":
         return _csv(rows, headers)
-    texts = [[_text(value) for value in row] for row in rows]
-    heads, caption = [_clean(header) for header in headers], _clean(caption)
-    numeric = [_is_numeric([row[j] for row in rows]) for j in range(len(headers))]
+    caption = _clean(caption)
     if format == "table":
         return _aligned(texts, heads, numeric, caption, width, keep)
     if format == "md":
         return _markdown(texts, heads, numeric, caption)
     if format == "latex":
-        return _latex(texts, heads, numeric, caption)
+        return tabular(texts, heads, numeric, caption)
     raise UserError(f"Unknown table format `{format}`. Known: {', '.join(FORMATS)}.")
+
+
+def as_texts(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> tuple[list[list[str]], list[str], list[bool]]:
+    """Return cells and headings for people, and which columns hold numbers, to be aligned right.
+
+    Raises: ValueError for a row of another length than the headings.
+    """
+    for row in rows:
+        if len(row) != len(headers):
+            raise ValueError(f"a row has {len(row)} cells, the table {len(headers)} columns")
+    texts = [[MISSING if value is None else _clean(str(value)) for value in row] for row in rows]
+    columns = ([row[j] for row in rows] for j in range(len(headers)))
+    numeric = [all(not isinstance(cell, str) or NUMERIC.match(cell) for cell in cells) for cells in columns]
+    return texts, [_clean(header) for header in headers], numeric
 
 
 def decimal(value: float | None, places: int = 3) -> str | None:
@@ -97,24 +108,40 @@ def with_interval(value: float | None, low: float | None, high: float | None, pl
     >>> with_interval(0.552, 0.5214, 0.5826)
     '0.552 [0.521, 0.583]'
     """
-    if value is None or low is None or high is None:
+    if value is None or low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
         return decimal(value, places)
     return f"{decimal(value, places)} [{decimal(low, places)}, {decimal(high, places)}]"
+
+
+class HasInterval(Protocol):
+    """A number with the ends of its interval."""
+
+    @property
+    def value(self) -> float | None:
+        """The number; None if undefined."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end; None if unknown."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end; None if unknown."""
+
+
+def estimate_text(found: HasInterval | None, places: int = 3) -> str | None:
+    """Return a number with its interval for people; see `with_interval`."""
+    return with_interval(found.value, found.low, found.high, places) if found else None
+
+
+def estimate_numbers(found: HasInterval | None) -> list[Value]:
+    """Return a number and the ends of its interval for CSV."""
+    return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
 
 
 def _clean(text: str) -> str:
     """Return the text on one line, without control characters."""
     return "".join(" " if category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text).strip()
-
-
-def _text(value: Value) -> str:
-    """Return a cell for people."""
-    return MISSING if value is None else _clean(str(value))
-
-
-def _is_numeric(values: Sequence[Value]) -> bool:
-    """Tell whether a column holds numbers, which are aligned right."""
-    return all(not isinstance(value, str) or NUMERIC.match(value) for value in values)
 
 
 def _csv(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> str:
@@ -197,7 +224,7 @@ def _width(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
@@ -212,54 +239,6 @@ def escape_markdown(text: str) -> str:
     """Escape a text for Markdown. An underscore within a word needs no escape."""
     text = re.sub(r"([\\`*|<~])", r"\\\1", text)
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
-
-
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    MISSING: "--",
-    **{c: "\\" + c for c in "&%$#_{}"},
-}
-"""Character -> its LaTeX command."""
-
-
-def escape_latex(text: str) -> str:
-    r"""Escape a text for LaTeX.
-
-    >>> print(escape_latex("50% of R&D"))
-    50\% of R\&D
-    """
-    return "".join(LATEX.get(c, c) for c in text)
-
-
-def _latex(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
-    """Return a table that uses the package booktabs."""
-    body = [_latex_row(row) for row in texts]
-    tabular = [
-        r"\begin{tabular}{" + "".join("r" if right else "l" for right in numeric) + "}",
-        r"\toprule",
-        _latex_row(heads),
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    if not caption:
-        return "\n".join(tabular) + "\n"
-    above = [r"\begin{table}", r"\centering", rf"\caption{{{escape_latex(caption)}}}"]
-    return "\n".join([*above, *tabular, r"\end{table}"]) + "\n"
-
-
-def _latex_row(cells: list[str]) -> str:
-    """Return one row; LaTeX would read a first cell with a leading [ or * as an argument of the line break above."""
-    escaped = [escape_latex(cell) for cell in cells]
-    if escaped and escaped[0].startswith(("[", "*")):
-        escaped[0] = "{}" + escaped[0]
-    return " & ".join(escaped) + r" \\"
 
 
 # --- untrusted text ---------------------------------------------------------------------------------------------------

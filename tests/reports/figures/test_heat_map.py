@@ -29,13 +29,13 @@ def test_groups_are_headings_and_one_group_needs_none() -> None:
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
-def test_what_is_no_number_is_a_missing_value(value: float | None) -> None:
+def test_nan_and_infinity_are_missing_values(value: float | None) -> None:
     (cell,) = cells_of(draw([HeatMapRow(label="a", group="", values=[value])], ["m"]))
     assert (cell["value"], cell["text"], cell["ink"]) == (None, "–", "black")
 
 
 @pytest.mark.parametrize(("value", "shown"), [(1.25, "1.25"), (-0.5, "-0.50"), (0.0, "0.00"), (0.996, "1.00")])
-def test_values_beyond_the_scale_keep_their_number_and_get_the_colour_of_its_end(value: float, shown: str) -> None:
+def test_values_beyond_the_scale_keep_their_number_and_get_the_end_color(value: float, shown: str) -> None:
     spec = draw([HeatMapRow(label="a", group="", values=[value])], ["m"])
     (cell,) = cells_of(spec)
     assert (cell["value"], cell["text"]) == (value, shown)
@@ -44,7 +44,7 @@ def test_values_beyond_the_scale_keep_their_number_and_get_the_colour_of_its_end
     assert style.shade(value) == style.shade(min(max(value, 0.0), 1.0))
 
 
-def test_lines_and_models_of_the_same_name_stay_apart() -> None:
+def test_lines_and_models_with_equal_names_are_distinct() -> None:
     lines = [
         HeatMapRow(label="same", group="g", values=[0.1, 0.2]),
         HeatMapRow(label="same", group="h", values=[0.3, 0.4]),

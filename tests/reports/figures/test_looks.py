@@ -1,11 +1,11 @@
-"""How the figures look, measured on the pictures themselves: places, overlaps, colours, sizes; and no network."""
+"""Rendered figures: overlaps, colors, sizes, and no network."""
 
 from __future__ import annotations
 
 import re
 import socket
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -15,7 +15,6 @@ import pytest
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.labels import text_width
 from medhelm.reports.figures.rendering import render
 from medhelm.reports.figures.win_rates import KNOWN
 from medhelm.reports.paper import figures
@@ -41,7 +40,7 @@ class Text:
     @property
     def box(self) -> tuple[float, float, float, float]:
         """About where it is, for a text that is not turned."""
-        width = 0.9 * text_width(self.text, self.size)
+        width = 0.9 * style.text_width(self.text, self.size)
         left = {"start": self.x, "middle": self.x - width / 2, "end": self.x - width}[self.anchor]
         return left, self.y - 0.7 * self.size, left + width, self.y + 0.15 * self.size
 
@@ -127,22 +126,18 @@ def test_no_text_is_cut_off_or_covers_another_in_the_figure_of_win_rates(name: s
         assert overlap(one, other) == 0, f"{one.text!r} covers {other.text!r}"
 
 
-def test_names_beside_the_points_of_the_paper_cover_nothing() -> None:
-    found = gather_inputs(ReportRequest(published="only", suite="paper35"))
-    svg = picture(figures.figure_5(found.board, found.costs))
-    names = [text for text in texts_of(svg) if text.text.endswith(" †")]
-    assert len(names) == 9
-    for one, other in combinations([text for text in texts_of(svg) if not text.turned], 2):
+@pytest.mark.parametrize("unknown", [(), range(1, 16)])
+def test_no_text_is_cut_off_or_covers_another_in_figure_5(unknown: Sequence[int]) -> None:
+    board = toy_board(16, 2, names=long_names(16))
+    svg = picture(figures.figure_5(board, toy_costs(board, unknown=unknown)))
+    width, height = size_of(svg)
+    flat = [text for text in texts_of(svg) if not text.turned]
+    assert sum(text.text.startswith("provider-") for text in flat) == 16
+    for text in flat:
+        left, top, right, bottom = text.box
+        assert left >= -1 and top >= 0 and right <= width + 1 and bottom <= height + 1, text
+    for one, other in combinations(flat, 2):
         assert overlap(one, other) == 0, f"{one.text!r} covers {other.text!r}"
-
-
-def test_models_beside_the_axis_have_names_apart() -> None:
-    board = toy_board(12, 2, names=long_names(12))
-    svg = picture(figures.figure_5(board, toy_costs(board, unknown=range(1, 12))))
-    names = [text for text in texts_of(svg) if "cost unknown" in text.text]
-    assert len(names) == 11
-    assert all(overlap(one, other) == 0 for one, other in combinations(names, 2))
-    assert all(text.box[2] <= size_of(svg)[0] for text in names)
 
 
 def test_letters_are_large_enough_to_read_everywhere() -> None:
@@ -166,7 +161,7 @@ def test_the_picture_of_thirty_models_is_no_larger_than_a_poster() -> None:
 @pytest.mark.parametrize(
     "text", ["DeepSeek R1", "Claude 3.5 Sonnet †", "provider/a-model-2025-01-01", "MMMMWWWW", "iiiill"]
 )
-def test_widths_of_names_are_about_what_the_renderer_makes_of_them(text: str) -> None:
+def test_estimated_text_widths_agree_with_the_renderer(text: str) -> None:
     spec: dict[str, Any] = {
         "data": {"values": [{"t": text}]},
         "width": 1,
@@ -185,7 +180,7 @@ def test_widths_of_names_are_about_what_the_renderer_makes_of_them(text: str) ->
     spec["mark"].pop("text")
     spec["encoding"] = {"text": {"field": "t"}}
     width, _ = size_of(render(spec, ["svg"])["svg"])
-    assert 0.75 * width <= text_width(text, 20) <= 1.6 * width
+    assert 0.75 * width <= style.text_width(text, 20) <= 1.6 * width
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,15 +192,15 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert picture(figures.figure_3(board, taxonomy_titles())).startswith(b"<svg")
 
 
-# --- colours ----------------------------------------------------------------------------------------------------------
+# --- colors -----------------------------------------------------------------------------------------------------------
 
 DEUTERANOPIA = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])
 PROTANOPIA = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
 """Linear RGB as seen without one kind of cones (Viénot, Brettel and Mollon 1999)."""
 
 
-def linear(colour: str) -> np.ndarray:
-    shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+def linear(color: str) -> np.ndarray:
+    shares = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
 
 
@@ -220,8 +215,8 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all cones", "deuteranopia", "protanopia"]
 )
-def test_colours_that_mean_something_can_be_told_apart_by_everybody(sight: np.ndarray) -> None:
-    meant = [(style.BLUE, style.ORANGE), *combinations([colour for _, colour in KNOWN.values()], 2)]
+def test_meaningful_colors_are_distinct_with_any_color_vision(sight: np.ndarray) -> None:
+    meant = [(style.BLUE, style.ORANGE), *combinations([color for _, color in KNOWN.values()], 2)]
     for one, other in meant:
         assert np.linalg.norm(lab(sight @ linear(one)) - lab(sight @ linear(other))) > 12, (one, other)
 
@@ -229,7 +224,7 @@ def test_colours_that_mean_something_can_be_told_apart_by_everybody(sight: np.nd
 @pytest.mark.parametrize(
     "sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all cones", "deuteranopia", "protanopia"]
 )
-def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) -> None:
+def test_shades_of_a_heat_map_are_even_steps_with_any_color_vision(sight: np.ndarray) -> None:
     steps = [lab(sight @ linear(style.shade(value))) for value in np.linspace(0, 1, 11)]
     distances = [float(np.linalg.norm(b - a)) for a, b in pairwise(steps)]
     assert min(distances) > 3
@@ -237,8 +232,8 @@ def test_shades_of_a_heat_map_are_even_steps_for_everybody(sight: np.ndarray) ->
     assert lightness == sorted(lightness)
 
 
-def test_colour_never_stands_alone() -> None:
-    """Where a colour tells kinds apart, so does a shape or a sign."""
+def test_color_is_combined_with_a_shape_or_sign() -> None:
+    """Color-blind readers have a shape or a sign."""
     board = published()
     found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     for figure in (figures.figure_5(board, found.costs), figures.figure_win_rates(board)):

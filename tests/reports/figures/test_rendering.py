@@ -42,7 +42,7 @@ def drawn() -> dict[str, bytes]:
     return render(figures.figure_win_rates(published()).spec, PICTURES)
 
 
-def test_every_format_is_what_it_says(drawn: dict[str, bytes]) -> None:
+def test_every_format_has_its_signature(drawn: dict[str, bytes]) -> None:
     assert list(drawn) == ["json", "svg", "png", "pdf"]
     assert drawn["pdf"].startswith(b"%PDF-1.") and b"%%EOF" in drawn["pdf"][-32:]
     assert b"FontFile" in drawn["pdf"], "fonts are inside"
@@ -80,7 +80,7 @@ def test_heat_map_and_cost_figure_hold_their_labels() -> None:
     costs = figures.figure_5(board, toy_costs(board, unknown=[2]))
     assert costs is not None
     shown = texts_of(render(costs.spec, ["svg"])["svg"])
-    assert {board.rows[0].model, f"{board.rows[2].model} (cost unknown)", "$0.4"} <= set(shown)
+    assert {board.rows[0].model, f"{board.rows[2].model} (cost unknown)", "$0.59"} <= set(shown)
 
 
 def test_hostile_names_are_text_in_the_picture() -> None:

@@ -1,4 +1,4 @@
-"""What stands in the tables of a report, against the board's JSON and against the printed paper."""
+"""Tables of a report agree with the JSON of the leaderboard and with the printed paper."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_table_c3_lists_the_35_benchmarks_with_access_source_and_instances() -> 
     assert {row["n_models"] for row in rows} == {"9"}
 
 
-def test_table_c3_says_what_was_not_run_and_lists_benchmarks_of_ones_own() -> None:
+def test_table_c3_marks_benchmarks_without_runs_and_lists_own_ones() -> None:
     board = toy_board(2, 3)
     lines = suite_listings(board)
     table = appendix.table_c3(lines, board, taxonomy_titles())
@@ -255,7 +255,7 @@ def test_hostile_names_stay_in_their_cells() -> None:
     assert by_model == {f"'{name}" if name.startswith("=") else name for name in HOSTILE}, "a spreadsheet runs nothing"
 
 
-def test_weights_are_told_where_benchmarks_do_not_count_alike() -> None:
+def test_different_weights_are_reported() -> None:
     board = toy_board(2, 2)
     heavy = replace(board, columns=(replace(board.columns[0], weight=2.5), board.columns[1]))
     titles = taxonomy_titles()

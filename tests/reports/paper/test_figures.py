@@ -1,4 +1,4 @@
-"""What the figures encode: specifications hold every model, nothing that is no number, and no name as code."""
+"""Specifications of figures: every model, finite numbers, and no name as code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jsonschema import ValidationError
 
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.cost import BEATEN, BEST, PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, win_rate_by_cost
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
@@ -82,7 +82,7 @@ def test_all_models_are_in_every_figure(shape: tuple[int, int]) -> None:
         assert all(row.model in shown for row in board.rows), figure.key
 
 
-def test_the_heat_map_holds_the_normalised_values_by_category_in_the_order_of_the_board() -> None:
+def test_the_heat_map_has_normalized_values_by_category_in_order_of_rank() -> None:
     board = published()
     figure = figures.figure_3(board, TITLES)
     cells = {(row["label"], row["model"]): row for row in data_of(figure)}
@@ -116,18 +116,18 @@ def test_figure_4_holds_the_published_ranges_of_the_categories() -> None:
     assert len(data_of(figures.figure_4_subcategories(published(), TITLES))) == 22 * 9
 
 
-def test_a_missing_value_is_marked_and_is_no_number() -> None:
+def test_a_missing_value_is_marked() -> None:
     board = toy_board(3, 4, missing=[(0, 1), (2, 3)])
     empty = [row for row in data_of(figures.figure_3(board, TITLES)) if row["value"] is None]
     assert [row["text"] for row in empty] == ["–", "–"]
     assert {(row["model"], row["label"]) for row in empty} == {("lab/model-0", "CLEAR"), ("lab/model-2", "Medec")}
 
 
-def test_the_frontier_holds_the_models_worth_their_price() -> None:
+def test_the_frontier_has_the_efficient_models() -> None:
     found = gather_inputs(ReportRequest(published="only", suite="paper35"))
     figure = figures.figure_5(found.board, found.costs)
     assert figure is not None
-    points = [row for row in data_of(figure) if "kind" in row]
+    points = [row for row in data_of(figure) if "cost_usd" in row and "kind" in row]
     kinds = {row["model"]: row["kind"] for row in points}
     # By hand from tables 1 and 3: cheapest first, each better than all before it.
     best = ["GPT-4o mini", "Gemini 2.0 Flash", "GPT-4o", "Claude 3.7 Sonnet", "o3-mini", "DeepSeek R1"]
@@ -143,21 +143,21 @@ def test_the_frontier_holds_the_models_worth_their_price() -> None:
     assert "ceilings" in json.dumps(figure.spec)
 
 
-def test_models_without_a_price_stand_beside_and_never_at_nothing() -> None:
+def test_models_without_a_price_are_beside_the_plot_and_never_at_zero() -> None:
     board = toy_board(5, 3)
     figure = figures.figure_5(board, toy_costs(board, unknown=[1], free=[3]))
     assert figure is not None
-    on_axis = [row for row in data_of(figure) if "kind" in row]
-    beside = [row["model"] for row in data_of(figure) if "place" in row]
-    assert len(on_axis) == 3 and all(row["cost_usd"] > 0 for row in on_axis)
-    assert beside == [f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (no cost)"]
+    models = [row for row in data_of(figure) if "kind" in row]
+    assert all(row["cost_usd"] > 0 for row in models if row["kind"] != OFF_AXIS)
+    beside = {row["key"] for row in models if row["kind"] == OFF_AXIS}
+    assert beside == {f"{board.rows[1].model} (cost unknown)", f"{board.rows[3].model} (no cost)"}
     assert figures.figure_5(board, toy_costs(board, unknown=[0, 1], free=[2, 3, 4])) is None
     assert figures.figure_5(board, []) is None
     with pytest.raises(ValueError, match="no model has a known cost"):
         win_rate_by_cost([], heading="", notes=[], sample=False)
 
 
-def test_ceilings_and_bills_are_never_on_one_axis() -> None:
+def test_ceilings_and_bills_are_not_on_one_axis() -> None:
     board = toy_board(3, 2)
     costs = toy_costs(board)
     mixed = [*costs[:2], replace(costs[2], benchmark_usd=5.0, jury_usd=1.0, ceiling_usd=6.0, is_ceiling=True)]
@@ -175,7 +175,7 @@ def test_ceilings_and_bills_are_never_on_one_axis() -> None:
         max_size=7,
     ).filter(lambda points: any(cost for cost, _ in points))
 )
-def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float | None, float]]) -> None:
+def test_the_frontier_agrees_with_comparing_all_pairs(points: list[tuple[float | None, float]]) -> None:
     models = [
         PricedModel(model=f"m{i}", win_rate=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
         for i, (cost, value) in enumerate(points)
@@ -189,22 +189,22 @@ def test_the_frontier_is_what_comparing_all_pairs_gives(points: list[tuple[float
         if (other_cost <= cost and other_value > value) or (other_cost < cost and other_value >= value)
     }
     on_axis = {name for name, cost, _ in known if cost > 0}
-    assert {row["model"]: row["kind"] for row in rows if "kind" in row} == {
+    assert {row["model"]: row["kind"] for row in rows if "cost_usd" in row and "kind" in row} == {
         name: BEATEN if name in beaten else BEST for name in on_axis
     }
     line = [(row["cost_usd"], row["win_rate"]) for row in rows if set(row) == {"cost_usd", "win_rate"}]
     assert sorted(line) == sorted((cost, value) for name, cost, value in known if name in on_axis - beaten)
-    assert len([row for row in rows if "place" in row]) == len(points) - len(on_axis)
+    assert len({row["model"] for row in rows if row.get("kind") == OFF_AXIS}) == len(points) - len(on_axis)
 
 
-def test_an_interval_that_is_not_known_is_no_bar() -> None:
+def test_an_unknown_interval_has_no_bar() -> None:
     models = [
         PricedModel(model=f"m{i}", win_rate=Average(value=0.2 * i, low=None, high=None, sd=None), cost_usd=1.0 + i)
         for i in range(3)
     ]
     spec = win_rate_by_cost(models, heading="h", notes=[], sample=False)
     points = [row for row in rows_of(spec) if "kind" in row]
-    assert len(points) == 3
+    assert {row["model"] for row in points} == {"m0", "m1", "m2"}
     assert all(row["low"] == row["win_rate"] == row["high"] for row in points)
 
 
@@ -219,7 +219,7 @@ def test_win_rates_are_in_tie_groups_with_their_numbers_in_words() -> None:
         assert shown["text"].startswith(f"{row.win_rate.value:.3f} [")
 
 
-def test_the_triangle_of_pairs_says_what_the_board_says() -> None:
+def test_the_triangle_of_pairs_agrees_with_the_leaderboard() -> None:
     board = published()
     cells = data_of(figures.figure_pairs(board))
     names = {shown_name(row): row.model for row in board.rows}
@@ -231,7 +231,7 @@ def test_the_triangle_of_pairs_says_what_the_board_says() -> None:
     assert sum(sign != "=" for sign in signs.values()) == len(board.significant_pairs)
 
 
-def test_all_ties_draw_too() -> None:
+def test_figures_of_ties_only() -> None:
     board = toy_board(3, 4, tied=True)
     cells = data_of(figures.figure_pairs(board))
     assert [cell["text"] for cell in cells] == ["=", "=", "="]
@@ -248,7 +248,7 @@ def test_sample_rows_are_stamped_on_every_figure() -> None:
 SAFE_CODE = {"isValid(datum.value)", "datum.ink === 'white'"}
 
 
-def test_names_are_data_and_never_code_or_fields() -> None:
+def test_names_are_data_not_code_or_fields() -> None:
     board = toy_board(5, 3, names=HOSTILE)
     for figure in drawn(board):
         code = [str(part[key]) for part in parts(figure.spec) for key in ("test", "expr", "calculate") if key in part]
@@ -260,7 +260,7 @@ def test_names_are_data_and_never_code_or_fields() -> None:
         assert not any(c in name for name in names for c in "\n\u202e")
 
 
-def test_one_model_has_heat_maps_and_nothing_to_compare() -> None:
+def test_one_model_has_heat_maps_only() -> None:
     made, reasons = compose_figures(ReportInputs(board=toy_board(1, 3)), FIGURES)
     assert [figure.key for figure in made] == ["figure3", "figure4", "figure4_subcategories"]
     assert set(reasons) == {"figure5", "win_rates", "pairs"}
@@ -272,8 +272,8 @@ def test_one_model_has_heat_maps_and_nothing_to_compare() -> None:
 def contrast(first: str, second: str) -> float:
     """By WCAG 2.2, written anew."""
 
-    def luminance(colour: str) -> float:
-        shares = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    def luminance(color: str) -> float:
+        shares = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
@@ -281,20 +281,20 @@ def contrast(first: str, second: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_text_in_cells_can_be_read_on_every_colour() -> None:
+def test_text_in_cells_is_readable_on_every_color() -> None:
     inks = {"black": "#000000", "white": "#ffffff"}
     for value in np.linspace(-0.1, 1.1, 241):
-        colour = style.shade(float(value))
-        assert contrast(colour, inks[style.ink_on(colour)]) >= 4.5
+        color = style.shade(float(value))
+        assert contrast(color, inks[style.ink_on(color)]) >= 4.5
 
 
-def test_shades_keep_their_order_in_grey() -> None:
+def test_shades_keep_their_order_in_gray() -> None:
     greys = [contrast(style.shade(float(value)), "#000000") for value in np.linspace(0, 1, 101)]
     assert greys == sorted(greys)
     assert len(set(greys)) == 101
 
 
-def test_names_that_fit_are_kept_and_others_stay_apart() -> None:
+def test_short_names_are_kept_and_shortened_names_are_unique() -> None:
     long = ["provider/" + "x" * 60 + f"-{i}" for i in range(12)]
     same = ["a" * 100 + "b" + "c" * 100, "a" * 100 + "d" + "c" * 100]
     for texts in (long, same, ["", " ", "\n"], ["twice", "twice"]):

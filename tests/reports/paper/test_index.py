@@ -87,7 +87,7 @@ def test_a_clear_winner_is_called_one() -> None:
     assert findings(board)[0].endswith("No other model is tied with it.")
 
 
-def test_one_model_and_no_intervals_are_told() -> None:
+def test_one_model_and_missing_intervals_are_reported() -> None:
     assert "at least two models" in findings(toy_board(1, 2))[0]
     board = toy_board(3, 2)
     bare = replace(board, rows=tuple(replace(row, tie_group=None) for row in board.rows), interval_method="nothing")

@@ -61,7 +61,7 @@ def test_the_card_holds_the_numbers_of_the_leaderboard(medhelm: Medhelm, store: 
                 assert shown[key] == pytest.approx(own[key], abs=1e-6)
 
 
-def test_models_stand_as_they_were_reached_with_what_their_server_called_itself(store: Path) -> None:
+def test_models_are_shown_with_their_server_and_reported_version(store: Path) -> None:
     model = card(store)["models"][0]
     assert (model["name"], model["served_as"]) == ("openai/a", "a")
     assert model["reached"] == "a server on the same computer"
@@ -109,7 +109,7 @@ def test_settings_versions_and_command_are_there(store: Path) -> None:
     assert "--judge openai/judge-3@ADDRESS" in found["command"]
 
 
-def test_judges_and_what_is_missing_of_their_work(store: Path) -> None:
+def test_judges_with_their_missing_judgments(store: Path) -> None:
     found = card(store)
     judges = [(judge["name"], judge["expected"], judge["missing"]) for judge in found["judges"]]
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
@@ -118,7 +118,7 @@ def test_judges_and_what_is_missing_of_their_work(store: Path) -> None:
     assert "2 of 54 answers are missing (refusal 2)" in said
 
 
-def test_what_can_be_told_apart_is_what_the_leaderboard_tells_apart(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_significant_differences_agree_with_the_leaderboard(medhelm: Medhelm, tmp_path: Path) -> None:
     add_judged_runs(tmp_path / "store", "letters", grades(1, 60))
     found = card(tmp_path / "store")
     board = medhelm("leaderboard", "--store", tmp_path / "store", "--json").json
@@ -133,7 +133,7 @@ def test_what_can_be_told_apart_is_what_the_leaderboard_tells_apart(medhelm: Med
     assert len(better) + len(equal) == 6
 
 
-def test_many_models_are_told_in_groups(tmp_path: Path) -> None:
+def test_many_models_are_described_in_groups(tmp_path: Path) -> None:
     models = [f"maker/model-{i}" for i in range(8)]
     table = grades(2, 30, models=models, judges=("judge/one",))
     add_judged_runs(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
@@ -202,7 +202,7 @@ def test_a_price_has_its_date(tmp_path: Path) -> None:
     assert model["reached"] == "over the internet: api.x.test"
 
 
-def test_one_model_alone_is_compared_with_nobody(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_a_single_model_is_not_compared(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "store")
     assert card(tmp_path / "store")["findings"] == ["There is one model: a comparison needs at least two."]
 
@@ -298,7 +298,7 @@ def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store
     assert "not an evaluation card" in done.err
 
 
-def test_a_chosen_benchmark_is_the_only_one(store: Path) -> None:
+def test_only_the_selected_benchmark_is_in_the_card(store: Path) -> None:
     found = card(store, wanted=ExportRequest(benchmarks=["toy"]))
     assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy"]
     assert found["judges"] == []

@@ -26,11 +26,12 @@ from medhelm.results.paper.compose import (
 )
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from medhelm.results.paper.write import FORMATS, ReportContents, known_names, make_report
-from medhelm.results.published import ceiling_of, load_results, published_costs
+from medhelm.results.published.cells import ceiling_of
+from medhelm.results.published.data import load_results
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.judged import open_benchmark
 from tests.support.cli import Medhelm
-from tests.support.leaderboards import PUBLISHED_CSV, TABLE_3, published, toy_board, toy_costs
+from tests.support.leaderboards import PUBLISHED_CSV, published, toy_board, toy_costs
 from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import make_store
@@ -93,16 +94,7 @@ def test_published_ceilings_are_those_of_the_boards_benchmarks(store: Path) -> N
     assert not by_name["lab/good"].is_ceiling
 
 
-def test_table_3_agrees_with_the_table_of_the_published_results() -> None:
-    ours = {cost.model: cost for cost in gather_inputs(ReportRequest(published="only", suite="paper35")).costs}
-    for row in published_costs("paper35"):
-        cost = ours[row.model]
-        assert (cost.benchmark_tokens, cost.jury_tokens) == (row.benchmark_tokens, row.jury_tokens)
-        assert (cost.benchmark_usd, cost.jury_usd) == (float(row.benchmark_usd), float(row.jury_usd))
-        assert cost.total_usd == cost.ceiling_usd == TABLE_3[row.model][-1]
-
-
-def test_a_model_of_our_own_by_a_published_name_keeps_its_own_costs(tmp_path: Path) -> None:
+def test_an_own_model_with_a_published_name_keeps_its_costs(tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", {"pubmed_qa": {"GPT-4o": GOOD}}, taxonomy=PLACE)
     found = gather_inputs(ReportRequest(stores=[store], published="beside"))
     costs = {cost.model: cost.is_ceiling for cost in found.costs}
@@ -121,7 +113,7 @@ def test_a_suite_leaves_out_runs_and_their_costs(store: Path, tmp_path: Path) ->
     assert paper.suite is not None and len(paper.suite) == 35
 
 
-def test_costs_are_left_out_where_nobody_asks_for_them(store: Path) -> None:
+def test_costs_are_read_only_if_needed(store: Path) -> None:
     assert gather_inputs(ReportRequest(stores=[store]), with_costs=False).costs == []
 
 
@@ -142,7 +134,7 @@ def test_tokens_that_a_provider_did_not_count_are_unknown(medhelm: Medhelm, serv
     assert any("No token counts were reported by m" in text for text in texts(found.cost_remarks))
 
 
-def test_a_published_table_alone_needs_no_store() -> None:
+def test_a_file_of_scores_needs_no_store() -> None:
     found = gather_inputs(ReportRequest(scores=PUBLISHED_CSV, suite="paper35"))
     assert (len(found.board.rows), found.costs) == (9, [])
     assert found.dates.endswith("published_leaderboard.csv, means only")
@@ -151,7 +143,7 @@ def test_a_published_table_alone_needs_no_store() -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (ReportRequest(scores=PUBLISHED_CSV, published="only"), "do not go together"),
+        (ReportRequest(scores=PUBLISHED_CSV, published="only"), "cannot be combined"),
         (ReportRequest(scores=PUBLISHED_CSV, rule="corrected"), "published means"),
         (ReportRequest(scores=PUBLISHED_CSV, tier="sample"), "published means"),
         (ReportRequest(stores=[Path("a"), Path("b")], ratings=Path("r.csv")), "one --store"),
@@ -159,12 +151,12 @@ def test_a_published_table_alone_needs_no_store() -> None:
         (ReportRequest(published="only", suite="nothing"), "--suite nothing"),
     ],
 )
-def test_requests_that_make_no_sense_are_refused(request_: ReportRequest, words: str) -> None:
+def test_contradictory_options_are_refused(request_: ReportRequest, words: str) -> None:
     with pytest.raises(UserError, match=words):
         gather_inputs(request_)
 
 
-def test_a_folder_that_is_no_store_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store at"):
         gather_inputs(ReportRequest(stores=[tmp_path]))
 
@@ -186,21 +178,21 @@ def test_everything_that_can_be_made_is_made_in_order() -> None:
     assert (not_made, not_drawn) == ({"table2": "needs --ratings FILE"}, {})
 
 
-def test_only_what_is_wanted_is_made() -> None:
+def test_only_requested_tables_are_made() -> None:
     found = ReportInputs(board=toy_board(2, 2))
     assert keys(compose_tables(found, ["tableD1", "table1"])[0]) == ["table1", "tableD1"]
     assert keys(compose_figures(found, ["pairs"])[0]) == ["pairs"]
     assert compose_figures(found, []) == ([], {})
 
 
-def test_what_cannot_be_made_has_a_reason() -> None:
+def test_missing_tables_have_reasons() -> None:
     board = toy_board(1, 2)
     _, tables = compose_tables(ReportInputs(board=board), TABLES)
     _, figures = compose_figures(ReportInputs(board=board), FIGURES)
     assert tables == {
         "table2": "needs --ratings FILE",
-        "table3": "nothing is known of tokens and costs",
-        "tableE4": "needs the single scores of at least two models",
+        "table3": "tokens and costs are unknown",
+        "tableE4": "needs scores of instances for at least two models",
     }
     assert set(figures) == {"figure5", "win_rates", "pairs"}
     assert all("two models" in reason for reason in figures.values())
@@ -216,7 +208,7 @@ def test_a_board_without_any_result_makes_nothing() -> None:
     assert set(reasons.values()) == {"no results"}
 
 
-def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -> None:
+def test_benchmarks_of_the_suite_come_first(store: Path) -> None:
     board = gather_inputs(ReportRequest(stores=[store])).board
     names = [one.entry.name for one in suite_listings(board)]
     assert (len(names), names[-1]) == (38, "ward_qa")
@@ -226,7 +218,7 @@ def test_the_suite_comes_first_and_what_it_does_not_name_after_it(store: Path) -
     assert [one.column is not None for one in suite_listings(board, ["clear", "pubmed_qa"])] == [False, True, True]
 
 
-def test_a_suite_may_name_what_nobody_knows() -> None:
+def test_a_suite_may_name_unknown_benchmarks() -> None:
     (unknown,) = [
         one for one in suite_listings(toy_board(1, 1), ["medcalc_bench", "ward_qa"]) if one.entry.name == "ward_qa"
     ]
@@ -253,12 +245,12 @@ def test_names_are_known_whatever_their_case_and_order() -> None:
     with pytest.raises(UserError) as told:
         known_names(["tabel1", "pdff"], (*TABLES, *FORMATS), "--only")
     assert str(told.value).splitlines() == [
-        "--only: there is no `tabel1`. Did you mean `table1`?",
-        "--only: there is no `pdff`. Did you mean `pdf`?",
+        "--only: unknown name `tabel1`. Did you mean `table1`?",
+        "--only: unknown name `pdff`. Did you mean `pdf`?",
     ]
 
 
-def test_a_report_tells_what_it_made(tmp_path: Path) -> None:
+def test_a_report_lists_its_files(tmp_path: Path) -> None:
     contents = ReportContents(only=["table1", "pairs"], formats=["md", "json"], command="medhelm report x")
     made = make_report(tmp_path / "out", ReportRequest(published="only", suite="paper35"), contents)
     assert sorted(made.files) == ["README.md", "figures/pairs.json", "index.html", "report.json", "tables/table1.md"]
@@ -293,7 +285,7 @@ def test_a_cost_is_the_sum_of_its_parts_or_unknown() -> None:
 # --- what the folder says of itself -----------------------------------------------------------------------------------
 
 
-def test_report_json_holds_what_the_csv_files_hold(store: Path, tmp_path: Path) -> None:
+def test_report_json_has_the_content_of_the_csv_files(store: Path, tmp_path: Path) -> None:
     make_report(tmp_path / "out", ReportRequest(stores=[store]), ReportContents(formats=["csv"]))
     content = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert set(content) == {
@@ -360,7 +352,7 @@ def beside(store: Path) -> ReportInputs:
     return gather_inputs(ReportRequest(stores=[store], published="beside"))
 
 
-def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
+def test_tables_mark_published_scores(beside: ReportInputs) -> None:
     tables, _ = compose_tables(beside, ["table1", "table3", "tableD1"])
     first, third, places = tables
     shown = {str(row[2]) for row in first.rows}
@@ -373,7 +365,7 @@ def test_tables_say_which_scores_are_published(beside: ReportInputs) -> None:
     assert "DeepSeek R1 †" in places.headers
 
 
-def test_figures_say_which_scores_are_published(beside: ReportInputs) -> None:
+def test_figures_mark_published_scores(beside: ReportInputs) -> None:
     (figure,) = compose_figures(beside, ["win_rates"])[0]
     rows = [row for rows in figure.spec["datasets"].values() for row in rows]
     sources = {row["model"]: row["source"] for row in rows}

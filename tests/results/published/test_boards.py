@@ -17,7 +17,9 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import read_inputs
-from medhelm.results.published import leaderboard_with_published, load_results, published_costs, published_leaderboard
+from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
+from medhelm.results.published.cells import published_costs
+from medhelm.results.published.data import load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
@@ -46,12 +48,12 @@ def silent(board: Leaderboard, start: str) -> bool:
 # --- alone ------------------------------------------------------------------------------------------------------------
 
 
-def test_alone_they_give_the_published_tables() -> None:
+def test_published_results_alone_give_the_published_tables() -> None:
     board = published_leaderboard(suite="paper35")
     assert (len(board.rows), len(board.columns), board.scoring, board.suite) == (9, 35, "published", "paper35")
     assert all(row.published and row.coverage == 1 for row in board.rows)
     costs = {row.model: row.cost_usd for row in board.rows}
-    assert costs == {row.model: pytest.approx(float(row.total_usd), abs=1e-9) for row in published_costs("paper35")}
+    assert costs == {row.model: pytest.approx(row.ceiling_usd, abs=1e-9) for row in published_costs("paper35")}
     assert round(sum(cost or 0 for cost in costs.values()), 2) == 11739.07
     best = board.rows[0]
     assert best.win_rate
@@ -68,7 +70,7 @@ def test_all_37_cost_more() -> None:
     assert round(sum(row.cost_usd or 0 for row in board.rows), 2) == 11825.97
 
 
-def test_it_says_which_pairs_can_be_told_apart() -> None:
+def test_significant_pairs_are_listed() -> None:
     board = published_leaderboard()
     assert len(board.significant_pairs) == 22
     assert sum(pair in board.significant_pairs for pair in pairwise(row.model for row in board.rows)) == 1
@@ -77,7 +79,7 @@ def test_it_says_which_pairs_can_be_told_apart() -> None:
     assert any("reflect the choice of benchmarks" in warning for warning in texts(board.remarks))
 
 
-def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
+def test_known_errors_in_published_results_are_reported() -> None:
     board = published_leaderboard(suite="paper35")
     said = " ".join(texts(board.remarks))
     for words in (
@@ -95,7 +97,7 @@ def test_it_says_what_is_wrong_with_the_published_numbers() -> None:
     assert "0.636" not in " ".join(texts(published_leaderboard().remarks))
 
 
-def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
+def test_a_small_suite_reports_only_its_own_known_errors(tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("name: two\nbenchmarks: {pubmed_qa: 3, medec: 1}\n", encoding="utf-8")
     board = published_leaderboard(suite=str(file))
@@ -114,7 +116,7 @@ def test_of_a_small_suite_only_its_own_errors_are_told(tmp_path: Path) -> None:
         ({"suite": "paper53"}, "paper53"),
     ],
 )
-def test_alone_other_rules_and_data_are_refused(choices: dict[str, Any], said: str) -> None:
+def test_published_results_alone_refuse_other_rules_and_tiers(choices: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         published_leaderboard(**choices)
 
@@ -194,7 +196,7 @@ def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
     assert row.win_rate.value == pytest.approx(float(np.mean(shares)))
 
 
-def test_what_differs_is_said_in_words(store: Path) -> None:
+def test_differences_from_published_runs_are_reported(store: Path) -> None:
     board = leaderboard_with_published([store])
     assert told(board, "Prompts differ").startswith("Prompts differ: own runs word the same tasks differently")
     assert "MedQA" not in told(board, "Instances differ")  # the toys' titles are their names
@@ -204,7 +206,7 @@ def test_what_differs_is_said_in_words(store: Path) -> None:
     assert "do not compare the two" in told(board, "Published costs are ceilings")
 
 
-def test_what_does_not_differ_is_not_said(store: Path) -> None:
+def test_equal_conditions_are_not_reported(store: Path) -> None:
     change(store, "pubmed_qa/*", n=1000, settings={"max_tokens": 1, "seed": 0, "sample": "default"})
     change(store, "med_qa/*", n=503, settings={"max_tokens": 4000})
     board = leaderboard_with_published([store])
@@ -214,14 +216,14 @@ def test_what_does_not_differ_is_not_said(store: Path) -> None:
     assert silent(board, "ACI-Bench had another jury")
 
 
-def test_another_draw_is_told(store: Path) -> None:
+def test_another_selection_is_reported(store: Path) -> None:
     change(store, "pubmed_qa/*", settings={"seed": 7})
     change(store, "med_qa/*", settings={"sample": "all"})
     board = leaderboard_with_published([store])
     assert "published one: med_qa and pubmed_qa" in told(board, "The selection of instances differs")
 
 
-def test_the_published_selection_is_offered_where_there_is_one(store: Path) -> None:
+def test_the_published_selection_is_offered_if_there_is_one(store: Path) -> None:
     (built_in,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
     change(store, "med_qa/*", benchmark_digest=built_in.digest)
     said = told(leaderboard_with_published([store]), "The selection of instances differs")
@@ -291,7 +293,7 @@ def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
     assert all(row.win_rate and row.win_rate.low is None for row in published_leaderboard(resample="none").rows)
 
 
-def test_instances_that_failed_are_told(store: Path) -> None:
+def test_failed_instances_are_reported(store: Path) -> None:
     change(store, "pubmed_qa/*majority*", n_failed=2)
     assert told(leaderboard_with_published([store]), "2 instances of own runs have no completion")
 
@@ -318,13 +320,13 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
         file.write_text(json.dumps({**content, "main_metric": "quasi_exact_match"}), encoding="utf-8")
     board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
-    assert "different metrics: MedQA (quasi_exact_match on 0 to 1 here, exact_match on 0 to 1 there)" in told(
+    assert "different metrics: MedQA (own: quasi_exact_match on 0 to 1, published: exact_match on 0 to 1)" in told(
         board, "Left out, because own"
     )
     assert "1 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
 
 
-def test_a_suite_narrows_what_is_common(store: Path) -> None:
+def test_a_suite_narrows_the_common_benchmarks(store: Path) -> None:
     board = leaderboard_with_published([store], suite="paper35")
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
     assert "1 of 35 published benchmarks" in told(board, "Rows marked †")
@@ -336,17 +338,17 @@ def test_without_anything_in_common_it_is_said(medhelm: Medhelm, tmp_path: Path)
         leaderboard_with_published([tmp_path / "mine"])
 
 
-def test_sample_rows_are_never_put_beside_published_results(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_sample_rows_are_not_compared_with_published_results(medhelm: Medhelm, tmp_path: Path) -> None:
     place = make_benchmark(tmp_path, name="pubmed_qa")
     medhelm("run", place, "--model", "baseline/majority", "--tier", "sample", "--store", tmp_path / "mine")
     choices: tuple[Tier | None, ...] = (None, "sample")
     for tier in choices:
-        with pytest.raises(UserError, match="sample rows only: they are invented"):
+        with pytest.raises(UserError, match="sample rows only, which are invented"):
             leaderboard_with_published([tmp_path / "mine"], tier=tier)
 
 
-def test_corrected_scores_are_never_put_beside_published_ones(store: Path) -> None:
-    with pytest.raises(UserError, match="Leave --scoring out"):
+def test_corrected_scores_are_not_compared_with_published_ones(store: Path) -> None:
+    with pytest.raises(UserError, match="Leave out --scoring"):
         leaderboard_with_published([store], rule="corrected")
 
 
@@ -360,7 +362,7 @@ def jury_store(folder: Path, judges: tuple[str, ...] = JURY, **changes: Any) -> 
     return folder
 
 
-def test_another_jury_is_told(tmp_path: Path) -> None:
+def test_another_jury_is_reported(tmp_path: Path) -> None:
     board = leaderboard_with_published([jury_store(tmp_path / "mine", ("local/a", "local/b", "local/c"))])
     said = told(board, "ACI-Bench had another jury")
     assert "local/a, local/b and local/c instead of Claude 3.7 Sonnet, GPT-4o and Llama 3.3 70B" in said
@@ -383,7 +385,9 @@ def test_a_jury_on_another_scale_is_not_comparable(tmp_path: Path) -> None:
         content = json.loads(file.read_text(encoding="utf-8"))
         content["sitting"]["high"] = 7
         file.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(UserError, match=r"measured otherwise: ACI-Bench \(jury on 1 to 7 here, jury on 1 to 5 there\)"):
+    with pytest.raises(
+        UserError, match=r"different metrics: ACI-Bench \(own: jury on 1 to 7, published: jury on 1 to 5\)"
+    ):
         leaderboard_with_published([folder])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from decimal import Decimal
 from pathlib import Path
 from statistics import fmean, pstdev, stdev
 
@@ -16,15 +15,16 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
-from medhelm.results.published import (
+from medhelm.results.published.cells import (
+    CLUSTERED,
+    HALF_STEP,
+    INTERVAL,
     ceiling_of,
-    load_results,
     published_cells,
     published_costs,
     published_rows,
 )
-from medhelm.results.published.cells import CLUSTERED, HALF_STEP, INTERVAL
-from medhelm.results.published.data import FOLDER
+from medhelm.results.published.data import FOLDER, load_results
 from medhelm.results.scores_csv import read_scores
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
 
@@ -89,7 +89,7 @@ def win_rate(model: str, table: dict[str, list[float]], tie: float = 0.5) -> flo
 
 
 def four(model: str, names: list[str]) -> tuple[float, float, float, float]:
-    """What table 1 gives of a model, by plain counting."""
+    """Return the numbers of a model in table 1, by plain counting."""
     table = by_model(names)
     strict = [
         fmean(a > b for a, b in zip(table[model], own, strict=True)) for name, own in table.items() if name != model
@@ -182,11 +182,11 @@ def test_every_cell_of_table_3_comes_out_exactly() -> None:
         for row in published_costs()
     }
     assert found == {
-        model: (own, jury, Decimal(paid), Decimal(judged), Decimal(total))
+        model: (own, jury, float(paid), float(judged), float(total))
         for model, (own, jury, paid, judged, total) in TABLE_3.items()
     }
-    assert sum(row.total_usd for row in published_costs()) == Decimal("11739.07")
-    assert sum(row.total_usd for row in published_costs("all")) == Decimal("11825.97")
+    totals = [math.fsum(row.total_usd or 0 for row in published_costs(suite)) for suite in ("paper35", "all")]
+    assert [f"{total:.2f}" for total in totals] == ["11739.07", "11825.97"]
 
 
 def test_costs_of_cells_add_up_to_the_table() -> None:
@@ -194,10 +194,10 @@ def test_costs_of_cells_add_up_to_the_table() -> None:
         cells, _ = published_cells(suite)
         for row in published_costs(suite):
             own = [cell.cost_usd for cell in cells if cell.model == row.model]
-            assert math.fsum(cost for cost in own if cost is not None) == pytest.approx(float(row.total_usd), abs=1e-9)
+            assert math.fsum(cost for cost in own if cost is not None) == pytest.approx(row.total_usd, abs=1e-9)
 
 
-# Rows of the published file as they stand there: tokens of judges, and four costs.
+# Rows of the published file: tokens of judges, and four costs.
 PUBLISHED_ROWS = [
     ("claude_3_5_sonnet", "medalign", 11_791_274, 704_512, "35.24 0.66 73.22 18.11"),
     ("deepseek_r1", "mtsamples", 2_030_832, 1_748_992, "0.44 9.22 12.61 44.97"),
@@ -243,7 +243,7 @@ def test_instances_are_the_same_for_all_models_but_for_three_rows() -> None:
     }
 
 
-def test_the_jury_costs_what_its_three_judges_cost_together() -> None:
+def test_the_cost_of_the_jury_is_the_sum_of_its_judges() -> None:
     assert [judge.key for judge in RESULTS.jury] == ["claude_3_7_sonnet", "gpt_4o", "llama_3_3_70b"]
     assert round(sum(judge.price.input for judge in RESULTS.jury), 2) == 6.21
     assert round(sum(judge.price.output for judge in RESULTS.jury), 2) == 25.71
@@ -254,7 +254,7 @@ def test_the_jury_costs_what_its_three_judges_cost_together() -> None:
 # --- what it is put beside --------------------------------------------------------------------------------------------
 
 
-def test_benchmarks_are_measured_as_their_definitions_say() -> None:
+def test_metrics_agree_with_the_definitions() -> None:
     known = {benchmark.name: benchmark for benchmark in load_benchmarks(["all"], metrics=METRIC_NAMES)}
     assert set(known) == set(RESULTS.benchmarks)
     for name, published in RESULTS.benchmarks.items():
@@ -285,7 +285,7 @@ def test_independent_instances_are_counted_as_the_data_has_them(data_dir: Path) 
         assert counted[benchmark.name] == n * n // sum(size * size for size in sizes.values())
 
 
-def test_only_shares_of_right_answers_of_one_run_have_intervals() -> None:
+def test_only_shares_of_correct_completions_of_one_run_have_intervals() -> None:
     for own in RESULTS.benchmarks.values():
         if own.independent is not None:
             metric = METRICS[own.metric]
@@ -294,7 +294,7 @@ def test_only_shares_of_right_answers_of_one_run_have_intervals() -> None:
 
 
 def test_published_means_are_shares_of_the_instances_they_are_over() -> None:
-    """Each is a whole number of right answers, as far as three decimals tell."""
+    """Each is a whole number of correct completions, within rounding."""
     for own in RESULTS.benchmarks.values():
         if own.metric not in ("exact_match", "medec_flag_accuracy") or own.runs > 1:
             continue
@@ -303,7 +303,7 @@ def test_published_means_are_shares_of_the_instances_they_are_over() -> None:
             assert abs(right - round(right)) <= HALF_STEP * own.scored + 1e-9, (key, own.name)
 
 
-def test_of_med_qa_half_of_what_was_asked_is_reported(data_dir: Path) -> None:
+def test_half_of_the_med_qa_instances_are_reported(data_dir: Path) -> None:
     (benchmark,) = load_benchmarks(["med_qa"], metrics=METRIC_NAMES)
     dataset = open_dataset(benchmark, data=data_dir, tier="real", sample="published")
     own = RESULTS.benchmarks["med_qa"]
@@ -347,7 +347,7 @@ def test_intervals_are_wider_where_instances_share_a_note() -> None:
 
 
 @pytest.mark.parametrize("benchmark", ["aci_bench", "clear", "ehrshot", "n2c2_ct", "mimic_iv_billing_code", "cdi_qa"])
-def test_there_is_no_interval_where_nothing_honest_can_be_said(benchmark: str) -> None:
+def test_means_that_are_not_shares_have_no_interval(benchmark: str) -> None:
     cells = cells_of(benchmark)
     assert [cell.estimate for cell in cells] == [None] * 9
     assert all(cell.n for cell in cells)
@@ -363,7 +363,7 @@ def test_a_suite_selects_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
         published_cells("paper53")
 
 
-def test_rows_for_notebooks_say_the_same() -> None:
+def test_rows_for_notebooks_have_the_same_numbers() -> None:
     rows = published_rows("paper35")
     assert len(rows) == 9 * 35
     row = next(row for row in rows if (row["name"], row["benchmark"]) == ("GPT-4o", "aci_bench"))
@@ -389,7 +389,7 @@ def test_rows_for_notebooks_say_the_same() -> None:
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-def test_every_file_says_where_its_numbers_come_from_and_all_are_small() -> None:
+def test_every_file_has_a_source_and_is_small() -> None:
     files = sorted(file for file in FOLDER.iterdir() if file.suffix in (".csv", ".yaml"))
     told = {source["file"] for source in RESULTS.sources["files"]}
     assert {file.name for file in files} - {"sources.yaml"} == told

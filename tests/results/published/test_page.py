@@ -7,7 +7,9 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.reports.tables import Value, render
-from medhelm.results.published import load_results, published_costs, published_leaderboard
+from medhelm.results.published.boards import published_leaderboard
+from medhelm.results.published.cells import published_costs
+from medhelm.results.published.data import load_results
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "published_results.md"
 BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
@@ -38,7 +40,7 @@ def four(board: Leaderboard, model: str) -> tuple[str, str]:
 
 
 def tables() -> str:
-    """Tables 1 and 3, as they stand on the page."""
+    """Tables 1 and 3 of the page."""
     paper, everything = published_leaderboard(suite="paper35"), published_leaderboard()
     first: list[list[Value]] = []
     for model in load_results().models.values():
@@ -50,15 +52,15 @@ def tables() -> str:
             row.model,
             f"{row.benchmark_tokens:,}",
             f"{row.jury_tokens:,}",
-            f"{row.benchmark_usd:,}",
-            f"{row.jury_usd:,}",
-            f"{row.total_usd:,}",
-            f"{other.total_usd:,}",
+            f"{row.benchmark_usd:,.2f}",
+            f"{row.jury_usd:,.2f}",
+            f"{row.total_usd:,.2f}",
+            f"{other.total_usd:,.2f}",
         ]
         for row, other in zip(published_costs(), published_costs("all"), strict=True)
     ]
-    sums = [sum(row.total_usd for row in published_costs(suite)) for suite in ("paper35", "all")]
-    second.append(["all nine", "", "", "", "", f"{sums[0]:,}", f"{sums[1]:,}"])
+    sums = [sum(row.total_usd or 0 for row in published_costs(suite)) for suite in ("paper35", "all")]
+    second.append(["all nine", "", "", "", "", f"{sums[0]:,.2f}", f"{sums[1]:,.2f}"])
     costs = ["Table 3", "Tokens", "Jury tokens", "USD", "Jury USD", "In all USD", "With all 37 USD"]
     return f"{render(first, headers, format='md')}\n{render(second, costs, format='md')}"
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.labels import text_width
 
 CELL_W, CELL_H = 36, 17
 """Pixels of a cell."""
@@ -65,7 +64,7 @@ def heat_map(
     light = alt.condition("datum.ink === 'white'", alt.value("#ffffff"), alt.value("#000000"))
     text = base.mark_text(fontSize=10).encode(text="text:N", color=light)
     layers = alt.layer(filled, text).properties(width=alt.Step(CELL_W), height=alt.Step(CELL_H))
-    beside = max(text_width(label, 11) for label in labels)
+    beside = max(style.text_width(label, 11) for label in labels)
     title = style.title(heading, notes, sample=sample, width=max(beside + CELL_W * len(models), 320))
     data = alt.InlineData(values=cells)
     if len(groups) == 1:

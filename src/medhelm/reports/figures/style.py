@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import altair as alt
 
+    from medhelm.analysis.leaderboard.types import Average
+
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 """The renderer has the first font; browsers have one of the same widths."""
 
@@ -34,6 +36,9 @@ scores are in its upper half, where black text is readable."""
 
 LONGEST_NAME = 44
 """Characters shown of a name; longer names are cut in the middle."""
+
+NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] -/"), frozenset("mwMW@%&")
+"""Letters that are narrower or wider than most."""
 
 STAMP = "SAMPLE TIER: invented rows, not real performance"
 """Warning on everything made from sample rows."""
@@ -90,6 +95,21 @@ def _cut(text: str, longest: int) -> str:
         return text
     end = (longest - 1) // 2 + (longest - 1) % 2
     return f"{text[: (longest - 1) // 2]}…{text[-end:]}"
+
+
+def text_width(text: str, size: float) -> float:
+    """Estimate the width of a text in a sans-serif font of `size` pixels, rather too wide than too narrow."""
+    return size * sum(
+        0.34 if c in NARROW else 0.88 if c in WIDE else 1.0 if ord(c) > 0x2E80 else 0.7 if c.isupper() else 0.57
+        for c in text
+    )
+
+
+def ends(average: Average) -> tuple[float, float]:
+    """Return the ends of an interval; the value itself if nothing was resampled."""
+    low = average.value if average.low is None else average.low
+    high = average.value if average.high is None else average.high
+    return low, high
 
 
 def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt.TitleParams:

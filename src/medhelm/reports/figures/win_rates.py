@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
-from medhelm.reports.figures.plot_area import interval_of
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import with_interval
+from medhelm.reports.tables import estimate_text
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
@@ -39,7 +38,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
     for name, row in zip(shown, board.rows, strict=True):
         if (found := row.win_rate) is None:
             continue
-        low, high = interval_of(found)
+        low, high = style.ends(found)
         values.append({
             "model": name,
             "group": "" if row.tie_group is None else str(row.tie_group),
@@ -47,7 +46,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
             "win_rate": round(found.value, 6),
             "low": round(low, 6),
             "high": round(high, 6),
-            "text": with_interval(found.value, found.low, found.high),
+            "text": estimate_text(found),
         })  # fmt: skip
     groups = list(dict.fromkeys(str(value["group"]) for value in values))
 

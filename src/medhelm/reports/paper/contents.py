@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from medhelm.reports.leaderboard import GUARDED, caption, has_weights, is_incomplete, place, shown_name
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal, number, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.icc import Icc
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
     from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 
@@ -50,8 +49,8 @@ def table_1(board: Leaderboard) -> PaperTable:
     for row in board.rows:
         win, macro = row.win_rate, row.macro_average
         rows.append([
-            place(row), row.tie_group, shown_name(row), _in_cell(win), decimal(win.sd) if win else None,
-            _in_cell(macro), decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
+            place(row), row.tie_group, shown_name(row), estimate_text(win), decimal(win.sd) if win else None,
+            estimate_text(macro), decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
         ])  # fmt: skip
         csv_rows.append([
             row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
@@ -92,14 +91,8 @@ def end_of(board: Leaderboard) -> list[Value]:
     return [board.suite, board.scoring, board.tier]
 
 
-def _in_cell(average: Average | None) -> str | None:
-    return with_interval(average.value, average.low, average.high) if average else None
-
-
 def _numbers(average: Average | None) -> list[Value]:
-    if average is None:
-        return [None] * 4
-    return [number(value) for value in (average.value, average.low, average.high, average.sd)]
+    return [*estimate_numbers(average), number(average.sd) if average else None]
 
 
 # --- table 2: the jury against clinicians -----------------------------------------------------------------------------
@@ -118,8 +111,8 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
         among = one.clinicians
         others = [one.baselines[key].consistency if key in one.baselines else None for key in baselines]
         rows.append([
-            name, one.n_instances, len(one.raters), _icc(one.jury.consistency),
-            with_interval(among.pairs.value, among.low, among.high), among.pairs.n_pairs, *map(_icc, others),
+            name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
+            with_interval(among.pairs.value, among.low, among.high), among.pairs.n_pairs, *map(estimate_text, others),
         ])  # fmt: skip
         csv_rows += [[name, one.n_instances, len(one.raters), *cells, *end_of(board)] for cells in _long(one)]
     return PaperTable(
@@ -146,17 +139,12 @@ def _stamp(board: Leaderboard) -> str:
     return "SAMPLE TIER: invented rows, not real performance" if board.tier == "sample" else ""
 
 
-def _icc(found: Icc | None) -> str | None:
-    return with_interval(found.value, found.low, found.high) if found else None
-
-
 def _long(one: BenchmarkAgreement) -> list[list[Value]]:
     """Return one row per rater that is compared with clinicians."""
     among = one.clinicians
     compared = {"jury": one.jury, **one.judges, **one.baselines}
     rows: list[list[Value]] = [
-        [name, *map(number, (of.consistency.value, of.consistency.low, of.consistency.high)), of.consistency.reason]
-        for name, of in compared.items()
+        [name, *estimate_numbers(of.consistency), of.consistency.reason] for name, of in compared.items()
     ]
     return [*rows, ["clinicians", *map(number, (among.pairs.value, among.low, among.high)), among.reason]]
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
-from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, with_interval
+from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, estimate_text
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.types import Leaderboard, Row
+    from medhelm.analysis.leaderboard.types import Leaderboard
 
 MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 """Picture formats that a page can show, best first."""
@@ -62,10 +62,10 @@ def findings(board: Leaderboard) -> list[str]:
     for number, group in groupby(ranked, key=lambda row: row.tie_group):
         members = list(group)
         best, others = members[0], members[1:]
-        rate = f"win rate {_win_rate(best)}"
+        rate = f"win rate {estimate_text(best.win_rate)}"
         text = f"{best.model} ranks first, {rate}." if number == 1 else f"Tie group {number}: {best.model}, {rate}."
         if others:
-            ties = _listed([f"{row.model} ({_win_rate(row)})" for row in others])
+            ties = listed([f"{row.model} ({estimate_text(row.win_rate)})" for row in others])
             text += f" It does not differ significantly from {ties}."
         elif number == 1:
             text += " No other model is tied with it."
@@ -76,15 +76,6 @@ def findings(board: Leaderboard) -> list[str]:
         f"Win rates differ significantly for {len(board.significant_pairs)} of {plural(pairs, 'pair')}{adjusted}."
     )
     return [*found, intervals_in_words(board)]
-
-
-def _win_rate(row: Row) -> str:
-    average = row.win_rate
-    return str(with_interval(average.value, average.low, average.high)) if average else MISSING
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------

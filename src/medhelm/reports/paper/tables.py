@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from medhelm.reports.paper.latex import latex
-from medhelm.reports.tables import Value, escape_markdown, render
+from medhelm.reports.latex import longtable
+from medhelm.reports.tables import Value, as_texts, escape_markdown, render
 
 TableFormat = Literal["md", "csv", "latex"]
 """Format of a table."""
@@ -59,8 +59,9 @@ def write(table: PaperTable, format: str) -> str:
     if format == "latex":
         # LaTeX numbers tables itself.
         caption = f"{table.title.partition('. ')[2] or table.title}. {table.caption}."
-        return latex(
-            table.rows, table.headers, name=table.key, caption=caption, notes=table.notes, grouped=table.grouped
+        texts, heads, numeric = as_texts(table.rows, table.headers)
+        return longtable(
+            texts, heads, numeric, label=table.key, caption=caption, notes=table.notes, grouped=table.grouped
         )
     raise ValueError(f"unknown format of a table: {format}")
 

@@ -33,7 +33,7 @@ from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages
 
 SUFFIXES = (".md", ".html", ".json")
-"""Endings of files that a card can be written to alone."""
+"""Endings of a card in one file."""
 
 
 def export_card(
@@ -45,10 +45,10 @@ def export_card(
     definitions: Mapping[str, Benchmark] | None = None,
     today: datetime.date | None = None,
 ) -> ExportResult:
-    """Write the card of a store as `card.md`, `card.html` and `card.json`, or, to a file with such a name, as that.
+    """Write the card of a store as `card.md`, `card.html` and `card.json`, or as one file with one of these endings.
 
-    Parameters: place, a folder (new, empty or with a card of ours) or a file that is not there or is a card of ours;
-    definitions, of benchmarks by name, for their tasks and sources; today, the day on the card.
+    Parameters: place, a folder or file that is new or holds a card; definitions, benchmarks by name, for tasks and
+    sources; today, the date of the card.
     Raises: UserError, StoreError, StoreFullError.
     """
     alone = place.suffix in SUFFIXES
@@ -79,7 +79,7 @@ def export_card(
 
 
 def _is_card(path: Path) -> bool:
-    """Return whether a file is a card of ours, and may be replaced."""
+    """Return whether a file is a card, which may be replaced."""
     try:
         start = path.read_text(encoding="utf-8")[:4000]
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ def _write_alone(place: Path, text: str) -> None:
 def card_of(
     selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], today: datetime.date
 ) -> Card:
-    """The card of these runs and their leaderboard."""
+    """Return the card of the selected runs and their leaderboard."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
     names = card_names(runs)
@@ -125,7 +125,7 @@ def card_of(
 
 
 def card_names(runs: Iterable[Run]) -> dict[str, str]:
-    """Name of a model -> its name without the address of its server; numbered where two would be called the same."""
+    """Return the name of each model without the address of its server; equal names are numbered."""
     names: dict[str, str] = {}
     for name in sorted({run.model for run in runs}):
         plain = name.partition("@")[0]
@@ -170,7 +170,7 @@ def _reached(model: Model | None, runs: Sequence[Run]) -> str:
     if model is None:
         return "not recorded"
     if not model.base_url:
-        local = {"baseline": "no language model: a simple rule", "replay": "answers read from a file"}
+        local = {"baseline": "no language model: a simple rule", "replay": "completions read from a file"}
         return local.get(model.provider, f"this computer, or the usual address of {model.provider}")
     host = host_of(model.base_url)
     if is_loopback(host):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain.text import listed
 from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
 
@@ -14,7 +15,7 @@ FEW = 6
 
 
 def findings(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    """Return which models can and cannot be separated."""
+    """Return sentences on significant differences between models."""
     models = [row.model for row in board.rows]
     if len(models) < 2:
         return ["There is one model: a comparison needs at least two."]
@@ -39,7 +40,7 @@ def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
             f"{names[model]} and {names[other]}" for other in below if (model, other) not in board.significant_pairs
         ]
         if beaten:
-            sentences.append(f"{names[model]} is significantly better than {_listed(beaten)}.")
+            sentences.append(f"{names[model]} is significantly better than {listed(beaten)}.")
     if equal:
         sentences.append(f"Cannot be separated with this data: {'; '.join(equal)}.")
     return sentences
@@ -52,7 +53,7 @@ def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     for row in board.rows:
         groups.setdefault(row.tie_group, []).append(names[row.model])
     sentences += [
-        f"{group[0]} cannot be separated from {_listed(group[1:])}."
+        f"{group[0]} cannot be separated from {listed(group[1:])}."
         for number, group in groups.items()
         if number and len(group) > 1
     ]
@@ -86,7 +87,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         if c.constant_baseline is not None and _is_not_beaten(board, c.benchmark, c.constant_baseline)
     ]
     if not_beaten:
-        sentences.append(f"No model beats a constant answer on {_listed(not_beaten)}.")
+        sentences.append(f"No model beats a constant answer on {listed(not_beaten)}.")
     if any(row.cost_usd is None for row in board.rows):
         sentences.append("A missing cost means an unknown price, not a free model.")
     sentences.append(
@@ -116,7 +117,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
         absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
         if absent:
             sentences.append(
-                f"{names[row.model]} has no score on {_listed(absent)}, so it is compared with others without it."
+                f"{names[row.model]} has no score on {listed(absent)}, so it is compared with others without it."
             )
     other = {
         run.title
@@ -124,7 +125,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
         if run.status == "complete" and selection.counted.get((run.model, run.benchmark)) is None
     }
     if other:
-        sentences.append(f"Runs with other judges, or without judges, are left out on {_listed(sorted(other))}.")
+        sentences.append(f"Runs with other judges, or without judges, are left out on {listed(sorted(other))}.")
     return sentences
 
 
@@ -141,7 +142,7 @@ def _judged(selection: ExportSelection) -> list[str]:
         lost = f", so {without:,} answers have no score" if without else ""
         sentences.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
     if both := [name.partition("@")[0] for name in judges_under_test(selection.counted.values())]:
-        sentences.append(f"{_listed(both)} graded answers of the same model: judges may favor their own.")
+        sentences.append(f"{listed(both)} graded answers of the same model: judges may favor their own.")
     return sentences
 
 
@@ -149,13 +150,3 @@ def _is_not_beaten(board: Leaderboard, benchmark: str, baseline: float) -> bool:
     values = [row.cells[benchmark].value for row in board.rows if benchmark in row.cells]
     known = [value for value in values if value is not None]
     return bool(known) and max(known) <= baseline
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Words as people list them.
-
-    >>> _listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

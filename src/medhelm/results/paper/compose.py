@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.benchmarks.suites import load_suite
@@ -14,11 +14,13 @@ from medhelm.reports.paper.appendix import SuiteListing
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.results.agreement import BASELINES
-from medhelm.results.published import published_cells
+from medhelm.results.published.cells import published_cells
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.results.paper.gather import ReportInputs
+
+T = TypeVar("T")
 
 TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4")
 """Tables of a report, in order."""
@@ -28,7 +30,7 @@ FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates"
 
 
 def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:
-    """The tables that are wanted and can be made, and for each of the others why not."""
+    """Return the wanted tables, and for each that cannot be made the reason."""
     board, titles = found.board, taxonomy_titles()
     makers: dict[str, Callable[[], PaperTable | str]] = {
         "table1": lambda: contents.table_1(board),
@@ -44,19 +46,10 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         "tableD1": lambda: appendix.table_d1(board, titles),
         "tableE4": lambda: _effects(board),
     }
-    made: list[PaperTable] = []
-    reasons: dict[str, str] = {}
-    for key in TABLES:
-        if key in wanted:
-            table = makers[key]() if board.rows else "no results"
-            if isinstance(table, str):
-                reasons[key] = table
-            else:
-                made.append(table)
-    return made, reasons
+    return _make({key: makers[key] for key in TABLES if key in wanted}, board)
 
 
-NO_COSTS = "nothing is known of tokens and costs"
+NO_COSTS = "tokens and costs are unknown"
 
 NO_PRICES = "no model has a known cost above 0"
 
@@ -64,7 +57,7 @@ TWO_MODELS = "needs two models that were run on the same benchmark"
 
 
 def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:
-    """The figures that are wanted and can be made, and for each of the others why not."""
+    """Return the wanted figures, and for each that cannot be made the reason."""
     board, titles = found.board, taxonomy_titles()
     several = sum(row.win_rate is not None for row in board.rows) > 1
     makers: dict[str, Callable[[], PaperFigure | str]] = {
@@ -75,26 +68,24 @@ def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[
         "win_rates": lambda: figures.figure_win_rates(board) if several else TWO_MODELS,
         "pairs": lambda: figures.figure_pairs(board) if several else TWO_MODELS,
     }
-    made: list[PaperFigure] = []
-    reasons: dict[str, str] = {}
-    for key in FIGURES:
-        if key in wanted:
-            figure = makers[key]() if board.rows else "no results"
-            if isinstance(figure, str):
-                reasons[key] = figure
-            else:
-                made.append(figure)
-    return made, reasons
+    return _make({key: makers[key] for key in FIGURES if key in wanted}, board)
+
+
+def _make(makers: Mapping[str, Callable[[], T | str]], board: Leaderboard) -> tuple[list[T], dict[str, str]]:
+    """Make all that can be made; a maker that returns a text cannot, for that reason."""
+    found = {key: make() if board.rows else "no results" for key, make in makers.items()}
+    made = [content for content in found.values() if not isinstance(content, str)]
+    return made, {key: content for key, content in found.items() if isinstance(content, str)}
 
 
 def _effects(board: Leaderboard) -> PaperTable | str:
     cells = [cell for row in board.rows for cell in row.cells.values()]
     found = detectable_effects(cells, board.columns)
-    return appendix.table_e4(found, board) if found else "needs the single scores of at least two models"
+    return appendix.table_e4(found, board) if found else "needs scores of instances for at least two models"
 
 
 def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> list[SuiteListing]:
-    """The benchmarks of a suite, all published ones if that is None; those of the board that it does not name last."""
+    """Return the benchmarks of a suite, then others of the leaderboard; without a suite all published ones."""
     columns = {column.benchmark: column for column in board.columns}
     known = {entry.name: entry for entry in load_suite()}
     names = dict.fromkeys([*(known if suite is None else suite), *columns])
@@ -109,7 +100,7 @@ def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> li
 
 
 def _unknown(name: str, board: Leaderboard) -> SuiteEntry:
-    """A benchmark that is not one of the suite's, as far as the board knows it."""
+    """Return an entry for a benchmark outside the suite, with what the leaderboard has."""
     column = next((column for column in board.columns if column.benchmark == name), None)
     if column is None:
         return SuiteEntry(name=name, title=name, category="", subcategory="", in_paper=False)
@@ -118,7 +109,7 @@ def _unknown(name: str, board: Leaderboard) -> SuiteEntry:
 
 
 def taxonomy_titles() -> dict[str, str]:
-    """Id of a category or subcategory -> its name for people."""
+    """Return the title of each category and subcategory."""
     categories = load_taxonomy()
     below = {part.id: part.title for category in categories for part in category.subcategories}
     return {category.id: category.title for category in categories} | below

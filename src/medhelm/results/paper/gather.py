@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from medhelm.domain import Benchmark, Remark, Rule, Run, Tier
+from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
-from medhelm.results.published import ceiling_of, load_results
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import resolve_suite
+from medhelm.results.published.cells import published_costs, resolve_suite
+from medhelm.results.published.data import load_results
 from medhelm.results.run_selection import select_runs
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 
@@ -31,7 +31,7 @@ class ReportRequest:
     stores: Sequence[Path] = ()
     """Stores to read; none for published results alone."""
     scores: Path | None = None
-    """A published table to read instead."""
+    """File with scores of other models to read instead."""
     published: Literal["no", "beside", "only"] = "no"
     """Published results: left out, beside own ones, or alone."""
     suite: str = "all"
@@ -47,19 +47,19 @@ class ReportRequest:
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known, for the ratings."""
     pricing: Pricing = Pricing()  # noqa: RUF009 - frozen
-    """By which prices to count."""
+    """Prices of tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportInputs:
-    """Everything that tables and figures are made from."""
+    """Inputs of tables and figures."""
 
     board: Leaderboard
     """The leaderboard."""
     suite: Sequence[str] | None = None
-    """Benchmarks that the suite asks for; None: whatever there is."""
+    """Benchmarks of the suite; None: all with results."""
     costs: Sequence[ModelCost] = ()
-    """One for each model of the board; empty where nothing is known of costs."""
+    """Costs by model; empty if all are unknown."""
     cost_remarks: Sequence[Remark] = ()
     """Limits of the costs, such as unknown prices."""
     clinical: JuryAgreement | None = None
@@ -69,10 +69,10 @@ class ReportInputs:
 
 
 def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportInputs:
-    """Read everything.
+    """Read all inputs.
 
-    Raises: UserError for a request that makes no sense, or where there is nothing to rank; StoreError for a folder that
-    is no store; ConfigError with all problems of a file of scores or ratings.
+    Raises: UserError for contradictory options, or if there is nothing to rank; StoreError for a folder that is not a
+    store; ConfigError with all problems of a file of scores or ratings.
     """
     _refuse_contradictions(request)
     board = read_leaderboard(request)
@@ -80,7 +80,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     if request.ratings:
         from medhelm.results.agreement import agreement
 
-        # Beside results of others only the jury's grades in the file itself count.
+        # Without results of the stores, only the jury's grades in the ratings file count.
         store = Path(os.devnull) if _is_of_others(request) else request.stores[0]
         clinical = agreement(request.ratings, store, request.definitions)
     own: list[ModelCost] = []
@@ -109,20 +109,20 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
 
 def _refuse_contradictions(request: ReportRequest) -> None:
     if request.scores and request.published != "no":
-        raise UserError("--scores and published results do not go together: leave one of them out.")
+        raise UserError("--scores cannot be combined with published results. Leave one of them out.")
     if request.scores and (request.rule == "corrected" or request.tier == "sample"):
-        raise UserError("--scores holds published means on real data: leave --scoring corrected and --tier sample out.")
+        raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
     if request.ratings and len(request.stores) > 1:
-        raise UserError("--ratings go with one --store: they are ratings of its completions.")
+        raise UserError("--ratings rate the completions of one store. Give one --store.")
 
 
 def _is_of_others(request: ReportRequest) -> bool:
-    """Return whether nothing of the stores is in the report."""
+    """Return whether the report contains no results of the stores."""
     return request.scores is not None or request.published == "only"
 
 
 def read_leaderboard(request: ReportRequest) -> Leaderboard:
-    """The leaderboard that the request asks for."""
+    """Return the leaderboard of a report."""
     if request.published == "only":
         return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
     if request.published == "beside":
@@ -145,19 +145,19 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
 
 
 def _asked_for(request: ReportRequest, board: Leaderboard) -> list[str] | None:
-    """The benchmarks of the suite, run or not; None for all there are."""
+    """Return the benchmarks of the suite, with or without results; None for all."""
     weights = resolve_suite(request.suite, board.columns, request.benchmark_folders).weights
     return None if weights is None else list(weights)
 
 
-# --- what it cost -----------------------------------------------------------------------------------------------------
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 Counted = Mapping[tuple[str, str], Run]
 """Model and benchmark -> the run that the leaderboard counts."""
 
 
 def _counted(items: Iterable[UsageItem], board: Leaderboard) -> Counted:
-    """The runs behind the board's own cells."""
+    """Return the runs that the leaderboard counts."""
     runs = {id(item.run): (item.model.removeprefix(item.run.model), item.run) for item in items if item.run}
     shown = {column.benchmark for column in board.columns}
     found = select_runs((label, run) for label, run in runs.values() if run.tier == board.tier).runs
@@ -197,38 +197,19 @@ def _tokens(items: Sequence[UsageItem]) -> int | None:
 
 
 def _dollars(items: Sequence[UsageItem]) -> float | None:
-    """None if any part is unknown: a sum of the rest would look like all."""
+    """Return the sum of the costs; None if one is unknown."""
     bills = [item.bill_usd for item in items]
     return None if None in bills else sum(bill for bill in bills if bill)
 
 
 def _published_costs(board: Leaderboard) -> list[ModelCost]:
-    """The published ceilings on the board's benchmarks."""
-    results = load_results()
+    """Return the published ceilings on the benchmarks of the leaderboard."""
     shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
-    names = [column.benchmark for column in board.columns]
-    costs = []
-    for key, model in results.models.items():
-        if model.name not in shown:
-            continue
-        parts = [ceiling_of(results.scores[key, name]) for name in names if (key, name) in results.scores]
-        tested = sum((part.input_usd + part.output_usd for part in parts), Decimal(0))
-        judged = sum((part.judge_input_usd + part.judge_output_usd for part in parts), Decimal(0))
-        costs.append(
-            ModelCost(
-                model=shown[model.name],
-                benchmark_tokens=sum(part.input_tokens + part.output_tokens for part in parts),
-                jury_tokens=sum(part.judge_input_tokens + part.judge_output_tokens for part in parts),
-                benchmark_usd=float(tested),
-                jury_usd=float(judged),
-                ceiling_usd=float(tested + judged),
-                is_ceiling=True,
-            )
-        )
-    return costs
+    suite = Suite(name="", weights={column.benchmark: 1.0 for column in board.columns})
+    return [replace(cost, model=shown[cost.model]) for cost in published_costs(suite) if cost.model in shown]
 
 
-# --- when it was measured ---------------------------------------------------------------------------------------------
+# --- dates ------------------------------------------------------------------------------------------------------------
 
 
 def _days(runs: Iterable[Run]) -> str:

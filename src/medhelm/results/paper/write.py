@@ -1,4 +1,4 @@
-"""A report as files in a folder, written whole."""
+"""Write a report as a folder of files."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ class WrittenReport:
     folder: Path
     """Folder of the report."""
     files: Sequence[str]
-    """All files in it, by their paths within."""
+    """Paths of all files in it, relative to the folder."""
     not_made: Mapping[str, str]
-    """Table or figure that is missing -> why."""
+    """Missing table or figure -> the reason."""
     findings: Sequence[str]
-    """Sentences on which models can be separated."""
+    """Sentences on significant differences."""
     remarks: Sequence[Remark]
     """Remarks on the leaderboard."""
     missing: MissingError | None
-    """Raised after writing: what has to be installed for the figures; None if nothing is missing."""
+    """Names packages to install for the figures; None if they are installed."""
 
 
 def make_report(folder: Path, request: ReportRequest, contents: ReportContents = ReportContents()) -> WrittenReport:
     """Write a report to `folder`.
 
-    Without the packages that draw, everything else is written and `WrittenReport.missing` says what is missing.
-    Raises: UserError for unknown names, or a table or figure that was asked for and cannot be made; StoreError for a
-    folder that holds anything else. Nothing is written then.
+    Without the packages for figures, all else is written, and `WrittenReport.missing` names them.
+    Raises, before anything is written: UserError for unknown names, or a requested table or figure that cannot be made;
+    StoreError for a folder with other content.
     """
     wanted = known_names(contents.only, (*TABLES, *FIGURES), "--only") or [*TABLES, *FIGURES]
     formats = known_names(contents.formats, FORMATS, "--formats") or list(FORMATS)
@@ -106,21 +106,21 @@ def make_report(folder: Path, request: ReportRequest, contents: ReportContents =
 
 
 def known_names(given: Collection[str], known: Sequence[str], option: str) -> list[str]:
-    """The names in the order and the spelling they are known by, whatever their case.
+    """Return names in the known order and spelling; case is ignored.
 
-    Raises: UserError naming all that are not known.
+    Raises: UserError with all unknown names.
     """
     spelling = {name.lower(): name for name in known}
     unknown = [name for name in given if name.strip().lower() not in spelling]
     if unknown:
-        lines = [f"{option}: there is no `{name}`. {suggestion(name, known)}".rstrip() for name in unknown]
+        lines = [f"{option}: unknown name `{name}`. {suggestion(name, known)}".rstrip() for name in unknown]
         raise UserError("\n".join(lines))
     chosen = {spelling[name.strip().lower()] for name in given}
     return [name for name in known if name in chosen]
 
 
 def _manifest(page: ReportIndex) -> dict[str, Any]:
-    """The report for programs."""
+    """Return the content of report.json."""
     return {
         "made": page.facts,
         "leaderboard": leaderboard_report.as_json(page.board),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from medhelm.results.published.remarks import (
 from medhelm.results.run_remarks import unfinished_remarks
 
 MARK = "[published]"
-"""Follows the name of a published model where one of the user's own has the same name."""
+"""Suffix of a published model if an own model has the same name."""
 
 
 def published_leaderboard(
@@ -37,14 +37,14 @@ def published_leaderboard(
     rule: Rule | None = None,
     resample: Resample | None = None,
 ) -> Leaderboard:
-    """The nine published models alone; no store is needed. `paper35` gives tables 1 and 3 of the paper.
+    """Return the leaderboard of the nine published models; `paper35` gives tables 1 and 3 of the paper.
 
-    `rule` None: the published one, the only one there is.
-    Raises: UserError for the corrected rule, the sample tier, an unknown suite, or one without any published benchmark.
+    Published results have one rule and one tier, so the only valid values of `rule` and `tier` are those and None.
+    Raises: UserError for another rule or tier, an unknown suite, or a suite without published benchmarks.
     """
     _only_published(rule)
     if tier == "sample":
-        raise UserError("--tier sample: published results are on real data. Leave the option out.")
+        raise UserError("--tier sample: published results are on real data. Leave out --tier sample.")
     chosen = resolve_suite(suite)
     cells, columns = published_cells(chosen)
     if not columns:
@@ -67,18 +67,18 @@ def leaderboard_with_published(
     shared: bool = False,
     benchmark_folders: Sequence[Path] = (),
 ) -> Leaderboard:
-    """One's own models beside the nine published ones, on the benchmarks that both have, by the published rule.
+    """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
-    Benchmarks without own results are left out, and those that were measured by another metric; warnings say how many.
-    `rule` None: the published one. Raises: UserError for the corrected rule, for the sample tier, and if there is no
-    benchmark in common; StoreError for a folder that is not a store.
+    Benchmarks without own results, or with another metric, are left out; warnings give their number.
+    Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
+    folder that is not a store.
     """
     _only_published(rule)
     finished = read_inputs(stores, "published", tier, single_scores=resample != "none")
     if finished.tier == "sample":
         raise UserError(
-            "the store holds sample rows only: they are invented and are never put beside published results. "
-            "Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
+            "the store has results on sample rows only, which are invented and cannot be compared with published "
+            "results. Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
         )
     chosen = resolve_suite(suite, finished.columns, benchmark_folders)
     common = _common(finished, chosen)
@@ -86,7 +86,7 @@ def leaderboard_with_published(
     cells = [*common.own, *common.published]
     board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared)
     remarks = [
-        *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.otherwise),
+        *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.different_metric),
         *condition_remarks(common.own, finished.runs, common.columns),
         *same_model_remarks(common.own, common.published, common.columns, finished.runs),
         *cost_remarks(beside_bills=True),
@@ -104,32 +104,33 @@ class _Common:
     columns: Sequence[Column]
     """Benchmarks that both have, measured by the same metric on the same scale."""
     own: Sequence[Cell]
-    """Cells of one's own models on them."""
+    """Cells of own models on them."""
     published: Sequence[Cell]
-    """Cells of published models on them; no name is that of an own model."""
+    """Cells of published models on them, with names that no own model has."""
     without_own: Sequence[str]
-    """Titles of published benchmarks of the suite without any own score."""
+    """Titles of published benchmarks of the suite without an own score."""
     unpublished: Sequence[str]
-    """Titles of own benchmarks of the suite that were not published."""
-    otherwise: Sequence[str]
-    """Benchmarks that were measured by another metric, in words."""
+    """Titles of own benchmarks of the suite without published results."""
+    different_metric: Sequence[str]
+    """Benchmarks with different metrics, as text."""
 
 
 def _common(finished: LeaderboardInputs, suite: Suite) -> _Common:
-    """Raises: UserError if there is nothing in common."""
+    """Return the common benchmarks; raise UserError if there are none."""
     published, columns = published_cells(suite)
-    wanted = suite.weights
     scored = {cell.benchmark for cell in finished.cells if cell.value is not None}
-    own = {c.benchmark: c for c in finished.columns if c.benchmark in scored and _is_wanted(c.benchmark, wanted)}
+    if suite.weights is not None:
+        scored &= set(suite.weights)
+    own = {column.benchmark: column for column in finished.columns if column.benchmark in scored}
     theirs = {column.benchmark: column for column in columns}
     alike = [own[name] for name in theirs if name in own and _alike(own[name], theirs[name])]
     otherwise = [
-        f"{c.title} ({_kind(own[c.benchmark])} here, {_kind(c)} there)"
+        f"{c.title} (own: {_kind(own[c.benchmark])}, published: {_kind(c)})"
         for c in columns
         if c.benchmark in own and not _alike(own[c.benchmark], c)
     ]
     if not alike:
-        why = f"; measured otherwise: {', '.join(otherwise)}" if otherwise else ""
+        why = f"; with different metrics: {', '.join(otherwise)}" if otherwise else ""
         raise UserError(f"no benchmark has both own and published results{why}. `medhelm benchmarks list` names all.")
     names = {column.benchmark for column in alike}
     own_cells = [cell for cell in finished.cells if cell.benchmark in names]
@@ -140,27 +141,23 @@ def _common(finished: LeaderboardInputs, suite: Suite) -> _Common:
         published=[_renamed(cell, taken) for cell in published if cell.benchmark in names],
         without_own=[column.title for column in columns if column.benchmark not in own],
         unpublished=[column.title for name, column in own.items() if name not in theirs],
-        otherwise=otherwise,
+        different_metric=otherwise,
     )
 
 
-def _is_wanted(benchmark: str, wanted: Mapping[str, float] | None) -> bool:
-    return wanted is None or benchmark in wanted
-
-
 def _alike(own: Column, published: Column) -> bool:
-    """Return whether numbers of both columns are of one kind."""
+    """Return whether two columns have the same metric and scale."""
     ends = (own.low, own.high, own.higher_is_better) == (published.low, published.high, published.higher_is_better)
     return own.metric == published.metric and ends
 
 
 def _kind(column: Column) -> str:
-    """By what a column is measured, in words."""
+    """Return metric and scale as text."""
     return f"{column.metric} on {column.low:g} to {column.high:g}"
 
 
 def _renamed(cell: Cell, taken: set[str]) -> Cell:
-    """The cell, under a name of its own."""
+    """Return the cell with a name that no own model has."""
     return replace(cell, model=f"{cell.model} {MARK}") if cell.model in taken else cell
 
 
@@ -189,7 +186,7 @@ def _build(
 
 
 def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
-    """The board with its published rows marked, and with further remarks."""
+    """Return the leaderboard with published rows marked, and with further remarks."""
     rows = tuple(replace(row, published=row.model in published) for row in board.rows)
     return replace(board, rows=rows, remarks=(*board.remarks, *remarks))
 
@@ -198,7 +195,6 @@ def _only_published(rule: Rule | None) -> None:
     if rule == "corrected":
         n = len(load_results().benchmarks)
         raise UserError(
-            f"--scoring corrected: of the published results there are only the means on {n} benchmarks, by the "
-            "published rule, and no corrected scores can be made of them. Leave --scoring out, or write "
-            "--scoring published."
+            f"--scoring corrected: published results are means on {n} benchmarks by the published rule, from which "
+            "corrected scores cannot be computed. Leave out --scoring, or use --scoring published."
         )

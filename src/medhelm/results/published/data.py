@@ -1,6 +1,6 @@
 """Published results shipped with MedHELM: scores, token counts and prices of nine models on 37 benchmarks.
 
-Numbers and names only, in the layout of this project; `sources.yaml` says where each of them comes from.
+The files hold numbers and names only; `sources.yaml` names their sources.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ FOLDER = Path(__file__).parent
 """Folder of the files."""
 
 PRICES_DATE = date(2025, 5, 12)
-"""The day whose prices the published costs were reckoned with."""
+"""Day of the prices behind the published costs."""
 
 REASONING_LIMIT = 4000
-"""Tokens that a reasoning model was allowed for every answer."""
+"""Limit on a completion of a reasoning model, in tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedModel:
-    """One of the nine models."""
+    """A published model."""
 
     key: str
-    """Its name in the files of this folder, such as `gpt_4o`."""
+    """Name in the files of this folder, such as `gpt_4o`."""
     name: str
     """Name for people, as in the published table."""
     model: str
@@ -43,11 +43,11 @@ class PublishedModel:
     released: date
     """Release date."""
     window: int
-    """Tokens that prompt and completion could have together."""
+    """Context window in tokens."""
     reasoning: bool
-    """True if it thinks first: it was allowed 4000 tokens for every answer."""
+    """True for a reasoning model, whose completions were limited to REASONING_LIMIT."""
     judge: bool
-    """True if it sat in the published jury too."""
+    """True if it was also a judge of the published jury."""
     win_rate: float
     """Mean win rate over 37 benchmarks as published, three decimals."""
     price: Price
@@ -58,24 +58,24 @@ class PublishedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedBenchmark:
-    """One of the 37 benchmarks, as it was measured."""
+    """A benchmark of the published results."""
 
     name: str
     """Id of the benchmark."""
     metric: str
-    """Our name of the metric."""
+    """Name of the metric."""
     question_type: Literal["open", "closed"]
-    """True if a jury graded it (`open`)."""
+    """`open` for completions graded by a jury."""
     instances: int
-    """Test instances of most models."""
+    """Instances that most models were run on."""
     scored: int
-    """Instances behind the mean; in MedQA fewer than were run and paid for."""
+    """Instances behind the mean; in MedQA fewer than were run."""
     max_tokens: int
-    """Limit on a completion of a model that does not reason."""
+    """Limit on a completion of a model without reasoning, in tokens."""
     runs: int
     """Runs behind the published mean."""
     independent: int | None
-    """Independent instances if answers within a cluster are all alike; None where it is not known or means nothing."""
+    """Independent instances if clusters count as one; None if unknown, or if the mean is not a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,9 @@ class PublishedScore:
     benchmark: str
     """Id of the benchmark."""
     value: float
-    """Mean score in the metric's own unit, three decimals."""
+    """Mean score in the unit of the metric, three decimals."""
     instances: int
-    """Test instances that were asked."""
+    """Instances that the model was run on."""
     scored: int
     """Instances behind the mean."""
     input_tokens: int
@@ -100,7 +100,7 @@ class PublishedScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedResults:
-    """Everything that was published of the nine models."""
+    """All published results."""
 
     models: Mapping[str, PublishedModel]
     """Key -> model, in the order of the published table."""
@@ -113,13 +113,13 @@ class PublishedResults:
 
     @property
     def jury(self) -> tuple[PublishedModel, ...]:
-        """The models that graded all open questions."""
+        """Models that judged all open questions."""
         return tuple(model for model in self.models.values() if model.judge)
 
 
 @cache
 def load_results() -> PublishedResults:
-    """Read the files; once, because they do not change."""
+    """Read the files, once."""
     models = {key: _model(key, entry) for key, entry in _yaml("models.yaml").items()}
     benchmarks = {row["benchmark"]: _benchmark(row) for row in _rows("benchmarks.csv")}
     values = {(key, row["benchmark"]): float(row[key]) for row in _rows("scores.csv") for key in models}
@@ -144,13 +144,13 @@ def load_results() -> PublishedResults:
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
-    """Rows of a CSV file of this folder."""
+    """Read a CSV file of this folder."""
     with (FOLDER / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
 
 def _yaml(name: str) -> dict[str, Any]:
-    """A YAML file of this folder."""
+    """Read a YAML file of this folder."""
     content: dict[str, Any] = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
     return content
 
@@ -171,7 +171,7 @@ def _price(entry: Mapping[str, float], where: str) -> Price:
 
 
 def _scored(instances: int, benchmark: PublishedBenchmark) -> int:
-    """Of the instances that a model was asked, those that its mean is over."""
+    """Return the number of instances behind a mean."""
     return benchmark.scored if instances == benchmark.instances else instances
 
 

@@ -8,6 +8,7 @@ from math import fsum
 from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JURY, Benchmark, Remark, Run
+from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError
 from medhelm.models.model_names import plain_name
 from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
@@ -57,7 +58,7 @@ def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[Remark]:
         if shown & set(names):
             yield Remark("known_error", names[0], f"Known error in published results: {text}")
     if any(results.benchmarks[name].metric == JURY for name in shown if name in results.benchmarks):
-        judges = _listed([judge.name for judge in results.jury])
+        judges = listed([judge.name for judge in results.jury], NAMES)
         text = f"{JURY_DEFAULT} The judges, {judges}, also judged their own completions."
         yield Remark("known_error", JURY, text)
     for model in results.models.values():
@@ -92,7 +93,7 @@ def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
 def benchmark_remarks(
     n_common: int, without_own: Sequence[str], unpublished: Sequence[str], different_metric: Sequence[str]
 ) -> Iterator[Remark]:
-    """Yield which benchmarks are compared, and which are not.
+    """Yield the benchmarks that are compared, and those that are left out.
 
     Parameters
     ----------
@@ -114,13 +115,13 @@ def benchmark_remarks(
         text = f"Left out, because own and published results use different metrics: {', '.join(different_metric)}."
         yield Remark("different_metric", "", text)
     if unpublished:
-        yield Remark("not_published", "", f"Left out, because results are not published: {_listed(unpublished)}.")
+        yield Remark("not_published", "", f"Left out, because results are not published: {listed(unpublished, NAMES)}.")
 
 
 def condition_remarks(
     own: Sequence[Cell], runs: Mapping[tuple[str, str], Run], columns: Sequence[Column]
 ) -> Iterator[Remark]:
-    """Yield how own runs differ from the published ones: prompts, instances, data, limits, jury."""
+    """Yield differences between own and published runs: prompts, instances, data, limits, jury."""
     shown = [(cell.model, runs[cell.model, cell.benchmark]) for cell in own]
     order = {column.benchmark: place for place, column in enumerate(columns)}
     shown.sort(key=lambda pair: (order[pair[1].benchmark], pair[0]))
@@ -139,7 +140,7 @@ def condition_remarks(
 
 
 def _prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
-    """Yield whose prompts the models got."""
+    """Yield the sources of the prompts."""
     reference, others, n_own = [], [], 0
     for model, run in shown:
         where = f"{run.title} with {model}"
@@ -154,10 +155,10 @@ def _prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         yield Remark("different_prompts", "", text)
     if reference:
         rest = "; these are more comparable than the rest" if n_own or others else ""
-        text = f"Prompts of the reference implementation were used for {_listed(reference)}{rest}."
+        text = f"Prompts of the reference implementation were used for {listed(reference, NAMES)}{rest}."
         yield Remark("reference_prompts", "", text)
     if others:
-        text = f"Prompts of another harness, not those of the published runs, were used for {_listed(others)}."
+        text = f"Prompts of another harness, not those of the published runs, were used for {listed(others, NAMES)}."
         yield Remark("imported_prompts", "", text)
 
 
@@ -173,7 +174,7 @@ def _instances(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         if own != theirs or len(theirs) > 1:
             differing.append(f"{title} {_counts(own)} (published: {_counts(theirs)})")
     if differing:
-        text = f"Instances differ, so these are means over different questions: {_listed(differing)}."
+        text = f"Instances differ, so these are means over different questions: {listed(differing, NAMES)}."
         yield Remark("different_instances", "", text)
 
 
@@ -182,38 +183,31 @@ def _counts(numbers: set[int]) -> str:
 
 
 def _data(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield benchmarks whose data, or selection of instances, is not known to be the published one."""
-    changed: dict[str, None] = {}
-    unpinned: dict[str, None] = {}
-    redrawn: dict[str, None] = {}
-    offered: dict[str, None] = {}
+    """Yield benchmarks with data, or a selection of instances, that may differ from the published one."""
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in {(run.benchmark, run.benchmark_digest, run.data_digest): run for run in runs}.values():
         if run.origin is not None and not run.origin.completions_made_here:
             continue  # The other harness read its own data.
         definition = _definition(run)
         if definition is None:
-            changed[run.title] = None
+            found.setdefault(CHANGED, {})[run.title] = None
         elif not (definition.source.files and all(definition.source.files.values())):
-            unpinned[run.title] = None
+            found.setdefault(UNVERIFIED, {})[run.title] = None
         has_published = definition is not None and PUBLISHED_SAMPLE in definition.samples
         sample = run.settings.get("sample", "default")
         if run.settings.get("seed", 0) != 0 or sample != (PUBLISHED_SAMPLE if has_published else "default"):
-            (offered if has_published else redrawn)[run.title] = None
-    if changed:
-        text = f"The benchmark definition is not the built-in one, so the data may differ: {_listed(list(changed))}."
-        yield Remark("changed_definition", "", text)
-    if unpinned:
-        text = f"The published data has no public copy to compare with: {_listed(list(unpinned))}."
-        yield Remark("unverified_data", "", text)
-    if redrawn:
-        text = f"The selection of instances differs from the published one: {_listed(list(redrawn))}."
-        yield Remark("different_selection", "", text)
-    if offered:
-        text = (
-            f"The selection of instances differs from the published one: {_listed(list(offered))}. Use "
-            f"`medhelm run --sample {PUBLISHED_SAMPLE}` for the published one."
-        )
-        yield Remark("different_selection", "", text)
+            found.setdefault(OFFERED if has_published else REDRAWN, {})[run.title] = None
+    for kind in (CHANGED, UNVERIFIED, REDRAWN, OFFERED):
+        if kind in found:
+            code, text, advice = kind
+            yield Remark(code, "", f"{text}: {listed(list(found[kind]), NAMES)}.{advice}")
+
+
+CHANGED = ("changed_definition", "The benchmark definition is not the built-in one, so the data may differ", "")
+UNVERIFIED = ("unverified_data", "The published data has no public copy to compare with", "")
+REDRAWN = ("different_selection", "The selection of instances differs from the published one", "")
+OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED_SAMPLE}` for the published one.")
+"""Code, text and advice of remarks on data."""
 
 
 def _definition(run: Run) -> Benchmark | None:
@@ -234,7 +228,7 @@ def _limits(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         if limit is not None and limit not in (benchmark.max_tokens, REASONING_LIMIT):
             differing.append(f"{run.title} with {model} ({limit})")
     if differing:
-        text = f"The limit on completions differs from the published one: {_listed(differing)}."
+        text = f"The limit on completions differs from the published one: {listed(differing, NAMES)}."
         yield Remark("different_limit", "", text)
 
 
@@ -249,10 +243,11 @@ def _juries(runs: Sequence[Run]) -> Iterator[Remark]:
         if {plain_name(judge.remote_name) for judge in judges} != set(published):
             titles = differing.setdefault(tuple(judge.name for judge in judges), [])
             titles += [run.title] if run.title not in titles else []
+    theirs = listed(list(published.values()))
     for names, titles in differing.items():
         text = (
-            f"{_listed(titles)} had another jury: {_listed(names)} instead of {_listed(list(published.values()))}. "
-            "Juries differ in severity, so scores differ because of the jury as well as the model."
+            f"{listed(titles, NAMES)} had another jury: {listed(names, NAMES)} instead of {theirs}. Juries differ in "
+            "severity, so scores differ because of the jury as well as the model."
         )
         yield Remark("different_jury", "", text)
 
@@ -263,7 +258,7 @@ def same_model_remarks(
     columns: Sequence[Column],
     runs: Mapping[tuple[str, str], Run],
 ) -> Iterator[Remark]:
-    """Yield how far own results of a published model differ from its published ones."""
+    """Yield the difference between own and published results of a published model."""
     by_name = {plain_name(model.model): model for model in load_results().models.values()}
     theirs = {(cell.model.partition(" [")[0], cell.benchmark): cell for cell in published}
     scale = {column.benchmark: column for column in columns}
@@ -274,10 +269,9 @@ def same_model_remarks(
         if same is None:
             continue
         gaps = [_gap(cell, theirs.get((same.name, cell.benchmark)), scale[cell.benchmark]) for cell in mine]
-        count = "1 benchmark" if len(gaps) == 1 else f"{len(gaps)} benchmarks"
         text = (
-            f"{name} is the model published as {same.name}. On {count} its own results differ from the published ones "
-            f"by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
+            f"{name} is the model published as {same.name}. On {plural(len(gaps), 'benchmark')} its own results differ "
+            f"from the published ones by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
         )
         yield Remark("same_model", name, text)
 
@@ -291,10 +285,3 @@ def _gap(own: Cell, published: Cell | None, column: Column) -> float:
 def _remote_name(run: Run) -> str:
     """Return the name that the server uses for the model."""
     return run.resolved_model.remote_name if run.resolved_model else run.model
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Join names, cut after the first few."""
-    if len(names) > NAMES:
-        return f"{', '.join(names[:NAMES])} and {len(names) - NAMES} more"
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+from medhelm.reports.tables import number
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "BenchmarkCheck": {"constant_baseline": "floor"},
@@ -15,7 +18,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "Origin": {"completions_made_here": "asked_here", "is_medhelm_task": "our_task"},
     "Release": {"medhelm_version": "medhelm", "provenance": "bases", "leaderboard": "board"},
 }
-"""Class -> field -> JSON key, for fields whose key differs. `tests/reports/test_json_form.py` holds all keys."""
+"""Class -> field -> JSON key, for fields whose key differs. `tests/reports/test_json_output.py` holds all keys."""
 
 
 def plain_json(value: Any) -> Any:
@@ -33,3 +36,20 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain_json(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value
+
+
+def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
+    """Return fields of a dataclass as JSON, in this order; `key=field` renames, and `key=outer.inner` reaches inside.
+
+    Parameters: rounded, whether floats are rounded to six decimals, and nan and infinity become None.
+
+    >>> from medhelm.domain import Usage
+    >>> select(Usage(input=3, output=4), "output prompt=input")
+    {'output': 4, 'prompt': 3}
+    """
+    found = {}
+    for name in names.split():
+        key, _, path = name.partition("=")
+        content = attrgetter(path or key)(value)
+        found[key] = number(content) if rounded and isinstance(content, float) else plain_json(content)
+    return found

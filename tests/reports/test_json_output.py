@@ -31,7 +31,7 @@ from medhelm.domain import (
 from medhelm.domain.benchmark import AnswerField, SampleRule
 from medhelm.domain.release import CellProvenance
 from medhelm.evaluation.benchmark_check import BenchmarkCheck, RejectedReference
-from medhelm.reports.json_form import KEYS, plain_json
+from medhelm.reports.json_output import KEYS, plain_json
 
 WRITTEN: Mapping[type, str] = {
     BenchmarkCheck: "benchmark n means exceptions findings floor note remarks",
