@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
     from medhelm.reports.exchange import ExportResult
     from medhelm.results.export_selection import ExportRequest
-    from medhelm.storage.record_tables import Format
+    from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
 """Exit code if some runs could not be exported."""
@@ -47,11 +47,15 @@ selection_options = add_options(
         "--benchmark",
         "benchmarks",
         multiple=True,
-        shell_complete=completion.benchmarks,
+        shell_complete=shell_completion.benchmarks,
         help="Only this benchmark; repeatable.",
     ),
     click.option(
-        "--model", "models", multiple=True, shell_complete=completion.stored_models, help="Only this model; repeatable."
+        "--model",
+        "models",
+        multiple=True,
+        shell_complete=shell_completion.stored_models,
+        help="Only this model; repeatable.",
     ),
     stored_tier_option,
 )

@@ -18,9 +18,9 @@ from medhelm.storage.lengths import (
     read_sent,
     read_sent_to_judge,
 )
-from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
+from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
 from tests.support.stores import Call, add_run, digest, hosted_model
 
 ASKED, OTHER = hosted_model("openai/m"), hosted_model("openai/other")
