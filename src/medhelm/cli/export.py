@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,23 +44,34 @@ def export() -> None:
     """
 
 
-selection_options = add_options(
-    click.option(
-        "--benchmark",
-        "benchmarks",
-        multiple=True,
-        shell_complete=shell_completion.benchmarks,
-        help="Only this benchmark; repeatable.",
-    ),
-    click.option(
-        "--model",
-        "models",
-        multiple=True,
-        shell_complete=shell_completion.stored_models,
-        help="Only this model; repeatable.",
-    ),
-    stored_tier_option,
-)
+def selection_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that select runs; the command gets them as one `wanted`."""
+
+    @wraps(command)
+    def with_selection(
+        *args: Any, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, **options: Any
+    ) -> int:
+        from medhelm.results.export_selection import ExportRequest
+
+        return command(*args, wanted=ExportRequest(benchmarks=benchmarks, models=models, tier=tier), **options)
+
+    return add_options(
+        click.option(
+            "--benchmark",
+            "benchmarks",
+            multiple=True,
+            shell_complete=shell_completion.benchmarks,
+            help="Only this benchmark; repeatable.",
+        ),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            shell_complete=shell_completion.stored_models,
+            help="Only this model; repeatable.",
+        ),
+        stored_tier_option,
+    )(with_selection)
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -83,15 +96,7 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
 )
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def helm(
-    shared: Shared,
-    folder: Path,
-    benchmarks: tuple[str, ...],
-    models: tuple[str, ...],
-    tier: Tier | None,
-    rule: Rule,
-    suite: str,
-) -> int:
+def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite: str) -> int:
     """Write HELM's files.
 
     Writes prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
@@ -106,7 +111,6 @@ def helm(
     """
     from medhelm.exchange.helm.export import export_helm
 
-    wanted = _wanted(benchmarks, models, tier)
     done = export_helm(shared.store, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
 
@@ -125,9 +129,7 @@ text_option = click.option(
 @text_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def csv(
-    shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
-) -> int:
+def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
     """Write CSV tables with a data dictionary.
 
     The tables hold runs, records, judgments and the leaderboard.
@@ -136,7 +138,7 @@ def csv(
     Example:
       medhelm export csv tables --benchmark pubmed_qa
     """
-    return _tables(shared, folder, "csv", _wanted(benchmarks, models, tier), texts)
+    return _tables(shared, folder, "csv", wanted, texts)
 
 
 @export.command()
@@ -145,9 +147,7 @@ def csv(
 @text_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def parquet(
-    shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
-) -> int:
+def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
     """Write Parquet tables with a data dictionary.
 
     The tables are those of `medhelm export csv`.
@@ -156,7 +156,7 @@ def parquet(
     Example:
       medhelm export parquet tables
     """
-    return _tables(shared, folder, "parquet", _wanted(benchmarks, models, tier), texts)
+    return _tables(shared, folder, "parquet", wanted, texts)
 
 
 @export.command()
@@ -165,9 +165,7 @@ def parquet(
 @scoring_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def card(
-    shared: Shared, place: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, rule: Rule
-) -> int:
+def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule) -> int:
     """Write a one-page evaluation card.
 
     The card lists models, data, methods and results. Into DIR it is written as Markdown, HTML (for printing) and JSON;
@@ -179,7 +177,6 @@ def card(
     """
     from medhelm.results.card.card import export_card
 
-    wanted = _wanted(benchmarks, models, tier)
     done = export_card(shared.store, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
 
@@ -188,12 +185,6 @@ def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest,
     from medhelm.results.tables import export_tables
 
     return _say(export_tables(shared.store, folder, format, wanted=wanted, texts=texts), shared)
-
-
-def _wanted(benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None) -> ExportRequest:
-    from medhelm.results.export_selection import ExportRequest
-
-    return ExportRequest(benchmarks=benchmarks, models=models, tier=tier)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
