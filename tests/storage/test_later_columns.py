@@ -9,9 +9,9 @@ import duckdb
 
 from medhelm.domain import Usage
 from medhelm.storage.judgments import LATER_COLUMNS, read_replies
-from medhelm.storage.purchases import read_usage
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
+from medhelm.storage.token_usage import read_usage
 from tests.support.stores import Call, add_run, hosted_model
 
 ASKED, JUDGE = hosted_model("openai/m"), hosted_model("openai/j")

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from medhelm.benchmarks.data.sources import (
     is_archive,
     is_pattern,
     list_digest,
+    matches_pattern,
     missing_files,
 )
 from medhelm.domain import Benchmark
@@ -202,7 +202,7 @@ async def _members(
         raise DataError(f"{address}: cannot be read as an archive ({error}). The download was deleted.") from None
     archive.unlink()
     for name, checksum in wanted.items():
-        members = [member for member in names if _fits(member, name)]
+        members = [member for member in names if matches_pattern(member, name)]
         digests = {member: file_digest(staging / member) for member in members}
         found = list_digest(digests, members) if is_pattern(name) else digests.get(name, "nothing")
         if checksum not in ("", found) or not members:
@@ -222,7 +222,7 @@ def _unpack(archive: Path, wanted: Sequence[str], staging: Path) -> list[str]:
     names = []
     for member, size, content in _open_members(archive):
         name = PurePosixPath(*PurePosixPath(member).parts[1:]).as_posix()
-        if ".." in PurePosixPath(name).parts or not any(_fits(name, pattern) for pattern in wanted):
+        if ".." in PurePosixPath(name).parts or not any(matches_pattern(name, pattern) for pattern in wanted):
             continue
         if size > LARGEST_MEMBER:
             raise ValueError(f"{member} has {size} bytes")
@@ -251,9 +251,3 @@ def _open_members(archive: Path) -> Iterable[tuple[str, int, Callable[[], bytes]
                     yield member.name, member.size, file.read
     except tarfile.TarError as error:
         raise ValueError(str(error)) from None
-
-
-def _fits(name: str, pattern: str) -> bool:
-    """Tell whether a path equals or matches a pattern; `*` does not match `/`."""
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))

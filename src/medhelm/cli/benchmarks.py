@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     FORMATS,
     Shared,
@@ -40,7 +40,7 @@ def benchmarks() -> None:
 
 
 @benchmarks.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
@@ -67,7 +67,7 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @benchmarks.command("show")
-@click.argument("name", shell_complete=completion.benchmarks)
+@click.argument("name", shell_complete=shell_completion.benchmarks)
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def show_benchmark(shared: Shared, name: str) -> int:
@@ -92,7 +92,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
 @click.option("--format", type=FORMATS, default="md", show_default=True, help="Format of the output.")
 @shared_options("benchmarks", "json")
 @click.pass_obj
@@ -117,7 +117,7 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=completion.benchmarks)
+@click.argument("name", shell_complete=shell_completion.benchmarks)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -148,7 +148,7 @@ def new(shared: Shared, name: str, out: Path) -> int:
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=completion.benchmarks)
+@click.argument("name", shell_complete=shell_completion.benchmarks)
 @click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts.")
 @sample_option
 @tier_option
@@ -176,7 +176,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=completion.benchmarks)
+@click.argument("name", shell_complete=shell_completion.benchmarks)
 @limit_option
 @sample_option
 @tier_option
@@ -200,7 +200,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=shell_completion.benchmarks)
 @sample_option
 @tier_option
 @click.option(
@@ -208,7 +208,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     "models",
     multiple=True,
     help="Check that every prompt fits this model; repeatable.",
-    shell_complete=completion.models,
+    shell_complete=shell_completion.models,
 )
 @shared_options("data", "benchmarks", "models", "json")
 @click.pass_obj

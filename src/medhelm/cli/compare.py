@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     format_option,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=completion.stored_models)
+@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=shell_completion.stored_models)
 @click.option("--all", "everything", is_flag=True, help="Compare every pair of models, as without names.")
 @click.option(
     "--adjust",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, load, print_json, shared_options
 from medhelm.errors import UserError
 
-_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
+_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 
 
 @click.group()
@@ -109,7 +109,7 @@ def fetch(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @data.command()
-@click.argument("name", shell_complete=completion.benchmarks)
+@click.argument("name", shell_complete=shell_completion.benchmarks)
 @click.option("--rows", type=click.IntRange(min=1), help="Only the first N invented rows.")
 @click.option(
     "--out",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
     from medhelm.reports.exchange import ExportResult
     from medhelm.results.export_selection import ExportRequest
-    from medhelm.storage.record_tables import Format
+    from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
 """Exit code if some runs could not be exported."""
@@ -42,19 +44,34 @@ def export() -> None:
     """
 
 
-selection_options = add_options(
-    click.option(
-        "--benchmark",
-        "benchmarks",
-        multiple=True,
-        shell_complete=completion.benchmarks,
-        help="Only this benchmark; repeatable.",
-    ),
-    click.option(
-        "--model", "models", multiple=True, shell_complete=completion.stored_models, help="Only this model; repeatable."
-    ),
-    stored_tier_option,
-)
+def selection_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that select runs; the command gets them as one `wanted`."""
+
+    @wraps(command)
+    def with_selection(
+        *args: Any, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, **options: Any
+    ) -> int:
+        from medhelm.results.export_selection import ExportRequest
+
+        return command(*args, wanted=ExportRequest(benchmarks=benchmarks, models=models, tier=tier), **options)
+
+    return add_options(
+        click.option(
+            "--benchmark",
+            "benchmarks",
+            multiple=True,
+            shell_complete=shell_completion.benchmarks,
+            help="Only this benchmark; repeatable.",
+        ),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            shell_complete=shell_completion.stored_models,
+            help="Only this model; repeatable.",
+        ),
+        stored_tier_option,
+    )(with_selection)
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
@@ -79,15 +96,7 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
 )
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def helm(
-    shared: Shared,
-    folder: Path,
-    benchmarks: tuple[str, ...],
-    models: tuple[str, ...],
-    tier: Tier | None,
-    rule: Rule,
-    suite: str,
-) -> int:
+def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite: str) -> int:
     """Write HELM's files.
 
     Writes prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
@@ -102,7 +111,6 @@ def helm(
     """
     from medhelm.exchange.helm.export import export_helm
 
-    wanted = _wanted(benchmarks, models, tier)
     done = export_helm(shared.store, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
 
@@ -121,9 +129,7 @@ text_option = click.option(
 @text_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def csv(
-    shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
-) -> int:
+def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
     """Write CSV tables with a data dictionary.
 
     The tables hold runs, records, judgments and the leaderboard.
@@ -132,7 +138,7 @@ def csv(
     Example:
       medhelm export csv tables --benchmark pubmed_qa
     """
-    return _tables(shared, folder, "csv", _wanted(benchmarks, models, tier), texts)
+    return _tables(shared, folder, "csv", wanted, texts)
 
 
 @export.command()
@@ -141,9 +147,7 @@ def csv(
 @text_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def parquet(
-    shared: Shared, folder: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, texts: bool
-) -> int:
+def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
     """Write Parquet tables with a data dictionary.
 
     The tables are those of `medhelm export csv`.
@@ -152,7 +156,7 @@ def parquet(
     Example:
       medhelm export parquet tables
     """
-    return _tables(shared, folder, "parquet", _wanted(benchmarks, models, tier), texts)
+    return _tables(shared, folder, "parquet", wanted, texts)
 
 
 @export.command()
@@ -161,9 +165,7 @@ def parquet(
 @scoring_option
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def card(
-    shared: Shared, place: Path, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, rule: Rule
-) -> int:
+def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule) -> int:
     """Write a one-page evaluation card.
 
     The card lists models, data, methods and results. Into DIR it is written as Markdown, HTML (for printing) and JSON;
@@ -175,7 +177,6 @@ def card(
     """
     from medhelm.results.card.card import export_card
 
-    wanted = _wanted(benchmarks, models, tier)
     done = export_card(shared.store, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
 
@@ -184,12 +185,6 @@ def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest,
     from medhelm.results.tables import export_tables
 
     return _say(export_tables(shared.store, folder, format, wanted=wanted, texts=texts), shared)
-
-
-def _wanted(benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None) -> ExportRequest:
-    from medhelm.results.export_selection import ExportRequest
-
-    return ExportRequest(benchmarks=benchmarks, models=models, tier=tier)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     format_option,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @format_option
 @stored_tier_option
 @click.option(

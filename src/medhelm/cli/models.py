@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, print_json, shared_options
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def models() -> None:
 
 
 @models.command("list")
-@click.argument("names", nargs=-1, metavar="[MODEL]...", shell_complete=completion.models)
+@click.argument("names", nargs=-1, metavar="[MODEL]...", shell_complete=shell_completion.models)
 @shared_options("models", "json")
 @click.pass_obj
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
@@ -86,7 +86,7 @@ def _looked_up(models: Sequence[Model]) -> list[Model]:
 
 
 @models.command("check")
-@click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=completion.models)
+@click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=shell_completion.models)
 @shared_options("models", "offline", "json")
 @click.pass_obj
 def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:

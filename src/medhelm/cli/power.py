@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     format_option,
@@ -26,7 +26,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=completion.stored_models)
+@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=shell_completion.stored_models)
 @click.option(
     "--difference",
     type=click.FloatRange(0, 1, min_open=True),

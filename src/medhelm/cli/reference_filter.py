@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     limit_option,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 @click.command("filter-references")
-@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=shell_completion.benchmarks)
 @click.option(
     "--judge",
     "judges",
     multiple=True,
     metavar="MODEL",
-    shell_complete=completion.models,
+    shell_complete=shell_completion.models,
     help="Model that reads prompt and reference; repeatable, a majority decides. Without judges, nothing is sent and "
     "the stored marks are shown.",
 )

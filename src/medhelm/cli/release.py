@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
@@ -65,8 +65,8 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
 
 
 @click.command()
-@click.argument("first", metavar="RELEASE_A", shell_complete=completion.releases)
-@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=completion.releases)
+@click.argument("first", metavar="RELEASE_A", shell_complete=shell_completion.releases)
+@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=shell_completion.releases)
 @format_option
 @shared_options("store", "json")
 @click.pass_obj
@@ -94,7 +94,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 
 @click.command()
-@click.argument("name", metavar="[RELEASE]", required=False, shell_complete=completion.releases)
+@click.argument("name", metavar="[RELEASE]", required=False, shell_complete=shell_completion.releases)
 @_leaderboard_options
 @format_option
 @shared_options("store", "data", "benchmarks", "json")

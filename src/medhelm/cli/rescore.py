@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, judge_options, load, request_options, scoring_option, shared_options
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
@@ -23,20 +23,20 @@ _MODELS = click.option(
     "models",
     multiple=True,
     metavar="MODEL",
-    shell_complete=completion.stored_models,
+    shell_complete=shell_completion.stored_models,
     help="Only the runs of this model; repeatable.",
 )
 _WITHOUT = click.option(
     "--without",
     multiple=True,
-    shell_complete=completion.models,
+    shell_complete=shell_completion.models,
     metavar="JUDGE",
     help="Earlier judge to exclude; repeatable.",
 )
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @judge_options
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
@@ -81,7 +81,7 @@ def rejudge(
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @_WITHOUT
 @click.option(
     "--min-judges",

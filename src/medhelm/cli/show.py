@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("benchmark", shell_complete=completion.benchmarks)
+@click.argument("benchmark", shell_complete=shell_completion.benchmarks)
 @click.argument("instance")
 @scoring_option
 @shared_options("store", "json")

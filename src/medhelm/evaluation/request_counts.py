@@ -29,8 +29,8 @@ from medhelm.models.provider import Provider
 from medhelm.scoring.jury.aggregation import is_blank, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import judge_prompts
-from medhelm.storage.lengths import read_sent_to_judge
 from medhelm.storage.runs import read_columns
+from medhelm.storage.token_usage import read_sent_to_judge
 
 
 @dataclass(slots=True)

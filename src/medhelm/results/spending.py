@@ -23,9 +23,9 @@ from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
-from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
+from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
 
 ModelFinder = Callable[[str], Model | None]
 """Name of a model -> the model as configured now; None if unknown."""

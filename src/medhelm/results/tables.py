@@ -22,7 +22,7 @@ from medhelm.results.export_selection import (
     select_for_export,
 )
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.record_tables import (
+from medhelm.storage.export_tables import (
     PROMPTS,
     Format,
     RecordSource,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks.data.column_formats import BATCH, SCHEMA, FlatbufferTable, messages
-from medhelm.benchmarks.sample_data.writers import write_arrow, write_feather
+from medhelm.benchmarks.sample_data.writers import write_arrow
 from medhelm.domain import Source
 from medhelm.io.rows import Row
 from tests.support.data_files import ODD, message, rows, written
@@ -164,23 +163,6 @@ def test_packed_categories_are_refused_because_they_would_be_read_wrongly(tmp_pa
     words = message(written(tmp_path, unpacked(CATEGORIES["lz4"])), "feather")
     assert "has compressed dictionary columns, which cannot be read" in words
     assert "`compression='uncompressed'`" in words
-
-
-def test_the_index_of_a_file_tells_where_its_rows_are(tmp_path: Path) -> None:
-    content: list[Row] = [{"text": odd, "n": i, "list": ["x"] * i, "seen": None} for i, odd in enumerate(ODD)]
-    write_feather(content, tmp_path / "x", Source(kind="feather"))
-    data = (tmp_path / "x").read_bytes()
-    assert data[:8] == b"ARROW1\0\0"
-    assert data[-6:] == b"ARROW1"
-    stream = io.BytesIO(data)
-    stream.seek(8)
-    schema, batch = messages(stream)
-    assert [schema.kind, batch.kind] == [SCHEMA, BATCH]
-    (length,) = struct.unpack("<i", data[-10:-6])
-    index = data[-10 - length : -10]
-    assert struct.pack("<qi4xq", batch.start, batch.length, batch.body) in index
-    assert index.endswith(schema.description)
-    assert rows(tmp_path / "x", "feather") == content
 
 
 @pytest.mark.parametrize("content", [b"", b"this is text, and nothing else, of some length", b"PK\x03\x04 broken"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -158,6 +159,23 @@ def is_pattern(name: str) -> bool:
     (True, False)
     """
     return any(sign in name for sign in "*?[")
+
+
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Tell whether a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
+
+    >>> matches_pattern("notes/a.txt", "notes/*.txt"), matches_pattern("a/b/c.xml", "**/*.xml")
+    (True, True)
+    """
+    return name == pattern or _parts_match(name.split("/"), pattern.split("/"))
+
+
+def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_parts_match(parts[i:], patterns[1:]) for i in range(len(parts)))
+    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
 
 
 def _is_there(name: str, folder: Path, source: Source) -> bool:

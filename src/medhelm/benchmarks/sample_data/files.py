@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath, PureWindowsPath
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 
-from medhelm.benchmarks.data.sources import is_pattern
-from medhelm.benchmarks.sample_data.writers import (
-    write_arrow,
-    write_csv,
-    write_document,
-    write_docx,
-    write_feather,
-    write_json,
-    write_jsonl,
-    write_lines,
-    write_parquet,
-    write_sqlite,
-    write_whole_text,
-    write_xlsx,
-    write_xml,
-)
+from medhelm.benchmarks.data.sources import is_pattern, matches_pattern
+from medhelm.benchmarks.sample_data.writers import WRITERS, write_document, write_lines, write_sqlite
 from medhelm.domain import Benchmark, Source
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.rows import Row
@@ -30,24 +15,6 @@ from medhelm.io.rows import Row
 FILE = "file"
 """Column of rows for a folder of different files: the relative path of the file of a row."""
 
-WRITERS: Mapping[str, Callable[[Sequence[Row], Path, Source], None]] = {
-    "csv": write_csv,
-    "tsv": write_csv,
-    "json": write_json,
-    "jsonl": write_jsonl,
-    "xlsx": write_xlsx,
-    "parquet": write_parquet,
-    "arrow": write_arrow,
-    "feather": write_feather,
-    "docx": write_docx,
-    "xml": write_xml,
-    "text": write_whole_text,
-    "lines": write_lines,
-}
-"""Kind of a source -> its writer, the inverse of its reader."""
-
-_TEXTS = {"csv", "tsv", "json", "jsonl", "xml", "text", "lines"}
-"""Kinds that can be compressed."""
 _ENDINGS: Mapping[str, str] = {
     **{f".{kind}": kind for kind in ("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx")},
     ".sqlite": "sqlite",
@@ -56,9 +23,7 @@ _ENDINGS: Mapping[str, str] = {
 """Suffix of a file in a folder of different files -> its kind. All others are texts."""
 
 
-def write_files(
-    rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark: Benchmark, overwrite: bool = False
-) -> list[Path]:
+def write_files(rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark: Benchmark) -> list[Path]:
     """Write rows as the data files of `benchmark.source`, in their format.
 
     For a folder of different files, each row names its file in `file`; with `file_column`, in that column. Otherwise
@@ -71,8 +36,6 @@ def write_files(
         As the reader of the format yields them.
     folder
         Is created if it does not exist.
-    overwrite
-        Allow existing files to be replaced.
 
     Returns
     -------
@@ -86,32 +49,25 @@ def write_files(
     UserError
         If files already exist.
     """
-    source = benchmark.source
-    files = _files(_checked(rows), benchmark)
-    targets = {name: _target(name, folder) for name in files}
-    existing = [name for name, path in targets.items() if path.exists()]
-    if existing and not overwrite:
-        raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder, or allow overwriting.")
+    import duckdb
+
+    files = _files([dict(row) for row in rows], benchmark)
+    targets = {name: folder / name for name in files}
+    for path in targets.values():
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path}: is outside the folder {folder}.")
+    if existing := [name for name, path in targets.items() if path.exists()]:
+        raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder.")
     for name, content in files.items():
         path = targets[name]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(content, path, source)
+            _write(content, path, benchmark.source)
         except OSError as error:
             raise UserError(f"{path}: cannot be written ({error.strerror or error}).") from None
+        except (LookupError, TypeError, ValueError, OverflowError, duckdb.Error, sqlite3.Error) as error:
+            raise DataError(f"{path}: the rows do not fit this format ({type(error).__name__}: {error}).") from None
     return list(targets.values())
-
-
-def _checked(rows: Iterable[Mapping[str, object]]) -> list[Row]:
-    """Copy the rows. Raises DataError for a value that is not JSON."""
-    checked = []
-    for number, row in enumerate(rows, 1):
-        try:
-            json.dumps(row, ensure_ascii=False).encode()
-        except (TypeError, UnicodeEncodeError) as error:
-            raise DataError(f"row {number}: must hold only texts, numbers, lists and objects ({error}).") from None
-        checked.append(dict(row))
-    return checked
 
 
 def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
@@ -129,9 +85,9 @@ def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
     problems = [
         f"`{file}` is not a file of the definition. {suggestion(file, known)}".rstrip()
         for file in files
-        if not any(_fits(file, name) for name in known)
+        if not any(matches_pattern(file, name) for name in known)
     ]
-    lacking = [name for name in source.files if not any(_fits(file, name) for file in files)]
+    lacking = [name for name in source.files if not any(matches_pattern(file, name) for file in files)]
     if lacking:
         problems.append(f"rows are missing for {', '.join(lacking)}.")
     if problems:
@@ -158,14 +114,12 @@ def _spread(rows: list[Row], source: Source) -> dict[str, list[Row]]:
     n, n_files = len(rows), len(source.files)
     for i, name in enumerate(source.files):
         part = rows[n * i // n_files : n * (i + 1) // n_files]
-        if not part:
-            continue
         if not is_pattern(name):
-            files[name] = part
+            files |= {name: part} if part else {}
         elif source.kind == "xml":
             width = len(str(len(part)))
-            files.update({_filled(name, f"{number:0{width}}"): [row] for number, row in enumerate(part, 1)})
-        else:
+            files |= {_filled(name, f"{number:0{width}}"): [row] for number, row in enumerate(part, 1)}
+        elif part:
             files[_filled(name, "1")] = part
     return files
 
@@ -174,73 +128,31 @@ def _named(row: Row, names: Iterable[str]) -> str:
     """Return the file of a text by its `name`."""
     wanted = row.get("name")
     for name in names:
-        file = f"{name.rpartition('/')[0]}/{wanted}{_ending(name)}".removeprefix("/")
-        if _fits(file, name):
-            return file
+        path = PurePosixPath(name)
+        file = path.parent / f"{wanted}{''.join(path.suffixes[-2:] if path.suffix == '.gz' else path.suffixes[-1:])}"
+        if matches_pattern(file.as_posix(), name):
+            return file.as_posix()
     raise DataError(f"`name: {wanted!r:.60}` matches none of the files {', '.join(names)}.")
 
 
 def _filled(pattern: str, text: str) -> str:
     """Return a file name that matches a pattern, with `text` for its wildcard."""
-    file = pattern.replace("**/", "").replace("*", text)
-    if not _fits(file, pattern):
-        raise DataError(f"the pattern `{pattern}` does not determine a file name. Use `file_column`.")
-    return file
-
-
-def _fits(file: str, name: str) -> bool:
-    """Tell whether a path equals a name or matches it as a pattern."""
-    return file == name or _parts_fit(file.split("/"), name.split("/"))
-
-
-def _parts_fit(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    if not patterns:
-        return not parts
-    if patterns[0] == "**":
-        return any(_parts_fit(parts[i:], patterns[1:]) for i in range(len(parts)))
-    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _parts_fit(parts[1:], patterns[1:])
-
-
-def _ending(name: str) -> str:
-    """Return the suffix of a file name: `.txt` or `.txt.gz`."""
-    path = PurePosixPath(name)
-    return PurePosixPath(path.stem).suffix + path.suffix if path.suffix == ".gz" else path.suffix
-
-
-def _target(name: str, folder: Path) -> Path:
-    """Return the path of a file in the folder. Raises DataError if it is outside."""
-    plain = PurePosixPath(name)
-    odd = "\\" in name or "\0" in name or PureWindowsPath(name).drive
-    path = folder / name
-    if not name or plain.is_absolute() or ".." in plain.parts or str(plain) != name or odd:
-        raise DataError(f"`{name}` must be a path below the folder, with `/` and without `..`.")
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path}: is outside the folder, through a link.")
-    return path
+    return pattern.replace("**/", "").replace("*", text)
 
 
 def _write(rows: list[Row], path: Path, source: Source) -> None:
     """Write one file in the format of the source or, in a folder of different files, of its suffix."""
-    kind = source.kind
-    if kind == "folder":
-        kind = _ENDINGS.get(_ending(path.name).removesuffix(".gz"), "text")
-    if path.suffix == ".gz" and kind not in _TEXTS:
-        raise DataError(f"{path}: a file of kind {kind} cannot be compressed. Remove `.gz` from its name.")
-    if source.kind == "folder":
-        _write_by_ending(rows, path, kind)
-    else:
-        WRITERS[kind](rows, path, source)
-
-
-def _write_by_ending(rows: list[Row], path: Path, kind: str) -> None:
-    """Write one file of a folder of different files."""
+    if source.kind != "folder":
+        WRITERS[source.kind](rows, path, source)
+        return
     keys = {key for row in rows for key in row}
-    source = Source(kind=kind, encoding="utf-8")
+    kind = _ENDINGS.get(PurePosixPath(path.name.removesuffix(".gz")).suffix, "text")
+    plain = Source(kind=kind, encoding="utf-8")
     if kind == "sqlite":
-        write_sqlite(rows, path, source)
+        write_sqlite(rows, path, plain)
     elif kind == "json" and keys == {"json"} and len(rows) == 1:
-        write_document(path, rows[0]["json"], source.encoding)
+        write_document(path, rows[0]["json"], plain.encoding)
     elif kind == "text" and keys == {"line"}:
-        write_lines(rows, path, source)
+        write_lines(rows, path, plain)
     else:
-        WRITERS[kind](rows, path, source)
+        WRITERS[kind](rows, path, plain)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -141,7 +141,7 @@ suite_option = click.option(
     "--suite",
     default="all",
     show_default=True,
-    shell_complete=completion.suites,
+    shell_complete=shell_completion.suites,
     help="Benchmarks that count: all, paper35, suite37, public, gated, private, a category, a subcategory, or a file "
     "with one benchmark per line (YAML: with weights).",
 )
@@ -188,7 +188,7 @@ judge_options = add_options(
         "judges",
         metavar="MODEL",
         multiple=True,
-        shell_complete=completion.models,
+        shell_complete=shell_completion.models,
         help="Model that grades free text; repeatable. Three judges are usual.",
     ),
     click.option(
@@ -239,13 +239,13 @@ request_options = add_options(
     ),
 )
 run_options = add_options(
-    click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=completion.benchmarks),
+    click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
     click.option(
         "--model",
         "models",
         metavar="MODEL",
         multiple=True,
-        shell_complete=completion.models,
+        shell_complete=shell_completion.models,
         required=True,
         help="PROVIDER/NAME, NAME@URL or your own name; repeatable.",
     ),

@@ -23,9 +23,9 @@ from medhelm.domain import Benchmark, Model, Run
 from medhelm.errors import StoreError
 from medhelm.evaluation.context_window.truncate import n_truncated
 from medhelm.models.model_names import family_of, plain_name
-from medhelm.storage.lengths import prompt_characters, read_replied, read_sent
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
+from medhelm.storage.token_usage import prompt_characters, read_replied, read_sent
 
 SEEN = 100
 """Prompts of a run to read; more do not make the ratio more precise."""

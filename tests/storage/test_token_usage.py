@@ -10,17 +10,19 @@ import pytest
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.storage.lengths import (
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
+from medhelm.storage.token_usage import (
     JudgeReplyLength,
+    RequestUsage,
     SentRequest,
+    UsageShare,
     prompt_characters,
     read_replied,
     read_sent,
     read_sent_to_judge,
+    read_usage,
 )
-from medhelm.storage.purchases import RequestUsage, UsageShare, read_usage
-from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
 from tests.support.stores import Call, add_run, digest, hosted_model
 
 ASKED, OTHER = hosted_model("openai/m"), hosted_model("openai/other")

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.io.parquet import connect
-from medhelm.storage import record_tables as tables
-from medhelm.storage.record_tables import RecordSource, neutral, write_joined, write_rows
+from medhelm.storage import export_tables as tables
+from medhelm.storage.export_tables import RecordSource, neutral, write_joined, write_rows
 
 COLUMNS = {"name": "VARCHAR", "score": "DOUBLE", "n": "BIGINT", "counts": "BOOLEAN"}
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

@@ -1,15 +1,16 @@
-"""Adds up the token usage of stored runs, counting each request once even if several runs share its completion.
+"""Reads the token usage of stored runs: totals of each model and judge, and the tokens of single requests.
 
-Two runs share a completion if both contain the same request digest: a run that was scored or judged again, or one
-that found the completion in the cache.
+Totals count each request once, even if several runs share its completion: a run that was scored or judged again, or one
+that found the completion in the cache. Such runs contain the same request digest.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
@@ -119,13 +120,16 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
 def _files(run: Run) -> Iterator[tuple[Path, str]]:
     """Yield the files with requests of a run, and the SQL expression for the judge."""
     yield _records(run), "''"
-    replies = _records(run).with_name("replies.parquet")
-    if replies.is_file():
-        yield replies, "judge"
+    if _replies(run).is_file():
+        yield _replies(run), "judge"
 
 
 def _records(run: Run) -> Path:
     return (run.folder or Path()) / "records.parquet"
+
+
+def _replies(run: Run) -> Path:
+    return _records(run).with_name("replies.parquet")
 
 
 def _share(runs: Sequence[Run], row: Sequence[Any]) -> UsageShare:
@@ -141,3 +145,89 @@ def _took(sums: Sequence[int]) -> RequestUsage:
         for read, cached, written, reasoning, stored in (tokens[: len(TOKENS)], tokens[len(TOKENS) :])
     )
     return RequestUsage(requests=requests, unmetered=unmetered, usage=usage, batched=batched)
+
+
+# --- tokens of single requests --------------------------------------------------------------------------------
+
+
+class SentRequest(NamedTuple):
+    """One request of a run, and its size in tokens."""
+
+    instance_id: str
+    """Id of the instance."""
+    part: int
+    """Position of the judge's prompt for this instance; 0 for a model under test."""
+    tokens: int
+    """Input tokens, above 0."""
+    left_out: int = 0
+    """Characters dropped from the prompt before it was sent."""
+
+
+class JudgeReplyLength(NamedTuple):
+    """Lengths of a judge's completions in a run."""
+
+    n: int
+    """Number of first completions with a token count."""
+    output: int
+    """Output tokens of the first completions."""
+    again: int
+    """Number of retries after an unreadable completion."""
+
+
+def read_sent(run: Run, limit: int) -> list[SentRequest]:
+    """Read the first `limit` requests of a run to its model that have a token count."""
+    left_out = "left_out" if run.n_truncated else "0"  # older files do not have the column
+    rows = _rows(
+        _records(run),
+        f"SELECT instance_id, 0, input_tokens, {left_out} FROM {{}} WHERE input_tokens > 0 ORDER BY position LIMIT ?",  # noqa: S608
+        limit,
+    )
+    return [SentRequest(*row) for row in rows]
+
+
+def read_sent_to_judge(run: Run, judge: str, limit: int) -> list[SentRequest]:
+    """Read the first `limit` requests of a run to one of its judges that have a token count, without retries."""
+    return [
+        SentRequest(*row)
+        for row in _rows(
+            _replies(run),
+            "SELECT instance_id, part, input_tokens FROM {} WHERE judge = ? AND attempt = 0 AND input_tokens > 0 "
+            "ORDER BY position, part LIMIT ?",
+            judge,
+            limit,
+        )
+    ]
+
+
+def read_replied(run: Run, judge: str) -> JudgeReplyLength:
+    """Read the lengths of a judge's completions in a run; all 0 if it did not judge."""
+    rows = _rows(
+        _replies(run),
+        "SELECT count(*) FILTER (attempt = 0 AND input_tokens > 0), "
+        "coalesce(sum(output_tokens) FILTER (attempt = 0 AND input_tokens > 0), 0)::BIGINT, "
+        "count(*) FILTER (attempt > 0) FROM {} WHERE judge = ?",
+        judge,
+    )
+    return JudgeReplyLength(*rows[0]) if rows else JudgeReplyLength(0, 0, 0)
+
+
+def prompt_characters(path: Path, limit: int) -> dict[str, int]:
+    """Count the characters of each prompt, by instance id, for the first instances of a prompts file.
+
+    Returns: an empty mapping if the file is missing.
+    """
+    rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
+    return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}
+
+
+def _rows(path: Path, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+    """Query a Parquet file; return no rows if it is missing or damaged."""
+    if not path.is_file():
+        return []
+    import duckdb
+
+    with connect() as connection:
+        try:
+            return connection.execute(query.format(f"read_parquet({sql_text(path)})"), list(values)).fetchall()
+        except duckdb.Error:
+            return []

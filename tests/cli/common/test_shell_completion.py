@@ -15,7 +15,7 @@ from medhelm.benchmarks.catalog import GROUPS, load_benchmarks
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
-from medhelm.cli.common import completion
+from medhelm.cli.common import shell_completion
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.cli import Medhelm
@@ -54,9 +54,9 @@ def test_benchmarks_groups_and_categories_are_completed() -> None:
 
 
 def test_the_names_written_here_are_those_of_the_program() -> None:
-    assert {*GROUPS, "additional"} == set(completion.GROUPS)
+    assert {*GROUPS, "additional"} == set(shell_completion.GROUPS)
     built_in = {f"{name}/" for name in SERVICES.built_in} - {"baseline/"}
-    assert built_in == set(completion.PROVIDERS)
+    assert built_in == set(shell_completion.PROVIDERS)
 
 
 def test_folders_of_further_benchmarks_are_looked_into(tmp_path: Path) -> None:
