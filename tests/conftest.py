@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,12 @@ SLOW = {
 
 SYSTEM = {"bench", "system"}
 """Folders of tests that start processes, kill them and measure them."""
+
+if sys.dont_write_bytecode:  # as in many containers; else each worker and child process compiles all it imports
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(TESTS.parent / ".pycache")
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 
