@@ -20,14 +20,16 @@ FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"
 
 SLOW = {
     *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
-    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "means")),
+    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
     "models/batch",
+    *("models/providers/test_vllm", "models/local"),  # processes
     *("reports/figures", "reports/paper"),
-    *("scoring/sql", "scoring/test_parallel"),  # processes
+    *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
+    *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
     *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
 }

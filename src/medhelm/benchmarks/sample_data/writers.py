@@ -26,6 +26,7 @@ from xml.sax.saxutils import escape, quoteattr
 from medhelm.benchmarks.data.column_formats import BATCH, MAGIC, SCHEMA, messages
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.parquet import connect
 from medhelm.io.rows import Row, columns
 from medhelm.io.xml_reader import ATTRIBUTE, OWN_TEXT
 
@@ -293,9 +294,7 @@ _METADATA_V5 = 4
 
 def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
     """Write one record per row, in Parquet."""
-    import duckdb
-
-    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False, "threads": 1}) as connection:
+    with connect() as connection:
         connection.register("records", _records(rows, path))
         connection.view("records").write_parquet(str(path))
 
