@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from medhelm.models.providers.errors.classify import near_names
+from tests.support.cases import table
 
 SERVED = ["meta-llama/Llama-3.3-70B-Instruct", "Qwen/Qwen2.5-7B-Instruct", "gpt-4o", "gpt-4o-mini", "claude-haiku-4-5"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "first"),
     [
         ("qwen2.5", "Qwen/Qwen2.5-7B-Instruct"),
