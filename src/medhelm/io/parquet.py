@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -181,6 +182,7 @@ def _engine(process_id: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a f
     import duckdb
 
     engine = open_engine(memory_mb=512)
+    atexit.register(_engine.cache_clear)  # before the interpreter ends: DuckDB reports what is left after it
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
         engine.execute("SET enable_external_file_cache = false")
     return engine
