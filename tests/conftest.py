@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,14 +20,16 @@ FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"
 
 SLOW = {
     *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
-    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "means")),
+    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
     "models/batch",
+    *("models/providers/test_vllm", "models/local"),  # processes
     *("reports/figures", "reports/paper"),
-    *("scoring/sql", "scoring/test_parallel"),  # processes
+    *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
+    *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
     *("scoring/jury/test_planted_verdicts", "scoring/jury/test_prompt_injection"),
     *("scoring/metrics/test_porter_stemmer", "scoring/metrics/test_rouge"),
 }
@@ -34,6 +37,12 @@ SLOW = {
 
 SYSTEM = {"bench", "system"}
 """Folders of tests that start processes, kill them and measure them."""
+
+if sys.dont_write_bytecode:  # as in many containers; else each worker and child process compiles all it imports
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(TESTS.parent / ".pycache")
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 

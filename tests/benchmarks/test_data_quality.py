@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks.data_quality import IDENTIFIERS, inspect_data
 from medhelm.domain import AnswerField, Benchmark, ConstantBaseline, Instance, Reference, Source, Taxonomy
+from tests.support.cases import table
 
 BENCHMARK = Benchmark(
     name="toy",
@@ -68,7 +69,7 @@ def test_options_that_differ_in_case_only() -> None:
     assert found(instance("1", "?", "Sepsis", ("Sepsis", "sepsis ", "Flu"))) == {"similar_choices": ("1",)}
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kind"),
     [
         ("SSN 219-09-9999", "a social security number"),

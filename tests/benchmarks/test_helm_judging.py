@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from medhelm.benchmarks.helm_format import read_judge_prompt
 from medhelm.domain import Criterion, Rubric
+from tests.support.cases import table
 
 CRITERIA = '<rubric_criteria>{"accuracy": {"score": 0, "explanation": "why"}, "tone": {}}</rubric_criteria>'
 PROMPT = f"Grade {{RESPONSE}} to {{QUESTION}}.\n{CRITERIA}"
@@ -80,7 +81,7 @@ def test_any_text_may_stand_around_the_block(before: str, after: str) -> None:
     assert (rubric.task, len(rubric.criteria)) == (f"{before}{PROMPT}{after}", 2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "scale"),
     [
         ("Score each criterion from 1 to 5.", (1, 5)),

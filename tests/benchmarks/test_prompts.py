@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from medhelm.benchmarks.prompts import LETTERS, fill, option_lines, placeholders, render, stray_braces
 from medhelm.domain import AnswerField, Benchmark, Instance, Message, Reference, Source, Taxonomy
 from medhelm.errors import UserError
+from tests.support.cases import table
 
 BENCHMARK = Benchmark(
     name="tiny",
@@ -36,7 +37,7 @@ def user_text(template: str, instance: Instance = INSTANCE, **changes: object) -
     return prompt.messages[-1].text
 
 
-@pytest.mark.parametrize(
+@table(
     ("template", "text"),
     [
         ("{note}", "the note"),

@@ -20,6 +20,7 @@ import pytest
 
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json, retry_after_s
+from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ def test_no_other_host_may(host: str, offline: bool, no_names: None) -> None:
         post(f"https://{host}/v1", gate)
 
 
-@pytest.mark.parametrize(
+@table(
     ("allowed", "url", "admitted"),
     [
         ("api.openai.com", "https://api.openai.com/v1", True),
@@ -436,7 +437,7 @@ def test_a_server_that_does_not_speak_http() -> None:
 # --- JSON and waiting times -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [b"", b"<html>", b'{"a": ', b"[1]", b"null", b'"text"', b"3", b"\xff\xfe\x00", b'{"a": "\xff"}', b"[" * 100_000],
 )
@@ -453,7 +454,7 @@ def test_a_malformed_reply_is_not_quoted() -> None:
     assert "Ada" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "seconds"),
     [
         ({}, None),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from medhelm.errors import ConfigError
 from medhelm.io import spreadsheets
 from medhelm.io.spreadsheets import Spreadsheet, clean_cell, is_percentage, parse_number, read_spreadsheet
+from tests.support.cases import table
 
 EXPECTED = ("rater", "model")
 CELLS = [["rater", "model", "note"], ["Müller", "m/1", "a, b; c"], ["B", "m/2", 'said "no"']]
@@ -130,7 +131,7 @@ def test_spaces_and_invisible_characters_are_cleaned() -> None:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("field", "number"),
     [
         ("0.743", 0.743),
@@ -164,12 +165,12 @@ def test_numbers_are_read_as_they_were_meant(field: str, number: float) -> None:
     assert parse_number(field) == number
 
 
-@pytest.mark.parametrize("field", ["", " ", "-", "–", "—", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "null", "None"])
+@table("field", ["", " ", "-", "–", "—", "nan", "NaN", "NA", "N/A", "n/a", "#N/A", "null", "None"])
 def test_what_stands_for_no_value_is_missing(field: str) -> None:
     assert parse_number(field) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "field",
     ["high", "inf", "-inf", "1e999", "1.2.3", "1,2,3", "12,34.5", "0x1", "=0.5", "1/2", "%", "5 %%", "1_000", "٣", "."],
 )

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from medhelm.models.addresses import checked_address, host_of, is_inside
+from tests.support.cases import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "address"),
     [
         ("https://api.openai.com/v1", "https://api.openai.com/v1"),
@@ -40,7 +41,7 @@ def test_good_addresses_get_one_form(text: str, address: str) -> None:
     assert checked_address(address) == address
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "reason"),
     [
         ("", "begin with http:// or https://"),
@@ -89,7 +90,7 @@ def test_every_parser_reads_the_same_host(rest: str, scheme: str) -> None:
     assert URL(address).scheme == urlsplit(address).scheme
 
 
-@pytest.mark.parametrize(
+@table(
     ("host", "inside"),
     [
         ("localhost", True),

@@ -12,13 +12,14 @@ from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError
 from medhelm.models.budget import Budget, charged, is_metered
+from tests.support.cases import table
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)
 FULL_PRICE = Price(input=2.0, output=8.0)
 MILLION = 1_000_000
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "price", "dollars"),
     [
         (Usage(), PRICE, 0.0),

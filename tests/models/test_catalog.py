@@ -12,6 +12,7 @@ from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import defined_models, find_models, missing_key
 from medhelm.models.model_names import reasons
+from tests.support.cases import table
 
 KEYS = {"OPENAI_API_KEY": "sk-o", "AZURE_OPENAI_API_KEY": "az", "MEDHELM_API_KEY": "mh"}
 AZURE = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
@@ -148,7 +149,7 @@ def test_another_content_of_a_replay_file_is_another_model() -> None:
     assert find("replay/r.jsonl") != first
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "variable"),
     [
         ("openai/gpt-4o", "OPENAI_API_KEY"),
@@ -185,7 +186,7 @@ def test_the_endpoint_of_the_environment_gets_azures_key() -> None:
     assert find("azure/d@https://other.azure-api.net", environment).key_variable == "MEDHELM_API_KEY"
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "said"),
     [
         ("gpt-4o", "Did you mean `openai/gpt-4o`?"),
@@ -264,7 +265,7 @@ def test_the_order_is_kept_and_nothing_comes_twice() -> None:
     assert [model.name for model in found] == ["baseline/random", "openai/gpt-4o", "baseline/majority"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "hidden"),
     [
         ("o1", True),
@@ -452,7 +453,7 @@ def test_names_without_a_provider_are_helped(written: str, said: str) -> None:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("provider", "left_over", "base_url"),
     [
         ("openai", "/v1/chat/completions", "/v1"),

@@ -11,6 +11,7 @@ from medhelm.domain import Jury
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.jury_file import also_under_test, find_jury
+from tests.support.cases import table
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")
 EXAMPLE = Path(__file__).parents[2] / "docs" / "reference" / "jury.example.yaml"
@@ -64,7 +65,7 @@ def test_a_jury_of_one_is_warned_of() -> None:
     assert "agreement between judges cannot be measured" in warning
 
 
-@pytest.mark.parametrize(
+@table(
     ("names", "at_least", "said"),
     [
         ([A, B, A], None, [f"judge `{A}`: is listed twice"]),
@@ -196,7 +197,7 @@ def test_a_file_that_needs_too_many_is_wrong_whoever_says_otherwise() -> None:
         find(file=in_file(f"judges: ['{A}', '{B}']\nat_least: 3\n"), at_least=1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "line", "said"),
     [
         ("", None, "the file is empty"),

@@ -11,6 +11,7 @@ from medhelm.domain import Model
 from medhelm.models.catalog import find_models
 from medhelm.models.keys import key_state, key_variable, missing_key
 from medhelm.models.providers.bedrock import aws_region
+from tests.support.cases import table
 
 KEYS = {
     "OPENAI_API_KEY": "sk-o",
@@ -143,7 +144,7 @@ STRANGERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "key", "said"), STRANGERS)
+@table(("name", "key", "said"), STRANGERS)
 def test_a_key_of_another_service_is_recognised_and_not_repeated(name: str, key: str, said: str) -> None:
     model = find(name, {})
     found = missing_key(model, {model.key_variable: key, "AWS_SECRET_ACCESS_KEY": "s"})
@@ -214,7 +215,7 @@ def test_a_key_id_and_its_secret_that_are_exchanged_are_recognized() -> None:
     assert secret not in said
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "key"),
     [
         ("openai/m", "sk-proj-x"),

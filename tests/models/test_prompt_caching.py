@@ -21,6 +21,7 @@ from medhelm.models.prompt_caching import (
     order_by_shared_prefix,
     shared_prefix,
 )
+from tests.support.cases import table
 
 CLAUDE = CachePrices(read=0.1, write=1.25)
 """Parts of the price of input that Anthropic charges."""
@@ -60,7 +61,7 @@ def test_what_is_saved_by_hand(rates: CachePrices, n: int, saved: float) -> None
     assert rates.saved(n) == pytest.approx(saved)
 
 
-@pytest.mark.parametrize(
+@table(
     ("prompts", "turns"),
     [
         ([], []),

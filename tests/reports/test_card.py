@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
+from tests.support.cases import table
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
@@ -29,7 +28,7 @@ CARD = Card(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     "words",
     [
         "Evaluation card: 1 model on 1 benchmark",

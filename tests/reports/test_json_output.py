@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from medhelm.analysis.cost.bill import BenchmarkCostEffectiveness, CostEffectiveness, UpdateCost
 from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.analysis.leaderboard.diff import CellChange, LeaderboardDiff, RunCheck, ValueDifference
@@ -32,6 +30,7 @@ from medhelm.domain.benchmark import AnswerField, SampleRule
 from medhelm.domain.release import CellProvenance
 from medhelm.evaluation.benchmark_check import BenchmarkCheck, RejectedReference
 from medhelm.reports.json_output import KEYS, plain_json
+from tests.support.cases import table
 
 WRITTEN: Mapping[type, str] = {
     BenchmarkCheck: "benchmark n means exceptions findings floor note remarks",
@@ -80,7 +79,7 @@ WRITTEN: Mapping[type, str] = {
 """Class -> its JSON keys, in order."""
 
 
-@pytest.mark.parametrize("kind", WRITTEN, ids=lambda kind: kind.__name__)
+@table("kind", WRITTEN, ids=lambda kind: kind.__name__)
 def test_keys_of_output_stay_when_fields_are_renamed(kind: type) -> None:
     """If this fails after a field was renamed, add the old key to `KEYS`."""
     keys = KEYS.get(kind.__name__, {})

@@ -189,7 +189,7 @@ def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSou
     """Create the table `sources` with the constant columns of each file."""
     names = list(sources[0].front)
     columns = ", ".join(f"{sql_name(name)} VARCHAR" for name in names)
-    connection.execute(f"CREATE TABLE sources (path VARCHAR, main_metric VARCHAR, {columns})")
+    connection.execute(f"CREATE TEMP TABLE sources (path VARCHAR, main_metric VARCHAR, {columns})")
     places = ", ".join("?" * (len(names) + 2))
     rows = [[str(source.path), source.metric, *(source.front[name] for name in names)] for source in sources]
     connection.executemany(f"INSERT INTO sources VALUES ({places})", rows)  # noqa: S608 - our own names

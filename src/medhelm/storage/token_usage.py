@@ -67,7 +67,7 @@ def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:
         )
     with connect() as connection:
         connection.execute(
-            "CREATE TABLE asked (run INTEGER, judge VARCHAR, digest BLOB, answered BOOLEAN, batched BOOLEAN, "
+            "CREATE TEMP TABLE asked (run INTEGER, judge VARCHAR, digest BLOB, answered BOOLEAN, batched BOOLEAN, "
             + ", ".join(f"{name} BIGINT" for name in TOKENS)
             + ")"
         )

@@ -17,6 +17,7 @@ from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference
 from medhelm.errors import ConfigError, DataError
 from medhelm.io.rows import RowError
 from tests.support.benchmarks.definitions import Make, Put
+from tests.support.cases import table
 
 PLACE = "x.jsonl, row 3, `c`"
 USER = {"role": "user", "content": "Why?"}
@@ -59,7 +60,7 @@ def test_criteria_get_names_by_their_place(as_text: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "words"),
     [
         ("", "must be a JSON list of {role, content}, but cannot be parsed: Expecting value"),
@@ -101,7 +102,7 @@ def test_what_is_no_conversation(value: object, words: str) -> None:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "words"),
     [
         ("[", "must be a JSON list of {criterion, points, tags}, but cannot be parsed"),

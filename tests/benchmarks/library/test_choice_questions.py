@@ -18,6 +18,7 @@ import pytest
 
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
+from tests.support.cases import table
 
 NAMES = ("pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias")
 CHOICE = tuple(name for name in NAMES if name != "medcalc_bench")
@@ -29,7 +30,7 @@ each = pytest.mark.parametrize("name", NAMES)
 # --- definitions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "metrics", "max_tokens", "ends"),
     [
         ("pubmed_qa", EXACT, 1, "\nC. maybe\nAnswer:"),
@@ -105,7 +106,7 @@ FORMULAS: Mapping[str, tuple[str, Callable[[], str]]] = {
 }
 
 
-@pytest.mark.parametrize("row", FORMULAS)
+@table("row", FORMULAS)
 def test_an_invented_calculation_has_the_answer_of_its_formula(row: str) -> None:
     instance = next(instance for instance in sample_tier("medcalc_bench") if instance.id == row)
     assert instance.expected == FORMULAS[row][1](), FORMULAS[row][0]

@@ -44,6 +44,7 @@ from tests.support.benchmarks.library import (
     sample_tier,
     sequences,
 )
+from tests.support.cases import table
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden"
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
@@ -117,7 +118,7 @@ def test_thirteen_benchmarks_of_the_suite_are_judged() -> None:
     assert len(OPEN) == 13
 
 
-@pytest.mark.parametrize("name", OPEN)
+@table("name", OPEN)
 def test_the_rubric_is_that_of_the_paper(name: str) -> None:
     ours = benchmark(name)
     assert ours.metrics[1] == ("coverage" if name == "note_extract" else "rouge_l"), "what stands in without judges"

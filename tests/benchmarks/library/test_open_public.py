@@ -18,6 +18,7 @@ from medhelm.benchmarks.sample_data.rows import write_sample
 from medhelm.domain import Benchmark, Instance
 from medhelm.errors import DataError
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier, sequences
+from tests.support.cases import table
 
 REPORTS = {
     "mtsamples": "mtsamples_replicate/mtsamples_processed",
@@ -108,7 +109,7 @@ def test_a_whole_section_is_the_reference_and_the_rest_is_shown(
     assert (row["note"], row["reference"]) == (note, reference)
 
 
-@pytest.mark.parametrize(
+@table(
     ("report", "note", "cut_note", "reference"),
     [
         ("EXAM: Calm.PLAN: Rest.\nIce.", "EXAM: Calm.", "EXAM: Calm.", "Rest."),

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from medhelm.storage.runs import load_runs, read_records, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import chat, make_benchmark
 from tests.support.benchmarks.library import SHIPPED, benchmark
+from tests.support.cases import check_cases
 from tests.support.exchange.inspect_logs import evaluated, process
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
 from tests.support.servers.openai import Answer, Server
@@ -93,8 +95,11 @@ def test_both_roads_send_the_same_requests(roads: Roads) -> None:
     assert len(ours) == len(roads.asked) > 350
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_both_roads_give_the_same_scores(roads: Roads, name: str) -> None:
+def test_both_roads_give_the_same_scores(roads: Roads) -> None:
+    check_cases(SHIPPED, partial(has_the_same_scores, roads))
+
+
+def has_the_same_scores(roads: Roads, name: str) -> None:
     theirs = roads.theirs["tasks"][f"medhelm/{name}"]
     run = roads.ours[name]
     ours = records(run)
@@ -118,8 +123,11 @@ def test_both_roads_give_the_same_scores(roads: Roads, name: str) -> None:
         assert len(sample["scores"]) == len(values)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_both_roads_come_to_the_same_number(roads: Roads, name: str) -> None:
+def test_both_roads_come_to_the_same_number(roads: Roads) -> None:
+    check_cases(SHIPPED, partial(has_the_same_estimates, roads))
+
+
+def has_the_same_estimates(roads: Roads, name: str) -> None:
     results = roads.theirs["tasks"][f"medhelm/{name}"]["results"]
     run = roads.ours[name]
     assert next(iter(results)) == run.main_metric
@@ -156,12 +164,12 @@ def imported(roads: Roads) -> dict[str, Run]:
     return {one.run.benchmark: one.run for one in done.taken}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_log_taken_in_is_the_run_that_would_have_been_made_here(
-    roads: Roads, imported: dict[str, Run], name: str
-) -> None:
+def test_an_imported_log_is_the_run_that_would_have_been_made_here(roads: Roads, imported: dict[str, Run]) -> None:
     """Up to names, what cannot be known (who was asked how often) and the interval's draws."""
-    theirs, ours = imported[name], roads.ours[name]
+    check_cases(SHIPPED, lambda name: is_the_same_run(imported[name], roads.ours[name]))
+
+
+def is_the_same_run(theirs: Run, ours: Run) -> None:
     assert theirs.origin is not None
     assert theirs.origin.is_medhelm_task
     same = ("benchmark", "title", "benchmark_digest", "data_digest", "tier", "status", "n", "n_failed", "groups")

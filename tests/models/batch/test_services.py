@@ -27,6 +27,7 @@ from medhelm.models.batch.protocol import BatchService, RequestResult
 from medhelm.models.batch.request_file import RequestFile
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider
+from tests.support.cases import table
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, BEDROCK, KEYS, OPENAI, VENDORS, Body, Vendor
@@ -317,7 +318,7 @@ def test_no_line_of_a_service_breaks_the_parser(
             assert line.status or line.reason
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "a b", "x" * 129, 7, None])
+@table("name", ["", "../x", "a/b", "a?b", "a b", "x" * 129, 7, None])
 def test_an_id_that_could_change_the_address_is_rejected(name: object) -> None:
     with pytest.raises(ProviderError, match="no valid ID"):
         id_of({"id": name})

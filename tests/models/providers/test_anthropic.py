@@ -9,6 +9,7 @@ import pytest
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.anthropic import Anthropic
+from tests.support.cases import table
 from tests.support.servers.vendors import ANTHROPIC
 
 KEY = "sk-ant-invented-0123456789"
@@ -67,9 +68,7 @@ PAYLOADS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "asked", "expected"), [case[1:] for case in PAYLOADS], ids=[c[0] for c in PAYLOADS]
-)
+@table(("settings", "asked", "expected"), [case[1:] for case in PAYLOADS], ids=[c[0] for c in PAYLOADS])
 def test_each_kind_of_request(settings: dict[str, Any], asked: dict[str, Any], expected: dict[str, Any]) -> None:
     assert payload(model(**settings), **asked) == {"max_tokens": 5, "messages": MESSAGES, **expected}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from medhelm.models.providers.azure import azure_address
+from tests.support.cases import table
 
 RESOURCE = "https://x.openai.azure.com"
 
 
-@pytest.mark.parametrize(
+@table(
     ("address", "version", "result"),
     [
         (RESOURCE, "", f"{RESOURCE}/openai/v1"),

@@ -22,6 +22,7 @@ from medhelm.models.providers.baseline import (
     most_frequent_answer,
     words,
 )
+from tests.support.cases import table
 
 MODEL = Model(name="baseline/x", provider="baseline", remote_name="x")
 
@@ -101,7 +102,7 @@ def test_an_unseen_benchmark_is_an_error(rule: str) -> None:
 # --- majority ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "winner"),
     [
         ([], ""),

@@ -16,6 +16,7 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.bedrock import Bedrock
+from tests.support.cases import table
 from tests.support.servers.openai import Server
 from tests.support.servers.vendors import BEDROCK, KEYS
 
@@ -78,9 +79,7 @@ PAYLOADS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict[s
 ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "asked", "config", "beside"), [case[1:] for case in PAYLOADS], ids=[c[0] for c in PAYLOADS]
-)
+@table(("settings", "asked", "config", "beside"), [case[1:] for case in PAYLOADS], ids=[c[0] for c in PAYLOADS])
 def test_each_kind_of_request(
     settings: dict[str, Any], asked: dict[str, Any], config: dict[str, Any], beside: dict[str, Any]
 ) -> None:

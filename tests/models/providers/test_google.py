@@ -9,6 +9,7 @@ import pytest
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.google import Google
+from tests.support.cases import table
 from tests.support.servers.vendors import GOOGLE
 
 SCHEMA = {"type": "object"}
@@ -80,7 +81,7 @@ CONFIGS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "settings", "config"), [case[1:] for case in CONFIGS], ids=[c[0] for c in CONFIGS])
+@table(("asked", "settings", "config"), [case[1:] for case in CONFIGS], ids=[c[0] for c in CONFIGS])
 def test_each_kind_of_request(asked: Model, settings: dict[str, Any], config: dict[str, Any]) -> None:
     assert payload(asked, **settings) == {
         "contents": CONTENTS,
@@ -109,7 +110,7 @@ def test_roles_and_the_system_message() -> None:
 VERTEX = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1"
 
 
-@pytest.mark.parametrize(
+@table(
     ("provider", "name", "url"),
     [
         ("google", "gemini-2.5-pro", "/models/gemini-2.5-pro:generateContent"),

@@ -18,6 +18,7 @@ from medhelm.models.provider import OptionalParameter
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider, endpoint_of
 from medhelm.models.providers.openai import SERVICE, ChatCompletions, completions_url, limit_name
+from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
 KEY = "sk-test-0123456789"
@@ -78,16 +79,14 @@ PAYLOADS: list[tuple[str, Model, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS]
-)
+@table(("asked", "settings", "expected"), [case[1:] for case in PAYLOADS], ids=[case[0] for case in PAYLOADS])
 def test_each_kind_of_model_gets_its_payload(asked: Model, settings: Any, expected: dict[str, Any]) -> None:
     usual = {"model": asked.remote_name, "messages": MESSAGES, "seed": settings.get("sample", 0)}
     optional = set(OptionalParameter) - {OptionalParameter.SCHEMA, OptionalParameter.CACHE}
     assert ChatCompletions(asked).payload(request(asked, **settings), optional) == {**usual, **expected}
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "name"),
     [
         (model("gpt-4o"), "max_tokens"),

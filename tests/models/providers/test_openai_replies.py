@@ -12,6 +12,7 @@ from medhelm.domain import Usage
 from medhelm.errors import ProviderError
 from medhelm.models.providers.openai import read_completion, read_usage
 from medhelm.models.providers.response_fields import without_thinking
+from tests.support.cases import table
 
 
 def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def reply(content: Any = "A", finish: Any = "stop", **message: Any) -> dict[str,
     }
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "text", "finish"),
     [
         pytest.param(reply(), "A", "stop", id="plain"),
@@ -120,7 +121,7 @@ def test_a_refusal_is_a_failure_and_keeps_its_usage(body: dict[str, Any], words:
     assert completion.usage.output == (3 if "usage" in body else 0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "code"),
     [
         pytest.param({"choices": []}, "empty_choice", id="no choice"),
@@ -147,7 +148,7 @@ def test_a_reply_without_an_answer_is_asked_again(body: dict[str, Any], code: st
     assert (raised.value.code, raised.value.retryable, raised.value.fatal) == (code, True, False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "left"),
     [
         ("A", "A"),
@@ -173,7 +174,7 @@ def test_what_follows_a_think_block_is_what_remains(thought: str, answer: str) -
     assert without_thinking(f"<think>{thought}</think>\n\n{answer}") == answer
 
 
-@pytest.mark.parametrize(
+@table(
     ("usage", "tokens"),
     [
         (None, (0, 0, 0, 0)),

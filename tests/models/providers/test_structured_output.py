@@ -20,6 +20,7 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.openai import SERVICE
+from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
 SCHEMA: Mapping[str, Any] = {
@@ -313,7 +314,7 @@ def meant(status: int, body: Any, *, with_schema: bool) -> Completion | Provider
         return error
 
 
-@pytest.mark.parametrize(("status", "body"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
+@table(("status", "body"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
 def test_a_refused_schema_is_known_by_the_servers_words(status: int, body: Any) -> None:
     error = meant(status, body, with_schema=True)
     assert isinstance(error, ProviderError)
@@ -329,9 +330,7 @@ def test_a_refused_schema_is_known_by_the_servers_words(status: int, body: Any) 
     assert without.code != "schema_refused"
 
 
-@pytest.mark.parametrize(
-    ("status", "body"), [case[1:] for case in OTHER_COMPLAINTS], ids=[case[0] for case in OTHER_COMPLAINTS]
-)
+@table(("status", "body"), [case[1:] for case in OTHER_COMPLAINTS], ids=[case[0] for case in OTHER_COMPLAINTS])
 def test_other_complaints_stay_what_they_are(status: int, body: Any) -> None:
     with_schema, without = (meant(status, body, with_schema=sent) for sent in (True, False))
     assert isinstance(with_schema, ProviderError)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from medhelm.scoring.answers.choice import find_choice
+from tests.support.cases import table
 
 YES_NO_MAYBE = (tuple("ABC"), ("yes", "no", "maybe"))
 
@@ -315,11 +314,11 @@ NOT_NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "option"), BARE + WITH_TEXT + EXPLAINED + STATED + REASONED)
+@table(("reply", "option"), BARE + WITH_TEXT + EXPLAINED + STATED + REASONED)
 def test_an_option_is_read(reply: str, option: int) -> None:
     assert find_choice(reply, *YES_NO_MAYBE) == option
 
 
-@pytest.mark.parametrize("reply", NOT_NAMED)
+@table("reply", NOT_NAMED)
 def test_in_doubt_there_is_none(reply: str) -> None:
     assert find_choice(reply, *YES_NO_MAYBE) is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.options import clean_text
+from tests.support.cases import table
 
 Options = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -123,7 +124,7 @@ OTHER_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "reply", "option"), OTHER_OPTIONS)
+@table(("options", "reply", "option"), OTHER_OPTIONS)
 def test_other_kinds_of_options(options: Options, reply: str, option: int | None) -> None:
     assert find_choice(reply, *options) == option
 

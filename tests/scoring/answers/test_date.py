@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
+from tests.support.cases import table
 
 DATES = [
     "09/23/2014",
@@ -89,29 +90,29 @@ NO_AGES = [
 ]
 
 
-@pytest.mark.parametrize("reply", DATES)
+@table("reply", DATES)
 def test_the_date_is_read(reply: str) -> None:
     assert read_date(reply) == date(2014, 9, 23)
 
 
-@pytest.mark.parametrize("reply", NO_DATES)
+@table("reply", NO_DATES)
 def test_no_date(reply: str) -> None:
     assert read_date(reply) is None
 
 
-@pytest.mark.parametrize("month", range(1, 13))
+@table("month", range(1, 13))
 def test_every_month_has_its_names(month: int) -> None:
     day = date(2021, month, 13)
     for form in ("%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d-%b-%Y", "%m/%d/%Y"):
         assert read_date(day.strftime(form)) == day
 
 
-@pytest.mark.parametrize(("reply", "age"), AGES)
+@table(("reply", "age"), AGES)
 def test_the_age_is_read(reply: str, age: tuple[int, int]) -> None:
     assert read_weeks_and_days(reply) == age
 
 
-@pytest.mark.parametrize("reply", NO_AGES)
+@table("reply", NO_AGES)
 def test_no_age(reply: str) -> None:
     assert read_weeks_and_days(reply) is None
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers.number import read_number
+from tests.support.cases import table
 
 WHOLE = [
     ("4", 4),
@@ -189,12 +190,12 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "number"), WHOLE + WITH_UNIT + SEPARATED + WORDED + ANNOUNCED + COMPUTED)
+@table(("reply", "number"), WHOLE + WITH_UNIT + SEPARATED + WORDED + ANNOUNCED + COMPUTED)
 def test_the_number_is_read(reply: str, number: float) -> None:
     assert read_number(reply) == pytest.approx(number, rel=1e-12)
 
 
-@pytest.mark.parametrize("reply", NONE)
+@table("reply", NONE)
 def test_in_doubt_there_is_none(reply: str) -> None:
     assert read_number(reply) is None
 

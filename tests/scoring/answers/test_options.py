@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from medhelm.scoring.answers.options import OptionMatch, clean_text, match_option, prepare_options
+from tests.support.cases import table
 
 OPTIONS = prepare_options(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "text"),
     [
         ("B", "B"),
@@ -42,7 +41,7 @@ def test_the_first_of_equal_texts_is_found() -> None:
     assert prepare_options(("A", "B"), ("none", "None.")).texts == (("none", 0),)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "at", "reading"),
     [
         ("B", 0, OptionMatch(1, True)),

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
+from tests.support.cases import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "normal"),
     [
         ("The  patient's BMI.", "patients bmi"),
@@ -29,7 +30,7 @@ def test_normalise(text: str, normal: str) -> None:
     assert normalize(text) == normal
 
 
-@pytest.mark.parametrize(
+@table(
     ("one", "other"),
     [
         ("The BMI is 22.5.", "bmi is 22.5"),
@@ -72,7 +73,7 @@ def test_texts_that_are_not_comparable(one: str, other: str) -> None:
     assert normalize_keeping_meaning(one) != normalize_keeping_meaning(other)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "bare"),
     [
         (' **"Warfarin."** ', "Warfarin"),
@@ -91,7 +92,7 @@ def test_plain(text: str, bare: str) -> None:
     assert strip_wrapping(text) == bare
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "answer"),
     [
         ("B", "B"),

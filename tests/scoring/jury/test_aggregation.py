@@ -31,6 +31,7 @@ from medhelm.domain import (
 from medhelm.scoring.jury.aggregation import JudgeVerdict, jury_verdict
 from medhelm.scoring.jury.parsing import parse_judgments
 from medhelm.scoring.jury.prompts import judge_prompts
+from tests.support.cases import table
 
 JUDGES = ("one", "two", "three")
 JURY = Jury(judges=tuple(Model(name=name, provider="openai", remote_name=name) for name in JUDGES))
@@ -132,7 +133,7 @@ CASES: Mapping[str, tuple[list[JudgeReply], float | None, float | None, float]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("replies", "corrected", "published", "coverage"), CASES.values(), ids=CASES)
+@table(("replies", "corrected", "published", "coverage"), CASES.values(), ids=CASES)
 def test_by_both_rules(
     replies: list[JudgeReply], corrected: float | None, published: float | None, coverage: float
 ) -> None:

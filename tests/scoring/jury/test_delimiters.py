@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from medhelm.scoring.jury import prompts as module
 from medhelm.scoring.jury.prompts import Delimiters, delimit
+from tests.support.cases import table
 from tests.support.prompt_injections import PLANTED, Planted
 
 texts = st.text(st.characters(), max_size=300)
@@ -22,7 +23,7 @@ def test_equal_texts_get_equal_tags_in_every_process() -> None:
     assert delimit(shown) == delimit(dict(shown)) == Delimiters("17b68b54c8b9d6affd90cd5c")
 
 
-@pytest.mark.parametrize(
+@table(
     "other",
     [
         {"QUESTION": "Why", "RESPONSE": "?Because."},
@@ -63,7 +64,7 @@ def test_no_text_holds_the_marker(shown: dict[str, str]) -> None:
     assert not any(marker in text.lower() for text in shown.values())
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=[planted.id for planted in PLANTED])
+@table("planted", PLANTED, ids=[planted.id for planted in PLANTED])
 def test_a_planted_text_cannot_name_the_marker_even_if_it_is_told_an_earlier_one(planted: Planted) -> None:
     """Whoever puts the marker of a text into the text has another text, with another marker."""
     text = planted.text

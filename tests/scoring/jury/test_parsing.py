@@ -15,13 +15,14 @@ from medhelm.domain import Completion, Failure, Rubric
 from medhelm.errors import DataError
 from medhelm.scoring.jury.parsing import LONGEST_REPLY, published_scores, retry_reason
 from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, codes, said, scores, verdict
+from tests.support.cases import table
 
 GOOD = verdict(accuracy=4, completeness=3, clarity=5)
 BAD = verdict(accuracy=1, completeness=1, clarity=1)
 NAMES = [criterion.name for criterion in RUBRIC.criteria]
 
 
-@pytest.mark.parametrize(
+@table(
     "reply",
     [
         GOOD,
@@ -129,7 +130,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "reply"),
     [pytest.param(code, reply, id=f"{code}-{n}") for code, replies in WHOLE.items() for n, reply in enumerate(replies)],
 )
@@ -141,7 +142,7 @@ def test_a_reply_that_says_nothing_clear_fails_as_a_whole(code: str, reply: str)
         assert one.failure.message.isprintable()
 
 
-@pytest.mark.parametrize(
+@table(
     ("cell", "code"),
     [
         (None, "not_a_grade"),
@@ -341,7 +342,7 @@ def test_numbers_off_the_scale_are_named_for_people() -> None:
     assert one.failure and one.failure.message == "7 is not on the scale from 1 to 5"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "read"),
     [
         (GOOD, [4.0, 3.0, 5.0]),
@@ -373,7 +374,7 @@ def test_the_published_reading(reply: str, read: list[float] | None) -> None:
     assert published_scores(reply, NAMES) == read
 
 
-@pytest.mark.parametrize(
+@table(
     "reply",
     [
         GOOD.replace("4", '"4/5"'),

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from medhelm.scoring.jury.prompt_injection import LONGEST, find_injections, visible_text
 from tests.support.benchmarks.library import real
+from tests.support.cases import table
 from tests.support.prompt_injections import CRITERIA, PLANTED, Planted
 
 KINDS = ("verdict", "instruction", "marker", "unicode", "length")
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=[planted.id for planted in PLANTED])
+@table("planted", PLANTED, ids=[planted.id for planted in PLANTED])
 def test_what_is_found_in_planted_texts(planted: Planted) -> None:
     assert find_injections(planted.text, CRITERIA) == planted.flags
 
@@ -24,7 +25,7 @@ def test_most_planted_texts_are_found() -> None:
     assert sum(bool(planted.flags) for planted in PLANTED) > 0.9 * len(PLANTED)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -62,7 +63,7 @@ def test_medical_texts_are_left_alone(text: str) -> None:
     assert find_injections(text, CRITERIA) == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "flag"),
     [
         ("Empathy: 5", "verdict"),

@@ -16,6 +16,7 @@ from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
 from medhelm.errors import UserError
 from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, delimit, question, retry_prompt
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
+from tests.support.cases import table
 
 TEXT = "Drink tea."
 OWN_PROMPT = """\
@@ -240,7 +241,7 @@ TURNS = (
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("template", "asked_for", "turns", "seen"),
     [
         ("Answer:\n{note}", "", (), "a {note} of $5\n"),

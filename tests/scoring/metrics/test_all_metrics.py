@@ -12,6 +12,7 @@ from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
 from tests.support.benchmarks.library import sample_tier
+from tests.support.cases import table
 
 
 def calculation(number: str, calculator: int, category: str, low: str = "", high: str = "") -> Instance:
@@ -109,7 +110,7 @@ def test_names_are_keys() -> None:
     assert len({metric.title for metric in METRICS.values()}) == len(METRICS)
 
 
-@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+@table("metric", METRICS.values(), ids=METRICS)
 def test_every_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.title
     assert metric.description.endswith(".")

@@ -22,6 +22,7 @@ from medhelm.scoring.metrics.extractive_fragments import (
     extract,
     shared_fragments,
 )
+from tests.support.cases import table
 
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", [COVERAGE, DENSITY, COMPRESSION], ids=lambda metric: metric.name)
@@ -53,7 +54,7 @@ def plainly(answer: list[str], source: list[str]) -> list[int]:
     return lengths
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "source", "expected"),
     [
         ("", "", []),
@@ -89,7 +90,7 @@ def test_fragments_of_real_notes_are_those_of_the_published_procedure(data_dir: 
         assert shared_fragments(answer, source) == plainly(answer, source)
 
 
-@pytest.mark.parametrize(
+@table(
     ("source", "answer", "expected"),
     [
         ("No acute distress.", "No acute distress.", (1, 4, 1)),

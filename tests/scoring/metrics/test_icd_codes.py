@@ -16,6 +16,7 @@ from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.icd_codes import read_codes
+from tests.support.cases import table
 
 F1, PRECISION, RECALL, MICRO = (METRICS[name] for name in ("icd_f1", "icd_precision", "icd_recall", "icd_micro_f1"))
 
@@ -44,7 +45,7 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.parametrize(("codes", "reply", "scores"), PUBLISHED)
+@table(("codes", "reply", "scores"), PUBLISHED)
 def test_published_scores(codes: str, reply: str, scores: tuple[float, float, float]) -> None:
     found = [metric.function("published")(reply, note(codes)) for metric in (PRECISION, RECALL, F1)]
     assert found == pytest.approx(list(scores))
@@ -133,7 +134,7 @@ FRAMES = [
 ]
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@table("frame", FRAMES)
 def test_codes_are_read_in_every_frame(frame: str) -> None:
     for code in (*CODES, *PROCEDURES):
         plain = code.replace(".", "")
@@ -141,7 +142,7 @@ def test_codes_are_read_in_every_frame(frame: str) -> None:
         assert read_codes(frame.format(plain)) == {plain}, plain
 
 
-@pytest.mark.parametrize("separator", [",", ", ", "; ", "\n", " ", " and ", "/", " | ", "\n- "])
+@table("separator", [",", ", ", "; ", "\n", " ", " and ", "/", " | ", "\n- "])
 def test_codes_are_read_in_every_list(separator: str) -> None:
     everything = {code.replace(".", "") for code in CODES}
     assert read_codes(separator.join(CODES)) == everything
@@ -154,7 +155,7 @@ def test_small_letters_will_do_for_a_code_that_stands_alone(separator: str) -> N
     assert read_codes(separator.join((*CODES, *PROCEDURES)).lower()) == everything
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -213,7 +214,7 @@ def test_a_realistic_reply_is_read() -> None:
     assert read_codes(reply) == {"I130", "I5033", "E1122", "I10", "Z7901", "02HV33Z"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "precision", "recall", "f1"),
     [
         ("I10, E11.9, S72.001A, 02HV33Z", 1, 1, 1),
@@ -232,7 +233,7 @@ def test_corrected_scores(reply: str, precision: float, recall: float, f1: float
     assert found == pytest.approx([precision, recall, f1])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_scores_follow_from_sets(seed: int) -> None:
     """An independent computation over random sets of codes, of single notes and of all together."""
     draw = random.Random(seed)
@@ -262,7 +263,7 @@ def test_what_is_read_has_the_form_of_a_code(text: str) -> None:
         assert read_codes(code) == {code}
 
 
-@pytest.mark.parametrize(
+@table(
     ("metric", "reply", "rule", "reason"),
     [
         (F1, "I10, J18.9", "corrected", "missing: E119, S72001A; not in the reference: J189"),

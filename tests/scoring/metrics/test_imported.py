@@ -9,6 +9,7 @@ from medhelm.errors import NotComputed
 from medhelm.scoring.metric import apply
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.imported import imported_metric, needed_columns, on_imported_instances
+from tests.support.cases import table
 
 BARE = Instance(id="1", fields={"input": "x"}, references=(Reference("22.9"),))
 
@@ -34,7 +35,7 @@ def test_a_missing_column_is_named_and_nothing_is_computed(name: str) -> None:
             metric.parts("22.9", BARE, "corrected")
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if not needed_columns(name)])
+@table("name", [name for name in METRICS if not needed_columns(name)])
 def test_all_other_metrics_are_what_they_were(name: str) -> None:
     assert on_imported_instances(METRICS[name]) is METRICS[name]
 

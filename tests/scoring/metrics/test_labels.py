@@ -15,6 +15,7 @@ from medhelm.errors import DataError
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.labels import overlap, read_labels
+from tests.support.cases import table
 
 F1, MICRO, MACRO = METRICS["label_f1"], METRICS["label_micro_f1"], METRICS["label_macro_f1"]
 BALANCED = METRICS["balanced_accuracy"]
@@ -63,7 +64,7 @@ def test_balanced_accuracy_is_that_of_scikit_learn() -> None:
     assert found == pytest.approx(0.4166666667)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_averages_follow_from_counts(seed: int) -> None:
     """An independent computation from the counts of each label."""
     draw = random.Random(seed)
@@ -83,7 +84,7 @@ def test_averages_follow_from_counts(seed: int) -> None:
     assert total(MACRO, "corrected", replies, instances) == pytest.approx(sum(each) / len(each))
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "Asthma, COPD, heart failure",

@@ -10,6 +10,7 @@ import pytest
 from medhelm.domain import Instance, Reference
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.cases import table
 
 MATCHING = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
 
@@ -131,12 +132,12 @@ def corrected(reply: str, instance: Instance) -> str:
     return "".join(str(int(METRICS[name].corrected(reply, instance))) for name in MATCHING)
 
 
-@pytest.mark.parametrize(("reference", "reply", "scores"), OPEN)
+@table(("reference", "reply", "scores"), OPEN)
 def test_published_scores_of_open_questions(reference: str, reply: str, scores: str) -> None:
     assert published(reply, open_question(reference)) == scores
 
 
-@pytest.mark.parametrize(("texts", "right", "reply", "scores"), CHOICES)
+@table(("texts", "right", "reply", "scores"), CHOICES)
 def test_published_scores_of_choices(texts: tuple[str, ...], right: int, reply: str, scores: str) -> None:
     assert published(reply, choice(texts, right)) == scores
 
@@ -155,7 +156,7 @@ def test_the_best_right_reference_counts() -> None:
     assert corrected("warfarin", open_question("aspirin", "Warfarin")) == "0101"
 
 
-@pytest.mark.parametrize(
+@table(
     ("reference", "reply", "scores"),
     [
         ("yes", "yes", "1111"),
@@ -191,7 +192,7 @@ def test_corrected_scores_of_open_questions(reference: str, reply: str, scores: 
     assert corrected(reply, open_question(reference)) == scores
 
 
-@pytest.mark.parametrize(
+@table(
     ("texts", "right", "reply", "value"),
     [
         (("yes", "no", "maybe"), 0, "A", 1),

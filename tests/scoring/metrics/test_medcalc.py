@@ -12,6 +12,7 @@ import pytest
 from medhelm.domain import Instance, Reference
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.cases import table
 
 METRIC = METRICS["medcalc_accuracy"]
 
@@ -98,12 +99,12 @@ def instance(
     return Instance(id="1", fields={}, references=(Reference(reference),), metadata=metadata)
 
 
-@pytest.mark.parametrize(("category", "reference", "low", "high", "reply", "value"), MEDCALC)
+@table(("category", "reference", "low", "high", "reply", "value"), MEDCALC)
 def test_published_scores(category: str, reference: str, low: str, high: str, reply: str, value: int) -> None:
     assert METRIC.function("published")(reply, instance(reference, low, high, category=category)) == value
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "value"),
     [
         ("22.86", 1),
@@ -139,7 +140,7 @@ def test_limits_of_negative_values_may_be_in_any_order(limits: tuple[str, str]) 
     assert METRIC.corrected("0.8", asked) == 0
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "value"),
     [
         ("4", 1),
@@ -185,7 +186,7 @@ def test_weeks_and_days_are_equal(reply: str, value: int) -> None:
     assert METRIC.corrected(reply, asked) == value
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "asked", "reason"),
     [
         ("25 kg/m²", instance("22.86", "21.717", "24.003"), "25 is outside its limits, 21.717 to 24.003"),
@@ -202,7 +203,7 @@ def test_a_wrong_answer_is_explained(reply: str, asked: Instance, reason: str) -
     assert METRIC.explain(reply, asked, "corrected") == reason
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "words"),
     [
         (

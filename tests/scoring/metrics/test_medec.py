@@ -10,6 +10,7 @@ from medhelm.domain import Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
 from medhelm.scoring.metrics.medec import ErrorJudgment, read_error_judgment
+from tests.support.cases import table
 
 FLAG, SENTENCE = METRICS["medec_flag_accuracy"], METRICS["medec_sentence_accuracy"]
 
@@ -39,7 +40,7 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "scores"), PUBLISHED)
+@table(("reply", "scores"), PUBLISHED)
 def test_published_scores(reply: str, scores: str) -> None:
     found = [metric.function("published")(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)]
     assert "".join(str(int(value)) for value in found) == scores
@@ -132,12 +133,12 @@ SAYS_NOTHING = [
 ]
 
 
-@pytest.mark.parametrize("reply", SAYS_FINE)
+@table("reply", SAYS_FINE)
 def test_a_reply_that_finds_no_error(reply: str) -> None:
     assert read_error_judgment(reply) == ErrorJudgment(False)
 
 
-@pytest.mark.parametrize("reply", SAYS_FIVE)
+@table("reply", SAYS_FIVE)
 def test_a_reply_that_names_the_fifth_sentence(reply: str) -> None:
     assert read_error_judgment(reply) == ErrorJudgment(True, 5)
 
@@ -147,7 +148,7 @@ def test_a_reply_that_finds_an_error_but_names_no_one_sentence(reply: str) -> No
     assert read_error_judgment(reply) == ErrorJudgment(True)
 
 
-@pytest.mark.parametrize("reply", SAYS_NOTHING)
+@table("reply", SAYS_NOTHING)
 def test_a_reply_that_says_nothing_of_the_note(reply: str) -> None:
     assert read_error_judgment(reply) == ErrorJudgment(None)
     assert [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)] == [0, 0, 0, 0]
@@ -160,7 +161,7 @@ def test_a_reply_in_the_form_asked_for_is_read(number: int, correction: str) -> 
     assert read_error_judgment(f"{number} The {bare}") == ErrorJudgment(True, number)
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "one", "rule", "flag", "sentence"),
     [
         ("CORRECT", SOUND, "corrected", "", ""),

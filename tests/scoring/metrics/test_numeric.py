@@ -7,6 +7,7 @@ import pytest
 from medhelm.domain import RULES, Instance, Reference, Rule
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRICS
+from tests.support.cases import table
 
 METRIC = METRICS["numeric_tolerance"]
 
@@ -18,7 +19,7 @@ def number(reference: str, **metadata: str) -> Instance:
 BMI = number("27.4", low="26.03", high="28.77")
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "published", "corrected"),
     [
         ("27.4", 1, 1),
@@ -44,7 +45,7 @@ def test_a_number_within_its_limits_is_right(reply: str, published: int, correct
     assert (METRIC.function("published")(reply, BMI), METRIC.corrected(reply, BMI)) == (published, corrected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("asked", "right", "wrong"),
     [
         (number("4"), ["4", "4.0"], ["4.1", "-4", "5"]),

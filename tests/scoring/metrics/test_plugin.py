@@ -18,6 +18,7 @@ from medhelm.scoring.metric import Metric, apply
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS, metrics_of
 from medhelm.scoring.metrics.plugin import EXAMPLES, accept_metric
 from tests.support.benchmarks.definitions import make_benchmark
+from tests.support.cases import table
 from tests.support.plugins import Install
 
 PLUGIN = Plugin(group=GROUP, name="mine", package="ward", version="1.2", target="ward:MINE")
@@ -69,7 +70,7 @@ def test_what_is_no_metric_is_refused(found: object) -> None:
         accept_metric(PLUGIN, found)
 
 
-@pytest.mark.parametrize(
+@table(
     ("changes", "words"),
     [
         ({"name": "other"}, "gives a metric named `other`: entry point and metric need the same name"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.scoring.metrics.porter_stemmer import stem
+from tests.support.cases import table
 
 ENDINGS = [
     "s", "ss", "sses", "ies", "es", "ied", "eed", "ed", "ing", "y", "e", "ll", "at", "bl", "iz", "ational", "tional",
@@ -27,7 +28,7 @@ words_with_endings = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "expected"),
     [
         # the examples of Porter's paper, step by step

@@ -25,6 +25,7 @@ from medhelm.scoring.metrics.rouge import (
     without_braces,
     words,
 )
+from tests.support.cases import table
 
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", [ROUGE_1, ROUGE_2, ROUGE_L], ids=lambda metric: metric.name)
@@ -45,7 +46,7 @@ def asked(*references: str, wrong: Sequence[str] = ()) -> Instance:
 # --- words and subsequences -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("", ()),
@@ -88,7 +89,7 @@ def test_the_longest_common_subsequence_is_that_of_the_usual_table(one: list[str
 # --- the three values -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("reference", "answer", "expected"),
     [
         ("no acute distress", "no acute distress", (1, 1, 1)),
@@ -173,7 +174,7 @@ def test_without_a_right_reference_there_is_no_score(metric: Metric, rule: Rule)
         metric.function(rule)("fever", asked(wrong=["fever"]))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("{a}", "a"),

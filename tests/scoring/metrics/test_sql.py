@@ -22,6 +22,7 @@ from medhelm.scoring.metrics.sql import (
 )
 from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query, with_single_quotes
 from medhelm.scoring.sql.sandbox import QueryResult
+from tests.support.cases import table
 
 NOW = "2105-12-31 23:59:00"
 METRICS = (SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY)
@@ -29,7 +30,7 @@ METRICS = (SQL_EXECUTION_ACCURACY, SQL_PRECISION, SQL_RECALL, SQL_VALIDITY)
 # --- reading replies --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "query"),
     [
         ("select 1", "select 1"),
@@ -76,7 +77,7 @@ def test_a_query_is_found_wherever_it_stands(reply: str, query: str) -> None:
     assert find_query(reply) == query
 
 
-@pytest.mark.parametrize(
+@table(
     "reply",
     [
         "",
@@ -137,7 +138,7 @@ def test_long_replies_are_read_in_one_go(reply: str) -> None:
     assert len(find_query(reply) or "") <= len(reply)
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "query"),
     [
         ("select 1;", "select 1;"),
@@ -154,7 +155,7 @@ def test_the_published_clean_up_is_kept(reply: str, query: str) -> None:
     assert published_query(reply) == query
 
 
-@pytest.mark.parametrize(
+@table(
     ("sql", "meant"),
     [
         ("SELECT A FROM T WHERE B = 'Morphine 2 MG'", "select a from t where b = 'morphine 2 mg'"),

@@ -113,7 +113,7 @@ if __name__ == "__main__":
         model="scripted/model",
         task_args=chosen,
         log_dir=folder,
-        display="none",
+        display="log",  # "none" lays out a table of all tasks that is never shown, for most of the time
         max_tasks=4,
         log_realtime=False,
         log_level="error",

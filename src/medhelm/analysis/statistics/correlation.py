@@ -45,8 +45,8 @@ def average_ranks(values: Floats) -> Floats:
     >>> average_ranks(np.array([30.0, 10.0, 30.0])).tolist()
     [2.5, 1.0, 2.5]
     """
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    ordered = np.sort(values)
+    ranks: Floats = (np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right") + 1) / 2
     return ranks
 
 
@@ -63,7 +63,8 @@ def _correlation(x: Floats, y: Floats, *, ranked: bool) -> Coefficient:
             return Coefficient(value=None, n=n, n_left_out=left_out, reason=f"one side is {side[0]:g} throughout")
     if ranked:
         left, right = average_ranks(left), average_ranks(right)
-    value = float(np.corrcoef(left, right)[0, 1])
+    left, right = left - left.mean(), right - right.mean()  # np.corrcoef takes three times as long, and draws are many
+    value = float(np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1, 1))
     if n < 4:
         reason = f"{n} instances are too few for an interval"
         return Coefficient(value=value, n=n, n_left_out=left_out, reason=reason)

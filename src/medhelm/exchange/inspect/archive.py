@@ -17,7 +17,7 @@ from typing import Any, Self
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from medhelm.errors import DataError
-from medhelm.io.parquet import connect
+from medhelm.io.parquet import connect, open_engine
 
 ZSTANDARD = 93
 """Number of the Zstandard method in zip files."""
@@ -166,8 +166,8 @@ def _lines(files: Sequence[Path], largest: int) -> dict[str, list[bytes]] | None
     given = {"files": list(map(str, files)), "largest": largest, "buffer": 2 * largest}
     lines: dict[str, list[bytes]] = {file.name: [] for file in files}
     try:
-        with connect() as connection:
-            connection.execute(f"SET memory_limit = '{512 + 8 * (largest >> 20)}MB'")  # DuckDB copies lines
+        # DuckDB copies long lines: these need an engine with more memory.
+        with connect() if largest <= 2**21 else open_engine(memory_mb=512 + 8 * (largest >> 20)) as connection:
             cursor = connection.execute(query, given)
             while rows := cursor.fetchmany(100):
                 for name, line in rows:

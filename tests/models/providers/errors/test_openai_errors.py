@@ -14,6 +14,7 @@ from medhelm.errors import ProviderError
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.openai import SERVICE
+from tests.support.cases import table
 
 MODEL = Model(
     name="openai/gpt-4o",
@@ -148,7 +149,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "code"), FATAL)
+@table(("status", "body", "code"), FATAL)
 def test_errors_that_no_request_to_this_model_can_escape(status: int, body: Any, code: str) -> None:
     error = judge(status, body)
     assert isinstance(error, ProviderError)
@@ -156,7 +157,7 @@ def test_errors_that_no_request_to_this_model_can_escape(status: int, body: Any,
     assert str(error).startswith(f"openai/gpt-4o: the server answered {status}")
 
 
-@pytest.mark.parametrize(("status", "body", "code", "overloaded"), RETRYABLE)
+@table(("status", "body", "code", "overloaded"), RETRYABLE)
 def test_errors_that_pass(status: int, body: Any, code: str, overloaded: bool) -> None:
     error = judge(status, body, wait_s=7.0)
     assert isinstance(error, ProviderError)

@@ -19,6 +19,7 @@ from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.hosted import HttpProvider
+from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import OPENAI, bedrock_error, google_error, google_quota
 
@@ -249,7 +250,7 @@ OF_ONE_REQUEST: list[tuple[str, Answer, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("provider", "answer", "code", "said"), FATAL)
+@table(("provider", "answer", "code", "said"), FATAL)
 def test_what_no_request_can_escape_says_what_to_do(provider: str, answer: Answer, code: str, said: str) -> None:
     error = judge(provider, answer)
     assert isinstance(error, ProviderError)
@@ -257,7 +258,7 @@ def test_what_no_request_can_escape_says_what_to_do(provider: str, answer: Answe
     assert said in str(error)
 
 
-@pytest.mark.parametrize(("provider", "answer", "code"), PASSING)
+@table(("provider", "answer", "code"), PASSING)
 def test_what_passes(provider: str, answer: Answer, code: str) -> None:
     error = judge(provider, answer)
     assert isinstance(error, ProviderError)
