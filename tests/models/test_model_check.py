@@ -143,7 +143,7 @@ def test_a_name_the_server_does_not_have_shows_those_it_has(
     checked = probe(vendor.model(server.url, remote_name="model-n"))
     assert list(checked.names) == ["model-a", "model-m"]
     assert checked.advice.startswith("Did you mean `model-")
-    assert "the server has: model-a, model-m" in lines(checked)
+    assert "the server has: model-a and model-m" in lines(checked)
     assert server.count == 2
     for name in ("authorization", "x-api-key", "x-goog-api-key"):
         assert server.headers[0].get(name) == server.headers[1].get(name)
