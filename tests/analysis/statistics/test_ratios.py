@@ -100,7 +100,7 @@ def test_three_correct_queries_among_five_hundred_are_three() -> None:
     found = estimate_ratios(np.ones(500), parts, low=0, high=1)
     assert found is not None
     assert (found.low, found.high) == pytest.approx(wilson_interval(3, 3))
-    assert (found.value, found.n, found.method) == (1.0, 500, "wilson")
+    assert (found.value, found.n, found.method) == (1.0, 500, "mover")
 
 
 def test_without_parts_it_is_the_estimate_of_a_mean() -> None:

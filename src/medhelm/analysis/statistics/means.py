@@ -11,15 +11,15 @@ is made depends on the scores alone, and its `method` names it:
     t                 without that correction: fewer than five units on a scale without an end, such as `density`
     constant          other scores, equal in all units: see `constant_interval`
     single            other scores, one unit only: the whole scale, because one says nothing of the spread
-    mover             a mean over labels of ratios, such as balanced accuracy: see `ratios`
+    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratios`
 
-    -clustered        added where instances are not independent: units are clusters, and their effective number counts
+    -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
 
 None is wider than Wilson's interval of as many 0/1 scores with the same mean as there are units, because no scores on
 the scale vary more. Hall's correction alone is too wide for few scores that are very skewed.
 
-Runs stored by version 0.1.0 have other methods for scores that are not 0/1: `bootstrap-2000` (2,000 resamples of the
-instances) and, above 10,000 units, `normal`.
+Runs stored by version 0.1.0 have other methods: `bootstrap-2000` (2,000 resamples of the instances) and, above 10,000
+units, `normal` for scores that are not 0/1, and `-clustered` at the end of a name for clusters.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ FEW = 20
 
 FEWEST = 5
 """The same where Wilson's interval cannot serve, because the scale has no end."""
+
+BY_CLUSTER = "-by-cluster"
+"""End of the name of a method whose units are clusters."""
 
 FLAT = 1e-12
 """Standard error, relative to the scale or the value, below which units are equal but for rounding errors."""
@@ -254,7 +257,7 @@ def ratio_interval(
     """
     found = unit_totals(above, below, codes)
     k = len(found.below)
-    suffix = "-clustered" if k < len(above) else ""
+    suffix = BY_CLUSTER if k < len(above) else ""
     if weights is not None:
         hits = unit_totals((above > 0).astype(float), np.ones(len(above)), codes)
         size = effective_size(hits)
@@ -265,7 +268,7 @@ def ratio_interval(
     if k == 1:
         return (low, high), "single"
     if found.standard_error <= FLAT * min(high - low, abs(found.value) or 1.0):
-        return constant_interval(found.value, found.effective_units, low, high), "constant"
+        return constant_interval(found.value, found.effective_units, low, high), "constant" + suffix
     limits, method = _student_interval(found) if math.isinf(high - low) else _bounded_interval(found, low, high)
     return limits, method + suffix
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import (
+    BY_CLUSTER,
     FLAT,
     UnitTotals,
     check_scores,
@@ -121,7 +122,7 @@ def estimate_ratios(
     >>> queries = [{"": (1.0, 1.0)}] * 3 + [{}] * 497
     >>> precision = estimate_ratios(np.ones(500), queries, low=0, high=1)
     >>> f"{precision.value} {precision.low:.2f} {precision.high} {precision.method}"
-    '1.0 0.44 1.0 wilson'
+    '1.0 0.44 1.0 mover'
     """
     if parts is None:
         return estimate(values, clusters, low=low, high=high)
@@ -133,11 +134,11 @@ def estimate_ratios(
     codes = cluster_codes(None if clusters is None else np.asarray(clusters)[scored], len(scored))[0]
     value = float(number[scored].mean())
     labels = _labels(_entries(scored, parts), codes, low, high)
-    limits, method = labels[0].limits, labels[0].method
+    limits = labels[0].limits
     if len(labels) > 1:
         below, above = _combined(labels, int(codes.max()) + 1, high - low)
         limits = value - below, value + above
-        method = "mover-clustered" if any(label.method.endswith("-clustered") for label in labels) else "mover"
+    method = "mover" + (BY_CLUSTER if any(label.is_clustered for label in labels) else "")
     n_failed = len(values) - len(scored)
     return estimate_within(value, limits, (low, high), n=len(scored), n_failed=n_failed, method=method)
 
@@ -151,8 +152,8 @@ class _Label(NamedTuple):
     """Number of each of these units."""
     limits: tuple[float, float]
     """Limits of its ratio, cut to the scale."""
-    method: str
-    """Method of the interval."""
+    is_clustered: bool
+    """True if some of its instances share a unit."""
 
 
 def _labels(entries: _Entries, codes: NDArray[np.intp], low: float, high: float) -> list[_Label]:
@@ -167,9 +168,9 @@ def _labels(entries: _Entries, codes: NDArray[np.intp], low: float, high: float)
         if len(own) == 0:
             continue
         units, places = np.unique(codes[entries.rows[own]], return_inverse=True)
-        limits, method = ratio_interval(above, below, places, low=low, high=high, weights=weights)
+        limits, _ = ratio_interval(above, below, places, low=low, high=high, weights=weights)
         limits = max(limits[0], low), min(limits[1], high)
-        found.append(_Label(unit_totals(above, below, places), units, limits, method))
+        found.append(_Label(unit_totals(above, below, places), units, limits, len(units) < len(own)))
     return found
 
 
