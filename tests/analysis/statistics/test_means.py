@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from bench.studies.coverage import Scenario, ceiling, clustered, overlap, rare_hits, spread_grades
 from bench.studies.coverage import coverage as simulated_coverage
 from medhelm.analysis.statistics import means as statistics
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import (
     constant_interval,
     effective_size,
     estimate,
     minimum_detectable_effect,
-    unit_totals,
     wilson_interval,
 )
 
@@ -89,11 +88,6 @@ def test_wilson_covers_the_truth_as_often_as_it_says(n: int) -> None:
     assert min(covered) > 0.88
 
 
-def size_of(scores: Floats, clusters: list[str] | None) -> float:
-    """The effective number of independent instances."""
-    return effective_size(unit_totals(scores, np.ones(len(scores)), cluster_codes(clusters, len(scores))[0]))
-
-
 # --- the effective number of instances --------------------------------------------------------------------------------
 
 
@@ -110,7 +104,7 @@ def size_of(scores: Floats, clusters: list[str] | None) -> float:
     ],
 )
 def test_effective_size_of_small_cases(scores: list[float], clusters: list[str] | None, expected: float) -> None:
-    assert size_of(np.array(scores, dtype=float), clusters) == pytest.approx(expected)
+    assert effective_size(np.array(scores, dtype=float), clusters) == pytest.approx(expected)
 
 
 def test_effective_size_follows_the_agreement_within_clusters() -> None:
@@ -120,7 +114,7 @@ def test_effective_size_follows_the_agreement_within_clusters() -> None:
         chances = generator.beta(p * shape, (1 - p) * shape, k)
         scores = (generator.random((k, size)) < chances[:, None]).astype(float).ravel()
         expected = k * size / (1 + (size - 1) * agreement)
-        assert size_of(scores, blocks(k, size)) == pytest.approx(expected, rel=0.2)
+        assert effective_size(scores, blocks(k, size)) == pytest.approx(expected, rel=0.2)
 
 
 @quick
@@ -129,7 +123,7 @@ def test_effective_size_lies_between_its_bounds(case: list[tuple[int, str]]) -> 
     scores, names = np.array([s for s, _ in case], dtype=float), [c for _, c in case]
     sizes = [names.count(c) for c in set(names) - {""}] + [1] * names.count("")
     n = len(names)
-    assert n * n / sum(s * s for s in sizes) - 1e-9 <= size_of(scores, names) <= n + 1e-9
+    assert n * n / sum(s * s for s in sizes) - 1e-9 <= effective_size(scores, names) <= n + 1e-9
     found = estimate(scores, names, low=0, high=1)
     assert found is not None
     assert 0 <= found.low <= found.value <= found.high <= 1

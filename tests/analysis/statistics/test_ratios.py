@@ -140,7 +140,7 @@ def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
 
 def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:
     """12 right, 8 wrong: F1 is 24 of 32, and its limits those of 12 of 20 in the same formula."""
-    parts: list[Parts] = [{"a": (2.0, 2.0)}] * 12 + [{"a": (0.0, 1.0)}] * 8
+    parts: Sequence[Parts] = [{"a": (2.0, 2.0)}] * 12 + [{"a": (0.0, 1.0)}] * 8
     found = estimate_ratios(np.array([1.0] * 12 + [0.0] * 8), parts, low=0, high=1)
     assert found is not None
     assert (found.low, found.high) == pytest.approx([2 * p / (1 + p) for p in wilson_interval(12, 20)])

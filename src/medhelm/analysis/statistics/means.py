@@ -146,7 +146,7 @@ def effective_units(sizes: Floats) -> float:
     return float(sizes.sum() ** 2 / (sizes @ sizes))
 
 
-def effective_size(totals: UnitTotals) -> float:
+def effective_size(scores: Floats, clusters: Clusters) -> float:
     """Return the effective number of independent instances of clustered 0/1 scores, for `wilson_interval`.
 
     n / deff, with the design effect from the jackknife's variance and a correction for few clusters by the ratio of t
@@ -155,8 +155,11 @@ def effective_size(totals: UnitTotals) -> float:
     bound is what keeps coverage (Dean and Pagano 2015, J. Surv. Stat. Methodol. 3). If all scores are equal, they say
     nothing about agreement within clusters, and it is the lower bound. It is near that, too, if one cluster dominates:
     then the degrees of freedom are few.
+
+    Parameters: scores, shape (n,), without nan; clusters, n names.
     """
-    n, k, p = float(totals.below.sum()), len(totals.below), totals.value
+    totals = unit_totals(scores, np.ones(len(scores)), cluster_codes(clusters, len(scores))[0])
+    n, k, p = float(len(scores)), len(totals.below), totals.value
     least = totals.effective_units
     if k == n or k == 1 or p in (0.0, 1.0):
         return least
@@ -259,9 +262,9 @@ def ratio_interval(
     k = len(found.below)
     suffix = BY_CLUSTER if k < len(above) else ""
     if weights is not None:
-        hits = unit_totals((above > 0).astype(float), np.ones(len(above)), codes)
-        size = effective_size(hits)
-        ends = wilson_interval(hits.value * size, size)
+        hits = (above > 0).astype(float)
+        size = effective_size(hits, codes)
+        ends = wilson_interval(float(hits.mean()) * size, size)
         hit, miss = weights
         low, high = (hit * p / (hit * p + miss * (1 - p)) for p in ends)
         return (low, high), "wilson" + suffix
