@@ -98,6 +98,15 @@ def overlap(n: int) -> Scenario:
     )
 
 
+def two_ended(n: int) -> Scenario:
+    """Scores that nearly all lie at one end of the scale or the other: the hardest case."""
+    return Scenario(
+        title=f"nearly all at either end; {n} instances",
+        truth=0.3 / 0.35,
+        draw=lambda rng: (rng.beta(0.3, 0.05, n), None, None),
+    )
+
+
 def balanced(positives: int, n: int, sensitivity: float, specificity: float) -> Scenario:
     """Balanced accuracy with a rare class."""
     names = ["yes"] * positives + ["no"] * (n - positives)
@@ -140,6 +149,7 @@ SCENARIOS = (
     *(spread_grades(n) for n in (2, 3, 5, 12, 50)),
     *(rare_hits(n) for n in (8, 50, 150)),
     *(overlap(n) for n in (2, 3, 5, 12, 50)),
+    *(two_ended(n) for n in (2, 5, 12, 50)),
     balanced(4, 200, 0.8, 0.9),
     balanced(10, 200, 0.8, 0.9),
     balanced(20, 400, 0.95, 0.9),
