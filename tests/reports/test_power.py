@@ -40,7 +40,7 @@ def found(difference: float | None = 0.03) -> SuitePower:
                 n_benchmarks=4,
                 observed_difference=0.012,
                 standard_error=0.008,
-                power_estimate=estimate_power(difference or 0.012, 0.008, 0.05, AIM),
+                power_estimate=estimate_power(difference, 0.008, 0.05, AIM),
             ),
         ),
     )
@@ -86,9 +86,15 @@ def test_columns_of_a_difference_are_shown_if_one_is_given() -> None:
     assert without.startswith("a and b: power 0.8, level 0.05\n")
 
 
-def test_a_difference_that_was_only_seen_is_called_uncertain() -> None:
-    assert "itself uncertain" in to_tables(found(None))[1]
+def test_the_observed_difference_has_no_power() -> None:
+    without = to_tables(found(None))[1]
+    assert "give --difference" in without
+    assert "0.0120" in without
+    assert "Power" not in without
     assert "if the true difference is 0.03" in to_tables(found())[1]
+    (near,) = as_json(found(None))["neighbours"]
+    assert [near[key] for key in ("difference", "power_reached", "times_instances", "benchmarks_needed")] == [None] * 4
+    assert near["detectable"] > 0
 
 
 def test_more_than_two_models_are_counted() -> None:

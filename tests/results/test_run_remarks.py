@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from medhelm.analysis.leaderboard.types import Cell, Column
 from medhelm.domain import Estimate, Harness, Origin, Rule, Run
-from medhelm.results.run_remarks import imported_remarks
+from medhelm.results.run_remarks import cluster_remarks, imported_remarks
 from tests.support.stores import make_run
 
 SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
@@ -75,3 +76,21 @@ def test_many_names_are_cut_short() -> None:
     both = [run(name, harness=harness, model=str(harness)) for name in names for harness in ("helm", None)]
     (remark,) = imported_remarks(both, "corrected")
     assert "B0, B1, B2, B3, B4 and 3 more" in remark.text
+
+
+@pytest.mark.parametrize(
+    ("clusters", "said"),
+    [
+        (["a"] * 200 + [""] * 10, ["Ward: one cluster holds 200 of 210 instances. Its interval counts all as 1.1"]),
+        (["a"] * 30, ["Ward: one cluster holds 30 of 30 instances. Its interval counts all as 1.0"]),
+        (["a"] * 20 + ["b"] * 20 + ["c"] * 20, []),
+        (["a"] * 5 + [""] * 50, []),
+        (None, []),
+    ],
+)
+def test_a_cluster_that_dominates_is_named(clusters: list[str] | None, said: list[str]) -> None:
+    column = Column(benchmark="ward", title="Ward", category="c", subcategory="s", metric="m")
+    cells = [Cell(model=model, benchmark="ward", value=0.5, clusters=clusters) for model in ("a", "b")]
+    found = list(cluster_remarks(cells, [column]))
+    assert [remark.text[: len(text)] for remark, text in zip(found, said, strict=True)] == said
+    assert all((remark.code, remark.subject) == ("dominant_cluster", "ward") for remark in found)

@@ -158,7 +158,6 @@ class RunRecorder:
 
     def _as_run(self, message: str, *, is_unusable: bool) -> Run:
         n_completions = self.done - self.failed
-        seed = seed_of(self.id)
         totals = self.totals
         run = make_run(
             self.benchmark,
@@ -176,9 +175,9 @@ class RunRecorder:
             started=self._began_at.isoformat(timespec="milliseconds"),
             seconds=round(perf_counter() - self.started, 3),
             main_metric=self.metrics[0].name,
-            estimates=self._scores.estimates(self.metrics, seed) if n_completions else {rule: {} for rule in RULES},
+            estimates=self._scores.estimates(self.metrics) if n_completions else {rule: {} for rule in RULES},
             groups=self._scores.group_means(self.metrics[0].name),
-            jury_result=self.jury.result(self._scores.clusters, seed) if self.jury else None,
+            jury_result=self.jury.result(self._scores.clusters) if self.jury else None,
             packages=self._packages(),
         )
         return replace(
@@ -261,19 +260,18 @@ class _ScoreColumns:
         clusters = np.array(self._clusters)
         return None if (clusters < 0).all() else np.where(clusters < 0, -1 - np.arange(clusters.size), clusters)
 
-    def estimates(self, metrics: Sequence[Metric], seed: int) -> dict[Rule, dict[str, Estimate]]:
+    def estimates(self, metrics: Sequence[Metric]) -> dict[Rule, dict[str, Estimate]]:
         """Return rule -> metric -> estimate; metrics without any score are left out."""
         import numpy as np
 
-        from medhelm.analysis.statistics.means import estimate
-        from medhelm.analysis.statistics.ratios import linearized
+        from medhelm.analysis.statistics.ratios import estimate_ratios
 
         clusters = self.clusters
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
         for metric in metrics:
             for rule in RULES:
-                values = linearized(np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule)))
-                mean = estimate(values, clusters, low=metric.low, high=metric.high, rng=np.random.default_rng(seed))
+                values, parts = np.array(self._values[metric.name, rule]), self.parts.get((metric.name, rule))
+                mean = estimate_ratios(values, parts, clusters, low=metric.low, high=metric.high)
                 if mean is not None:
                     found[rule][metric.name] = mean
         return found
@@ -408,18 +406,13 @@ def _identity_of(model: Model) -> list[object]:
     ]
 
 
-def seed_of(run_id: str) -> int:
-    """Return the seed of resampling: the same run has the same intervals."""
-    return int(run_id[:12], 16)
-
-
 def import_engines() -> None:
     """Import what the end of a run needs in a thread, while the event loop waits for the network."""
 
     def load() -> None:
         import duckdb  # noqa: F401
 
-        import medhelm.analysis.statistics.means  # noqa: F401
+        import medhelm.analysis.statistics.ratios  # noqa: F401
 
     # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

@@ -145,7 +145,7 @@ class JuryRecorder:
         """Reorder the scores on the parts of the rubric; `order`: positions in the order of arrival."""
         self._subscores = {name: array("d", [column[i] for i in order]) for name, column in self._subscores.items()}
 
-    def result(self, clusters: Clusters, seed: int) -> JuryResult:
+    def result(self, clusters: Clusters) -> JuryResult:
         """Return the jury's result as it is stored. `clusters`: the cluster of each record, in order."""
         import numpy as np
 
@@ -154,7 +154,7 @@ class JuryRecorder:
         low, high = self.rubric.low, self.rubric.high
         subscores = {}
         for name, values in sorted(self._subscores.items()):
-            mean = estimate(np.array(values), clusters, low=low, high=high, rng=np.random.default_rng(seed))
+            mean = estimate(np.array(values), clusters, low=low, high=high)
             if mean is not None:
                 subscores[name] = mean
         return make_jury_result(

@@ -35,7 +35,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import imported_benchmark
-from medhelm.evaluation.run_recorder import group_means, identity, make_run, seed_of
+from medhelm.evaluation.run_recorder import group_means, identity, make_run
 from medhelm.evaluation.totals import make_jury_result
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import ColumnWriter
@@ -467,7 +467,7 @@ def _run(one: JoinedRun, columns: _Columns) -> Run:
         started=imported.started,
         seconds=0.0,
         main_metric=next(iter(columns.scores)),
-        estimates={rule: _estimates(one, columns, run_id) if rule == "published" else {} for rule in RULES},
+        estimates={rule: _estimates(one, columns) if rule == "published" else {} for rule in RULES},
         groups=_group_means(columns) if one.is_grouped else {},
         jury_result=_jury_result(one, jury, columns) if jury else None,
     )
@@ -489,22 +489,22 @@ def _usage(completions: Sequence[Completion]) -> Usage:
     )
 
 
-def _estimates(one: JoinedRun, columns: _Columns, run_id: str) -> dict[str, Estimate]:
+def _estimates(one: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
     """Return the mean of each metric under the published rule, over instances or over groups."""
     import numpy as np
 
-    from medhelm.analysis.statistics.means import MetricScores, estimate_metrics
-    from medhelm.analysis.statistics.ratios import linearized
+    from medhelm.analysis.statistics.ratios import estimate_ratios
 
-    metrics = {}
+    found = {}
     for name, own in columns.scores.items():
         values = np.array([np.nan if score is None else score for score in own], dtype=float)
         low, high = scale_of(name, values, one.benchmark)
         parts = None
         if one.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
-        metrics[name] = MetricScores(linearized(values, parts), low, high)
-    return estimate_metrics(metrics, seed_of(run_id))
+        if mean := estimate_ratios(values, parts, low=low, high=high):
+            found[name] = mean
+    return found
 
 
 def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, float]:

@@ -70,13 +70,15 @@ def _benchmarks(found: SuitePower, format: str) -> str:
 
 
 def _adjacent(found: SuitePower, format: str) -> str:
-    headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now", "Power now",
-               "Times the instances", "Benchmarks needed"]  # fmt: skip
-    rows = [_row(one) for one in found.adjacent_models]
-    if found.difference is None:
-        caption = "Macro averages of adjacent models, if the true difference is the observed one (itself uncertain)"
+    headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now"]
+    asked = found.difference is not None
+    headers += ["Power now", "Times the instances", "Benchmarks needed"] if asked else []
+    caption = "Macro averages of adjacent models"
+    if asked:
+        caption += f", if the true difference is {found.difference:g}"
     else:
-        caption = f"Macro averages of adjacent models, if the true difference is {found.difference:g}"
+        caption += "; give --difference for the power, and what it takes, to detect a difference that matters"
+    rows = [_row(one)[: len(headers)] for one in found.adjacent_models]
     return render(rows, headers, format=format, caption=caption)
 
 

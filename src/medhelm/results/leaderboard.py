@@ -18,7 +18,13 @@ from medhelm.domain import JURY, Benchmark, ConstantBaseline, Remark, Rule, Run,
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
-from medhelm.results.run_remarks import imported_remarks, jury_remarks, unfinished_remarks, unknown_metric_remarks
+from medhelm.results.run_remarks import (
+    cluster_remarks,
+    imported_remarks,
+    jury_remarks,
+    unfinished_remarks,
+    unknown_metric_remarks,
+)
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.scoring.metrics import METRICS
@@ -235,7 +241,7 @@ def read_inputs(
         cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
     remarks = [*choice.excluded, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
-    remarks += unknown_metric_remarks(columns.values(), cells)
+    remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
     return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen)
 
 

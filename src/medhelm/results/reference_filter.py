@@ -15,13 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, ratio_standard_error
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import linearized
+from medhelm.analysis.statistics.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import (
     JURY,
@@ -47,9 +42,6 @@ from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store, create, open_store
 
 __all__ = ["FilterResult", "filter_references", "filterable"]
-
-FEW = 20
-"""Independent instances below which Student's t has a say."""
 
 BESIDE = "rouge_l"
 """The metric that is shown beside the main one: it compares with the reference directly."""
@@ -208,33 +200,6 @@ def compare_filtered_scores(
     )
 
 
-def part_estimate(
-    values: Floats, clusters: Sequence[str], low: float, high: float, rng: np.random.Generator
-) -> Estimate | None:
-    """Mean of a part of a run's instances with its interval; None if none was scored.
-
-    As `means.estimate`, but where fewer than 20 independent instances would be resampled the interval is at least
-    that of Student's t: a handful of values has too few resamples, and what is set aside may be a handful.
-
-    Parameters: values, nan if missing; clusters, as many names; low and high, ends of the scale.
-    """
-    found = estimate(values, clusters, low=low, high=high, rng=rng)
-    if found is None or not found.method.startswith("bootstrap"):
-        return found
-    codes, k = cluster_codes(clusters, len(values))
-    sums, counts = (totals[:, 0] for totals in cluster_totals(values[None, :], codes, k))
-    k = int((counts > 0).sum())
-    if k >= FEW:
-        return found
-    half = t_quantile(0.975, k - 1) * ratio_standard_error(sums[counts > 0], counts[counts > 0])
-    return replace(
-        found,
-        low=max(low, min(found.low, found.value - half)),
-        high=min(high, max(found.high, found.value + half)),
-        method=f"{found.method}, student-t",
-    )
-
-
 def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
     """Difference of the means of two sets of instances that have none in common, with its interval.
 
@@ -279,8 +244,7 @@ def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> Filtered
     def on(wanted: Sequence[bool]) -> Estimate | None:
         chosen = [i for i, is_wanted in enumerate(wanted) if is_wanted]
         parts = None if stored.parts is None else [stored.parts[i] for i in chosen]
-        rng = np.random.default_rng(int(run.id[:12], 16))
-        return part_estimate(linearized(stored.values[chosen], parts), [clusters[i] for i in chosen], low, high, rng)
+        return estimate_ratios(stored.values[chosen], parts, [clusters[i] for i in chosen], low=low, high=high)
 
     parts: dict[ReferenceVerdict, Estimate | None] = {v: on([own == v for own in verdicts]) for v in REFERENCE_VERDICTS}
     whole, kept, rest = run.estimates[rule].get(metric), parts["kept"], on([own != "kept" for own in verdicts])

@@ -15,12 +15,37 @@ HARNESSES = {"helm": "HELM", "inspect": "Inspect", "lm_eval": "lm-eval"}
 
 _NAMED = 5
 
+_FEW_CLUSTERS = 6
+"""Effective number of clusters below which a remark says so, if it is also well below their number."""
+
 
 def unfinished_remarks(unfinished: Iterable[str]) -> list[Remark]:
     """Return a remark for each run that is not counted because it was interrupted."""
     return [
         Remark("unfinished_run", "", f"Not counted, because the run was interrupted: {text}") for text in unfinished
     ]
+
+
+def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterator[Remark]:
+    """Yield a remark for each benchmark most of whose instances are in one cluster, or a few.
+
+    Parameters: cells, the scores, of which those with the names of clusters are looked at; columns, for the titles.
+    """
+    titles = {column.benchmark: column.title for column in columns}
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.clusters is None or cell.benchmark in seen or cell.benchmark not in titles:
+            continue
+        seen.add(cell.benchmark)
+        sizes = Counter(name or i for i, name in enumerate(cell.clusters))
+        n, largest = sizes.total(), max(sizes.values(), default=0)
+        effective = n * n / sum(size * size for size in sizes.values()) if sizes else 0.0
+        if largest > 1 and effective < _FEW_CLUSTERS and (len(sizes) == 1 or effective < 0.75 * len(sizes)):
+            text = (
+                f"{titles[cell.benchmark]}: one cluster holds {largest:,} of {n:,} instances. Its interval counts all "
+                f"as {effective:.1f} independent units, so it is wide."
+            )
+            yield Remark("dominant_cluster", cell.benchmark, text)
 
 
 def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:

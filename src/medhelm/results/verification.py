@@ -6,6 +6,7 @@ of its own that is thrown away; the leaderboard is made from that. Nothing is se
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections import Counter
@@ -27,7 +28,7 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, CellProvenance, Release, Run
+from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, Run
 from medhelm.errors import MedHelmError, MissingError
 from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.plugin_versions import changed_since
@@ -39,8 +40,16 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import prompts_digest
+from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
 from medhelm.storage.store import Store, create, open_store
+
+FORMER_METHODS = frozenset(
+    f"{name}{clusters}"
+    for name in ("bootstrap-2000", "normal", "wilson", "constant", "single")
+    for clusters in ("", "-clustered")
+)
+"""Methods of intervals of version 0.1.0; intervals of the same scores may be made by another one now."""
 
 DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed")
 """Fields of a run that follow from its records, besides its estimates."""
@@ -232,11 +241,42 @@ def _derive(
         if checked[key].not_derived:
             _copy(run, source, target)
         elif key in new:
-            found = _number_differences(run, new[key])
+            derived = _with_comparable_intervals(run, new[key], checked[key])
+            found = _number_differences(run, derived)
             # What another harness never computed is new, and no other number than there was.
             checked[key].differences += [one for one in found if one.before is not None or not is_imported(run)]
         else:
             checked[key].not_derived = "no number came of it"
+
+
+def _with_comparable_intervals(old: Run, new: Run, check: RunCheck) -> Run:
+    """Give a rescored run the stored intervals of equal values whose method this version does not use, with a note.
+
+    They follow from the scores, which are compared; a method that this version knows is compared as well.
+    """
+    former: set[str] = set()
+
+    def kept(then: Mapping[str, Estimate], now: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        found = dict(now)
+        for name in then.keys() & now.keys():
+            before, after = then[name], now[name]
+            equal = math.isclose(before.value, after.value, rel_tol=1e-12, abs_tol=1e-12)
+            if before.method != after.method and equal and before.method in FORMER_METHODS:
+                former.add(before.method)
+                found[name] = replace(after, low=before.low, high=before.high, method=before.method)
+        return found
+
+    estimates = {rule: kept(old.estimates.get(rule, {}), own) for rule, own in new.estimates.items()}
+    jury = new.jury_result
+    if jury and old.jury_result:
+        jury = replace(jury, subscores=kept(old.jury_result.subscores, jury.subscores))
+    if not former:
+        return new
+    assert new.folder is not None, "it was rescored into a store"
+    found = replace(new, estimates=estimates, jury_result=jury)
+    write_run(new.folder, found)
+    check.notes.append(f"intervals by {', '.join(sorted(former))} are kept as stored: this version uses other methods")
+    return found
 
 
 def _copy(run: Run, source: Store, target: Store) -> None:

@@ -366,7 +366,7 @@ def test_the_interval_of_one_model_covers_grades_of_any_number(n: int) -> None:
     levels, shares = np.linspace(1, 5, 37), np.linspace(1, 6, 37)
     shares /= shares.sum()
     for _ in range(400):
-        found = estimate(generator.choice(levels, n, p=shares), low=1, high=5, rng=generator, draws=500)
+        found = estimate(generator.choice(levels, n, p=shares), low=1, high=5)
         assert found is not None
         held.append(found.low <= levels @ shares <= found.high)
     assert 0.92 <= np.mean(held) <= 0.98

@@ -11,9 +11,9 @@ import pytest
 from medhelm.analysis.agreement.icc import icc3k
 from medhelm.analysis.statistics import bootstrap
 from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, draw_means
 from medhelm.analysis.statistics.correlation import pearson
-from medhelm.analysis.statistics.means import bootstrap_interval
+from medhelm.analysis.statistics.means import percentile_t_interval
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -33,7 +33,9 @@ def test_of_a_mean_it_is_the_interval_of_means(k: int | None) -> None:
     values = rng(1).gamma(2.0, size=40)
     clusters = None if k is None else [f"c{i % k}" for i in range(40)]
     found = bootstrap_statistic(values, mean, rng(2), 4000, clusters=clusters)
-    expected = bootstrap_interval(values, clusters, rng(3), 4000)
+    codes, k = cluster_codes(clusters, 40)
+    sums, counts = cluster_totals(values[None, :], codes, k)
+    expected = percentile_t_interval(draw_means(sums, counts, rng(3), 4000)[:, 0], mean(values), k - 1)
     assert found.low == pytest.approx(expected[0], abs=0.04)
     assert found.high == pytest.approx(expected[1], abs=0.04)
     assert (found.value, found.draws, found.undefined, found.reason) == (mean(values), 4000, 0, "")

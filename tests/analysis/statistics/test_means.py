@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.studies.coverage import Scenario, ceiling, clustered, overlap, rare_hits, spread_grades
+from bench.studies.coverage import coverage as simulated_coverage
 from medhelm.analysis.statistics import means as statistics
-from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import (
-    bootstrap_interval,
     constant_interval,
     effective_size,
     estimate,
@@ -95,7 +96,7 @@ def test_wilson_covers_the_truth_as_often_as_it_says(n: int) -> None:
     [
         ([1, 0, 1, 0], None, 4),
         ([1, 0, 1, 0], ["", "", "", ""], 4),
-        ([1, 1, 1, 1], ["a", "a", "b", "c"], 3),
+        ([1, 1, 1, 1], ["a", "a", "b", "c"], 16 / 6),
         ([0, 0, 0, 0], ["a", "a", "a", "a"], 1),
         ([1, 0, 0, 1], ["a", "a", "a", "a"], 1),
         ([1, 1, 0, 0, 1, 1, 0, 0], ["a", "a", "b", "b", "c", "c", "d", "d"], 4),
@@ -103,7 +104,7 @@ def test_wilson_covers_the_truth_as_often_as_it_says(n: int) -> None:
     ],
 )
 def test_effective_size_of_small_cases(scores: list[float], clusters: list[str] | None, expected: float) -> None:
-    assert effective_size(np.array(scores, dtype=float), clusters) == expected
+    assert effective_size(np.array(scores, dtype=float), clusters) == pytest.approx(expected)
 
 
 def test_effective_size_follows_the_agreement_within_clusters() -> None:
@@ -122,51 +123,10 @@ def test_effective_size_lies_between_its_bounds(case: list[tuple[int, str]]) -> 
     scores, names = np.array([s for s, _ in case], dtype=float), [c for _, c in case]
     sizes = [names.count(c) for c in set(names) - {""}] + [1] * names.count("")
     n = len(names)
-    assert n * n / sum(s * s for s in sizes) - 1e-9 <= effective_size(scores, names) <= n
-    found = estimate(scores, names, low=0, high=1, rng=rng())
+    assert n * n / sum(s * s for s in sizes) - 1e-9 <= effective_size(scores, names) <= n + 1e-9
+    found = estimate(scores, names, low=0, high=1)
     assert found is not None
     assert 0 <= found.low <= found.value <= found.high <= 1
-
-
-# --- the bootstrap ----------------------------------------------------------------------------------------------------
-
-
-def test_bootstrap_is_near_the_t_interval_for_well_behaved_scores() -> None:
-    values = rng(2).normal(0.5, 0.1, 40)
-    half = 2.0227 * values.std(ddof=1) / math.sqrt(40)
-    low, high = bootstrap_interval(values, None, rng(3), draws=20_000)
-    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
-
-
-def test_bootstrap_resamples_whole_clusters() -> None:
-    values, clusters = np.repeat(rng(4).random(30), 10), blocks(30, 10)
-    alone = bootstrap_interval(values, None, rng(5))
-    together = bootstrap_interval(values, clusters, rng(5))
-    assert together[1] - together[0] > 2.5 * (alone[1] - alone[0])
-    once = bootstrap_interval(values[::10], None, rng(5))
-    assert together[1] - together[0] == pytest.approx(once[1] - once[0], rel=0.1)
-
-
-def test_bootstrap_of_many_independent_scores_is_the_normal_interval() -> None:
-    values = rng(6).random(LARGE + 1)
-    half = 1.959964 * values.std(ddof=1) / math.sqrt(len(values))
-    expected = (values.mean() - half, values.mean() + half)
-    assert bootstrap_interval(values, None, rng()) == pytest.approx(expected, rel=1e-5)
-
-
-def test_bootstrap_of_one_cluster_knows_nothing() -> None:
-    assert bootstrap_interval(np.array([0.2, 0.4]), ["a", "a"], rng()) == (-math.inf, math.inf)
-
-
-def test_bootstrap_moves_and_stretches_with_the_scores() -> None:
-    values = rng(7).random(25)
-    low, high = bootstrap_interval(values, None, rng(8))
-    assert bootstrap_interval(1 + 4 * values, None, rng(8)) == pytest.approx((1 + 4 * low, 1 + 4 * high))
-
-
-def test_equal_seeds_give_equal_intervals() -> None:
-    values = rng(9).random(25)
-    assert bootstrap_interval(values, None, rng(1)) == bootstrap_interval(values, None, rng(1))
 
 
 # --- the estimate -----------------------------------------------------------------------------------------------------
@@ -178,21 +138,26 @@ def test_equal_seeds_give_equal_intervals() -> None:
         ([1, 0, 1], None, (0, 1), "wilson"),
         ([1, 1, 1], None, (0, 1), "wilson"),
         ([1], None, (0, 1), "wilson"),
-        ([1, 0, 1], ["a", "a", "b"], (0, 1), "wilson-clustered"),
-        ([1, 0, 0.5], None, (0, 1), "bootstrap-2000"),
-        ([1, 0, 0.5], ["a", "a", "b"], (0, 1), "bootstrap-2000-clustered"),
-        ([1, 2, 1], None, (1, 5), "bootstrap-2000"),
+        ([1, 0, 1], ["a", "a", "b"], (0, 1), "wilson-by-cluster"),
+        ([1, 0, 0.5], None, (0, 1), "wilson-effective"),
+        ([1, 0, 0.4], ["a", "a", "b"], (0, 1), "wilson-effective-by-cluster"),
+        ([1, 2, 1], None, (1, 5), "wilson-effective"),
+        ([1, 0.5] * 10, None, (0, 1), "skew-t"),
+        ([1, 0.5] * 20, [f"c{i // 3}" for i in range(39)] + ["c0"], (0, 1), "wilson-effective-by-cluster"),
+        ([1, 2, 1], None, (0, math.inf), "t"),
+        ([1, 2, 1, 4, 9], None, (0, math.inf), "skew-t"),
+        ([2, 2], None, (0, math.inf), "constant"),
         ([0.5, 0.5], None, (0, 1), "constant"),
         ([1, 1, 1], None, (1, 5), "constant"),
         ([0.5], None, (0, 1), "single"),
         ([0.5, 0.7], ["a", "a"], (0, 1), "single"),
-        (np.linspace(0, 1, LARGE + 1).tolist(), None, (0, 1), "normal"),
+        ([0.2, 0.8] * 3, ["a", "a", "b", "b", "c", "c"], (0, 1), "constant-by-cluster"),
     ],
 )
 def test_the_method_fits_the_scores(
     values: list[float], clusters: list[str] | None, scale: tuple[float, float], method: str
 ) -> None:
-    found = estimate(np.array(values, dtype=float), clusters, low=scale[0], high=scale[1], rng=rng())
+    found = estimate(np.array(values, dtype=float), clusters, low=scale[0], high=scale[1])
     assert found is not None
     assert found.method == method
     assert found.value == pytest.approx(np.mean(values))
@@ -200,13 +165,13 @@ def test_the_method_fits_the_scores(
 
 def test_numbered_clusters_give_what_named_ones_give() -> None:
     values = np.array([1, 0, 1, 1, np.nan, 0])
-    named = estimate(values, ["a", "a", "b", "c", "c", "c"], low=0, high=1, rng=rng())
-    assert named == estimate(values, np.array([4, 4, -1, 2, 2, 2]), low=0, high=1, rng=rng())
+    named = estimate(values, ["a", "a", "b", "c", "c", "c"], low=0, high=1)
+    assert named == estimate(values, np.array([4, 4, -1, 2, 2, 2]), low=0, high=1)
 
 
 def test_failures_are_counted_and_left_out() -> None:
     values = np.array([1, np.nan, 0, 1, np.nan])
-    found = estimate(values, ["a", "a", "b", "c", "c"], low=0, high=1, rng=rng())
+    found = estimate(values, ["a", "a", "b", "c", "c"], low=0, high=1)
     assert found is not None
     assert found.value == pytest.approx(2 / 3)
     assert (found.n, found.n_failed, found.method) == (3, 2, "wilson")
@@ -214,11 +179,11 @@ def test_failures_are_counted_and_left_out() -> None:
 
 @pytest.mark.parametrize("values", [[], [np.nan], [np.nan, np.nan]])
 def test_nothing_scored_is_no_number(values: list[float]) -> None:
-    assert estimate(np.array(values), low=0, high=1, rng=rng()) is None
+    assert estimate(np.array(values), low=0, high=1) is None
 
 
 def test_one_score_off_the_ends_says_nothing_of_the_spread() -> None:
-    found = estimate(np.array([3.0]), low=1, high=5, rng=rng())
+    found = estimate(np.array([3.0]), low=1, high=5)
     assert found is not None
     assert (found.low, found.value, found.high, found.n) == (1, 3, 5, 1)
 
@@ -239,7 +204,7 @@ def test_equal_scores_still_have_an_interval_which_is_wilsons_at_the_ends() -> N
 def test_an_interval_holds_the_mean_and_stays_on_the_scale(values: list[float], failed: int, k: int | None) -> None:
     array = np.array(values + [np.nan] * failed)
     clusters = None if k is None else [f"c{i % k}" for i in range(len(array))]
-    found = estimate(array, clusters, low=1, high=5, rng=rng(), draws=50)
+    found = estimate(array, clusters, low=1, high=5)
     assert found is not None
     assert found.n == len(values)
     assert found.n_failed == failed
@@ -255,7 +220,7 @@ def coverage(
     held = 0
     for _ in range(400):
         values, clusters = draw(generator)
-        found = estimate(values, clusters, low=high - 4 if high > 1 else 0, high=high, rng=generator, draws=500)
+        found = estimate(values, clusters, low=high - 4 if high > 1 else 0, high=high)
         assert found is not None
         held += found.low <= truth <= found.high
     return held / 400
@@ -296,6 +261,64 @@ def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
         return np.repeat(generator.normal(0.5, 0.1, 25), 4) + generator.normal(0, 0.1, 100), blocks(25, 4)
 
     assert 0.92 <= coverage(draw, 0.5, 1) <= 0.98
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        *(ceiling(n) for n in (12, 20, 50, 150)),
+        *(spread_grades(n) for n in (2, 3, 5, 12)),
+        *(overlap(n) for n in (2, 3, 5)),
+        rare_hits(50),
+        clustered("one cluster of 200", [200] + [1] * 10, 0.3, 0.5),
+        clustered("one cluster of 50", [50] + [1] * 50, 0.3, 0.85),
+        clustered("two clusters of 100", [100, 100] + [1] * 30, 0.3, 0.85),
+    ],
+    ids=lambda scenario: scenario.title,
+)
+def test_few_skewed_and_dominated_scores_are_covered(scenario: Scenario) -> None:
+    assert simulated_coverage(scenario, 400).share >= 0.91
+
+
+# --- no interval without a width --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 20, 200])
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("size", [1, 3])
+def test_equal_scores_of_any_number_have_a_width(k: int, value: float, size: int) -> None:
+    for high in (1, 5, math.inf):
+        found = estimate(np.full(k * size, value), blocks(k, size), low=0, high=high)
+        assert found is not None
+        assert found.high > found.low
+
+
+def test_clusters_with_equal_means_have_a_width() -> None:
+    found = estimate(np.array([0.2, 0.8] * 10), blocks(10, 2), low=0, high=1)
+    assert found is not None
+    assert found.high - found.low > 0.2
+
+
+def test_a_cluster_that_dominates_counts_as_little_more_than_one_unit() -> None:
+    scores = np.array([1.0] * 160 + [0.0] * 40 + [1.0] * 5 + [0.0] * 5)
+    found = estimate(scores, ["big"] * 200 + [""] * 10, low=0, high=1)
+    assert found is not None
+    assert found.high - found.low > 0.7
+
+
+def test_an_interval_is_never_wider_than_that_of_scores_at_the_ends() -> None:
+    scores = np.array([1.0] * 28 + [0.5, 0.0])
+    found = estimate(scores, low=0, high=1)
+    assert found is not None
+    low, high = wilson_interval(28.5, 30)
+    assert low <= found.low < found.high <= high
+    assert found.method == "skew-t"
+
+
+@pytest.mark.parametrize(("values", "low", "high"), [([1, math.inf], 0, 1), ([1, 0], 1, 1), ([1, 0], 0, math.nan)])
+def test_infinite_scores_and_scales_without_length_are_refused(values: list[float], low: float, high: float) -> None:
+    with pytest.raises(ValueError, match=r"infinite|two ends"):
+        estimate(np.array(values), low=low, high=high)
 
 
 # --- minimum detectable effect ----------------------------------------------------------------------------------------

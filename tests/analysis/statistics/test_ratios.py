@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import linearized
+from bench.studies.coverage import Scenario, balanced, coverage, groups
+from medhelm.analysis.statistics import ratios as ratios_module
+from medhelm.analysis.statistics.means import estimate, wilson_interval
+from medhelm.analysis.statistics.ratios import estimate_ratios, linearized
 
 Parts = Mapping[str, tuple[float, float]]
 
@@ -65,7 +69,7 @@ def test_the_interval_of_a_ratio_is_that_of_its_bootstrap() -> None:
     below = rng.integers(1, 20, 400)
     above = rng.binomial(below, 0.4)
     parts: list[Parts] = [{"": (float(a), float(b))} for a, b in zip(above, below, strict=True)]
-    found = estimate(linearized(above / below, parts), low=0, high=1, rng=np.random.default_rng(0))
+    found = estimate_ratios(above / below, parts, low=0, high=1)
     assert found is not None
     draws = rng.integers(0, 400, (4000, 400))
     low, high = np.quantile(above[draws].sum(axis=1) / below[draws].sum(axis=1), [0.025, 0.975])
@@ -78,3 +82,86 @@ def test_balanced_accuracy_of_always_no_is_a_half() -> None:
     parts: list[Parts] = [{label: (float(label == "no"), 1.0)} for label in labels]
     right = np.array([float(label == "no") for label in labels])
     assert (right.mean(), linearized(right, parts).mean()) == (0.9, 0.5)
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+def hits_of(label: str, scores: Sequence[float]) -> list[Parts]:
+    return [{label: (score, 1.0)} for score in scores]
+
+
+def test_the_doctests_hold() -> None:
+    assert doctest.testmod(ratios_module).failed == 0
+
+
+def test_three_correct_queries_among_five_hundred_are_three() -> None:
+    parts: list[Parts] = [*hits_of("", [1.0, 1.0, 1.0]), *({} for _ in range(497))]
+    found = estimate_ratios(np.ones(500), parts, low=0, high=1)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(wilson_interval(3, 3))
+    assert (found.value, found.n, found.method) == (1.0, 500, "mover")
+
+
+def test_without_parts_it_is_the_estimate_of_a_mean() -> None:
+    values = np.array([1.0, 0.5, np.nan, 0.2])
+    assert estimate_ratios(values, None, low=0, high=1) == estimate(values, low=0, high=1)
+
+
+def test_nothing_scored_and_no_denominator_are_no_number() -> None:
+    assert estimate_ratios(np.array([np.nan]), [{}], low=0, high=1) is None
+    assert estimate_ratios(np.array([1.0]), [{}], low=0, high=1) is None
+
+
+def test_limits_of_two_independent_labels_add_up_as_squares() -> None:
+    first, second = [1.0] * 18 + [0.0] * 2, [1.0] * 50 + [0.0] * 30
+    found = estimate_ratios(np.array(first + second), hits_of("a", first) + hits_of("b", second), low=0, high=1)
+    assert found is not None
+    (low_a, high_a), (low_b, high_b) = wilson_interval(18, 20), wilson_interval(50, 80)
+    assert found.value == pytest.approx((18 / 20 + 50 / 80) / 2)
+    assert found.value - found.low == pytest.approx(math.hypot(0.9 - low_a, 0.625 - low_b) / 2)
+    assert found.high - found.value == pytest.approx(math.hypot(high_a - 0.9, high_b - 0.625) / 2)
+    assert (found.n, found.method) == (100, "mover")
+
+
+def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
+    """Two criteria for the same patients, met by the same ones."""
+    scores = [1.0] * 12 + [0.0] * 8
+    both = estimate_ratios(
+        np.array(scores * 2),
+        hits_of("a", scores) + hits_of("b", scores),
+        [f"patient {i}" for i in range(20)] * 2,
+        low=0,
+        high=1,
+    )
+    assert both is not None
+    assert (both.low, both.high) == pytest.approx(wilson_interval(12, 20))
+
+
+def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:
+    """12 right, 8 wrong: F1 is 24 of 32, and its limits those of 12 of 20 in the same formula."""
+    parts: Sequence[Parts] = [{"a": (2.0, 2.0)}] * 12 + [{"a": (0.0, 1.0)}] * 8
+    found = estimate_ratios(np.array([1.0] * 12 + [0.0] * 8), parts, low=0, high=1)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx([2 * p / (1 + p) for p in wilson_interval(12, 20)])
+    assert found.value == pytest.approx(24 / 32)
+
+
+@given(st.lists(PART, min_size=1, max_size=30), st.integers(1, 6))
+def test_any_interval_holds_the_number_and_stays_on_the_scale(parts: list[Parts], k: int) -> None:
+    found = estimate_ratios(np.ones(len(parts)), parts, [f"c{i % k}" for i in range(len(parts))], low=0, high=1)
+    expected = ratios(parts)
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert found.value == pytest.approx(expected, abs=1e-9)
+        assert 0 <= found.low <= found.value <= found.high <= 1
+        assert found.high > found.low
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [balanced(4, 200, 0.8, 0.9), balanced(20, 400, 0.95, 0.9), groups([5] * 10, 0.8), groups([1] * 37, 0.5)],
+    ids=lambda scenario: scenario.title,
+)
+def test_ratios_with_small_denominators_are_covered(scenario: Scenario) -> None:
+    assert coverage(scenario, 250).share >= 0.92

@@ -39,6 +39,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, clus
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.isotonic import isotonic_curve
 from medhelm.analysis.statistics.means import constant_interval
+from medhelm.analysis.statistics.skewness import spread_of_sum
 
 LEAST = 10
 """Minimum rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
@@ -342,7 +343,7 @@ def _calibrated(
         limits = constant_interval(value, int(is_rated.sum()), low, high)
         error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
     else:
-        error, below, above = _spread(shares, is_rated)
+        error, below, above = spread_of_sum(shares, is_rated)
         method += "-clustered" if sample.k < len(sample.jury) else ""
     return CalibratedMean(
         value=value,
@@ -356,24 +357,3 @@ def _calibrated(
         between_models=apart.deviation,
         method=method,
     )
-
-
-def _spread(shares: Floats, is_rated: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Compute the standard error of a sum of independent shares, and both half-widths of its interval.
-
-    Parameters: shares, shape (k,), what each unit adds to the estimate beyond its mean; is_rated, shape (k,).
-    """
-    units = int(is_rated.sum())
-    squares = shares * shares
-    total = float(squares.sum())
-    error = math.sqrt(total + float(squares[is_rated].sum()) / (units - 1))
-    skewness = float((squares * shares).sum()) / total**1.5 * math.sqrt(units * (units - 1)) / (units - 2)
-    quantile = t_quantile(0.975, units - 1)
-    return error, error * _unskewed(quantile, skewness), -error * _unskewed(-quantile, skewness)
-
-
-def _unskewed(quantile: float, skewness: float) -> float:
-    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at a quantile."""
-    if abs(skewness) < 1e-6:
-        return quantile
-    return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)

@@ -211,7 +211,7 @@ def agreement_with_clinicians(
         consistency=consistency,
         resampled=resampled,
         agreement=icc(both, "2,1") if scale else None,
-        difference=estimate(both[:, 1] - both[:, 0], names, low=-width, high=width, rng=rng) if scale else None,
+        difference=estimate(both[:, 1] - both[:, 0], names, low=-width, high=width) if scale else None,
         spearman=ranks,
         kappa=kappa,
     )

@@ -6,8 +6,9 @@ its threshold comes from flipped signs, v + c d^2, and the result scatters with 
     n = (z(1 - alpha / 2) sqrt(v + c d^2) + z(power) sqrt(v))^2 / d^2
 
 With 0/1 scores v + d^2 is the share of instances on which the two disagree, and this is the sample size for McNemar's
-test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43). For small d it is the usual (z + z)^2 v / d^2;
-for large ones and grades it asks for up to four instances more than the t test does.
+test (Miettinen 1968, Biometrics 24; Connor 1987, Biometrics 43) with the mid-p value (Fagerland, Lydersen and Laake
+2013, BMC Med. Res. Methodol. 13). For small d it is the usual (z + z)^2 v / d^2; for large ones and grades it asks for
+up to four instances more than the t test does.
 Clusters multiply v by the design effect (Kish 1965, Survey Sampling, section 5.4) and d^2 by c, the mean number of
 instances in the cluster of an instance; one of their own has c = 1.
 """
@@ -77,7 +78,10 @@ class PowerDesign:
 
     @property
     def fewest(self) -> int:
-        """Clusters below which no sign-flip test can reach the level: all of one sign have the p-value 2 / 2^k."""
+        """Clusters below which a sign-flip test cannot reach the level: all of one sign have the p-value 2 / 2^k.
+
+        With the mid-p value of 0/1 scores it is half of that, so one cluster fewer would do.
+        """
         return math.ceil(1 - math.log2(self.alpha / self.comparisons) - 1e-9)
 
     @property
@@ -183,34 +187,31 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
 class PowerEstimate:
     """Power of the comparison of two macro averages, and the instances it needs."""
 
-    difference: float
-    """The true difference that is assumed, above 0."""
+    difference: float | None
+    """The true difference that is assumed, above 0; None if none was given. The observed one is never taken for it:
+    the power at the observed difference says no more than its p-value (Hoenig and Heisey 2001, Am. Stat. 55)."""
     detectable: float
     """Smallest difference that these instances detect."""
-    power: float
-    """Probability that these instances detect the assumed difference."""
+    power: float | None
+    """Probability that these instances detect the assumed difference; None if none was given."""
     times_instances: float | None
-    """Factor for the instances of every benchmark; at most 1 if they suffice; None if no number suffices."""
+    """Factor for the instances of every benchmark; at most 1 if they suffice; None if no difference was given."""
     benchmarks_needed: int | None
-    """Number of benchmarks needed, if they are a random sample of many; None if no number suffices or unknown."""
+    """Number of benchmarks needed, if they are a random sample of many; None if unknown or no difference was given."""
 
 
 def estimate_power(
-    difference: float, standard_error: float, spread: float | None, design: PowerDesign
+    difference: float | None, standard_error: float, spread: float | None, design: PowerDesign
 ) -> PowerEstimate:
     """Plan the comparison of two macro averages, by the normal limit.
 
-    Parameters: difference, not negative; standard_error, of the difference, from the instances; spread, sample SD of
-    the benchmarks' differences, None for fewer than two benchmarks.
+    Parameters: difference, above 0, None for the detectable one alone; standard_error, of the difference, from the
+    instances; spread, sample SD of the benchmarks' differences, None for fewer than two benchmarks.
     """
     detectable = design.errors * standard_error
-    if difference <= 0:
+    if difference is None:
         return PowerEstimate(
-            difference=0.0,
-            detectable=detectable,
-            power=design.alpha / design.comparisons,
-            times_instances=None,
-            benchmarks_needed=None,
+            difference=None, detectable=detectable, power=None, times_instances=None, benchmarks_needed=None
         )
     power = 1.0
     if standard_error > 0:

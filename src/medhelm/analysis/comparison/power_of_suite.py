@@ -56,7 +56,7 @@ class AdjacentModels:
     standard_error: float
     """Standard error of that difference, from the instances."""
     power_estimate: PowerEstimate
-    """Power, and the instances needed, if the true difference is the given one, or else the observed one."""
+    """The detectable difference; with a given true difference also the power and the instances needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,5 +165,5 @@ def _adjacent_models(
         n_benchmarks=len(means),
         observed_difference=abs(observed),
         standard_error=error,
-        power_estimate=estimate_power(abs(observed) if difference is None else difference, error, spread, design),
+        power_estimate=estimate_power(difference, error, spread, design),
     )

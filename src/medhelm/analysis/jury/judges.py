@@ -129,7 +129,7 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
     scores = judge_scores(cells)
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
     joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), benchmark.at_least)
-    best, worst = (_share(_extremes(cells, scores, edge), rng) for edge in (cells.high, cells.low))
+    best, worst = (_share(_extremes(cells, scores, edge)) for edge in (cells.high, cells.low))
     return JurySummary(
         benchmark=benchmark.benchmark,
         title=benchmark.title,
@@ -162,13 +162,13 @@ def _judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator
     for i, judge in enumerate(cells.judges):
         grades = cells.grades[cells.judge == i]
         codes = cells.clusters[cells.instance[cells.judge == i]]
-        best, worst = (_share(_extremes(cells, scores, edge, i), rng) for edge in (cells.high, cells.low))
+        best, worst = (_share(_extremes(cells, scores, edge, i)) for edge in (cells.high, cells.low))
         found.append(
             JudgeSummary(
                 judge=judge,
                 family=families[judge],
                 tally=benchmark.tallies[judge],
-                mean=estimate(grades, codes, low=cells.low, high=cells.high, rng=rng),
+                mean=estimate(grades, codes, low=cells.low, high=cells.high),
                 sd=_spread(grades),
                 best=best,
                 worst=worst,
@@ -221,10 +221,10 @@ def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | No
     return np.where(np.isnan(values), np.nan, np.isclose(values, edge)), clusters
 
 
-def _share(extremes: tuple[Floats, np.ndarray], rng: np.random.Generator) -> Estimate | None:
+def _share(extremes: tuple[Floats, np.ndarray]) -> Estimate | None:
     """The share of ones with Wilson's interval."""
     values, clusters = extremes
-    return estimate(values, clusters, low=0.0, high=1.0, rng=rng)
+    return estimate(values, clusters, low=0.0, high=1.0)
 
 
 def _ranking(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:

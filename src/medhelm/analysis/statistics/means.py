@@ -1,21 +1,30 @@
 """Means with intervals, and minimum detectable effects.
 
 All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
-is made depends on the scores alone, and its `method` says which way was taken:
+is made depends on the scores alone, and its `method` names it:
 
-    wilson                     0/1 scores, independent instances
-    wilson-clustered           0/1 scores, with an effective number of instances
-    bootstrap-2000             other scores: instances are resampled 2000 times
-    bootstrap-2000-clustered   the same with whole clusters
-    normal, normal-clustered   other scores, more than 10,000 independent units
-    constant                   other scores, all equal: see `constant_interval`
-    single                     other scores, one unit only: the whole scale, because one says nothing of the spread
+    wilson            0/1 scores
+    wilson-effective  other scores, fewer than 20 independent units: Wilson's interval of as many 0/1 scores with the
+                      same mean as vary as much, fewer by the ratio of quantiles of Student's t
+    skew-t            other scores: mean and standard error with Student's t, corrected for the skewness of the scores
+                      by Hall's transformation (`skewness`)
+    t                 without that correction: fewer than five units on a scale without an end, such as `density`
+    constant          other scores, equal in all units: see `constant_interval`
+    single            other scores, one unit only: the whole scale, because one says nothing of the spread
+    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratios`
+
+    -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
+
+None is wider than Wilson's interval of as many 0/1 scores with the same mean as there are units, because no scores on
+the scale vary more. Hall's correction alone is too wide for few scores that are very skewed.
+
+Runs stored by version 0.1.0 have other methods: `bootstrap-2000` (2,000 resamples of the instances) and, above 10,000
+units, `normal` for scores that are not 0/1, and `-clustered` at the end of a name for clusters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 from itertools import combinations
 from statistics import NormalDist
@@ -24,16 +33,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.cluster_bootstrap import (
-    LARGE,
-    Clusters,
-    Floats,
-    cluster_codes,
-    cluster_totals,
-    draw_means,
-    ratio_standard_error,
-)
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.skewness import spread_of_sum
 from medhelm.domain import Estimate
 
 NORMAL = NormalDist()
@@ -47,6 +49,18 @@ MDE_FACTOR = 1.96 + 0.84
 
 DRAWS = 2000
 """Number of bootstrap resamples for one interval."""
+
+FEW = 20
+"""Effective number of units below which Wilson's interval serves better than a correction for estimated skewness."""
+
+FEWEST = 5
+"""The same where Wilson's interval cannot serve, because the scale has no end."""
+
+BY_CLUSTER = "-by-cluster"
+"""End of the name of a method whose units are clusters."""
+
+FLAT = 1e-12
+"""Standard error, relative to the scale or the value, below which units are equal but for rounding errors."""
 
 
 def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
@@ -71,32 +85,91 @@ def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tup
     return low, high
 
 
+class UnitTotals(NamedTuple):
+    """Sums over independent units (instances, or clusters of them) of what makes a ratio; a mean is one, too."""
+
+    above: Floats
+    """Shape (k,): sum of the numerators of each unit."""
+    below: Floats
+    """Shape (k,): sum of the denominators of each unit, above 0; for a mean, its number of instances."""
+
+    @property
+    def value(self) -> float:
+        """The ratio of the sums."""
+        return float(self.above.sum() / self.below.sum())
+
+    @property
+    def effective_units(self) -> float:
+        """Number of units of equal size that would carry as much: k if all are equal, near 1 if one dominates."""
+        return effective_units(self.below)
+
+    def shares(self) -> Floats:
+        """Return the contribution of each unit to the ratio beyond its mean, shape (k,), for k of 2 or more.
+
+        Residuals of the linearized ratio, each divided by the weight of all other units: a unit that makes up most of
+        the ratio pulls it to itself, and its residual alone would hide how far it is from the others. With the factor
+        k / (k - 1) their squares sum to the jackknife's variance (Bell and McCaffrey 2002, Surv. Methodol. 28); with
+        units of equal size, to the usual one.
+        """
+        k, whole = len(self.below), self.below.sum()
+        residuals = self.above - self.value * self.below
+        scaled: Floats = residuals / whole * (1 - 1 / k) / (1 - self.below / whole)
+        return scaled
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the ratio, for k of 2 or more."""
+        shares, k = self.shares(), len(self.below)
+        return math.sqrt(float(shares @ shares) * k / (k - 1))
+
+
+def unit_totals(above: Floats, below: Floats, codes: NDArray[np.intp]) -> UnitTotals:
+    """Sum numerators and denominators by unit; units without a denominator are left out.
+
+    Parameters: above and below, shape (n,); codes, shape (n,), number of the unit of each.
+    """
+    sums = np.bincount(codes, weights=above).astype(float)
+    counts = np.bincount(codes, weights=below).astype(float)
+    there = counts > 0
+    return UnitTotals(sums[there], counts[there])
+
+
+def effective_units(sizes: Floats) -> float:
+    """Return the effective number of units of different size: (sum of sizes)^2 / sum of squared sizes.
+
+    It is the effective number of independent instances if instances in a unit agree perfectly, and gives the degrees of
+    freedom of their spread (Carter, Schnepel and Steigerwald 2017, Rev. Econ. Stat. 99).
+
+    >>> f"{effective_units(np.array([200.0] + [1.0] * 10)):.2f}"
+    '1.10'
+    """
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
 def effective_size(scores: Floats, clusters: Clusters) -> float:
     """Return the effective number of independent instances of clustered 0/1 scores, for `wilson_interval`.
 
-    n / deff, with the design effect from the linearized variance of a ratio and a correction for few clusters by the
-    ratio of t quantiles (Korn and Graubard 1998, Survey Methodology 24). It stays between the number under perfect
-    agreement within clusters, n^2 / sum n_i^2, and n: the estimate of so small a variance is itself uncertain, and the
-    upper bound is what keeps coverage (Dean and Pagano 2015, J. Surv. Stat. Methodol. 3). Equal scores throughout say
-    nothing about agreement within clusters: then it is the number of clusters.
+    n / deff, with the design effect from the jackknife's variance and a correction for few clusters by the ratio of t
+    quantiles (Korn and Graubard 1998, Survey Methodology 24). It stays between the number under perfect agreement
+    within clusters, n^2 / sum n_i^2, and n: the estimate of so small a variance is itself uncertain, and the upper
+    bound is what keeps coverage (Dean and Pagano 2015, J. Surv. Stat. Methodol. 3). If all scores are equal, they say
+    nothing about agreement within clusters, and it is the lower bound. It is near that, too, if one cluster dominates:
+    then the degrees of freedom are few.
 
     Parameters: scores, shape (n,), without nan; clusters, n names.
     """
-    n = len(scores)
-    codes, k = cluster_codes(clusters, n)
-    p = float(scores.mean())
+    totals = unit_totals(scores, np.ones(len(scores)), cluster_codes(clusters, len(scores))[0])
+    n, k, p = float(len(scores)), len(totals.below), totals.value
+    least = totals.effective_units
     if k == n or k == 1 or p in (0.0, 1.0):
-        return float(k)
-    sums, counts = cluster_totals(scores[None, :], codes, k)
-    least = n * n / float((counts[:, 0] ** 2).sum())
-    variance = ratio_standard_error(sums[:, 0], counts[:, 0]) ** 2
-    if variance == 0:
-        return float(n)
-    size = p * (1 - p) / variance * (t_quantile(0.975, n - 1) / t_quantile(0.975, k - 1)) ** 2
-    return min(max(size, least), float(n))
+        return least
+    error = totals.standard_error
+    if error == 0:
+        return n
+    return min(max(p * (1 - p) / error**2 * (_t95(n - 1) / _t95(least - 1)) ** 2, least), n)
 
 
-def constant_interval(value: float, k: int, low: float, high: float) -> tuple[float, float]:
+def constant_interval(value: float, k: float, low: float, high: float) -> tuple[float, float]:
     """Interval of a mean when all k independent units have the same score.
 
     Up to a share q of other outcomes could have stayed unseen, q being the upper Wilson limit of 0 in k; at worst they
@@ -104,28 +177,6 @@ def constant_interval(value: float, k: int, low: float, high: float) -> tuple[fl
     """
     unseen = wilson_interval(0, k)[1]
     return value - unseen * (value - low), value + unseen * (high - value)
-
-
-def bootstrap_interval(
-    values: Floats, clusters: Clusters, rng: np.random.Generator, draws: int = DRAWS
-) -> tuple[float, float]:
-    """Percentile bootstrap of a mean, whole clusters at a time (Davison and Hinkley 1997, section 3.8).
-
-    With few clusters percentile intervals are too short; the tails are taken from Student's t, k - 1 degrees of freedom
-    (expanded percentile interval, Hesterberg 2015, Am. Stat. 69). Above 10,000 clusters: mean and standard error.
-
-    Parameters: values, shape (n,), without nan; clusters, n names, "" or None for independent instances.
-    Returns: limits in the unit of the values, with the mean between them; for a single cluster minus and plus infinity.
-    """
-    codes, k = cluster_codes(clusters, len(values))
-    if k < 2:
-        return -math.inf, math.inf
-    sums, counts = cluster_totals(values[None, :], codes, k)
-    mean = float(values.mean())
-    if k > LARGE:
-        half = Z95 * ratio_standard_error(sums[:, 0], counts[:, 0])
-        return mean - half, mean + half
-    return percentile_t_interval(draw_means(sums, counts, rng, draws)[:, 0], mean, k - 1)
 
 
 def percentile_t_interval(drawn: Floats, value: float, df: float) -> tuple[float, float]:
@@ -144,108 +195,120 @@ def _tail(df: float) -> float:
     return NORMAL.cdf(-t_quantile(0.975, df))
 
 
-def estimate(
-    values: Floats,
-    clusters: Clusters = None,
-    *,
-    low: float,
-    high: float,
-    rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> Estimate | None:
+def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: float) -> Estimate | None:
     """Mean score of a run with its 95% interval, by the method that fits the scores (see the head of this module).
 
     Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale.
     Returns: None when nothing was scored. The interval lies within the scale and contains the mean.
+    Raises: ValueError if a score is infinite, or the scale has no length.
+
+    >>> found = estimate(np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 0.5, 0]), low=0, high=1)
+    >>> f"{found.value:.2f} {found.low:.2f} {found.high:.2f} {found.method}"
+    '0.85 0.54 0.96 wilson-effective'
     """
     values = np.asarray(values, dtype=float)
+    check_scores(values, low, high)
     scored = ~np.isnan(values)
     n = int(scored.sum())
     if n == 0:
         return None
-    names = None if clusters is None else np.asarray(clusters)[scored]
-    limits, method = _interval(values[scored], names, low, high, rng, draws)
-    mean = float(values[scored].mean())
-    return Estimate(
-        value=mean,
-        low=min(max(limits[0], low), mean),
-        high=max(min(limits[1], high), mean),
-        n=n,
-        n_failed=len(values) - n,
-        method=method,
-    )
+    codes = cluster_codes(None if clusters is None else np.asarray(clusters)[scored], n)[0]
+    kept = values[scored]
+    weights = (1.0, 1.0) if (low, high) == (0, 1) and np.isin(kept, (0.0, 1.0)).all() else None
+    limits, method = ratio_interval(kept, np.ones(n), codes, low=low, high=high, weights=weights)
+    return estimate_within(float(kept.mean()), limits, (low, high), n=n, n_failed=len(values) - n, method=method)
 
 
-def _interval(
-    values: Floats, clusters: Clusters, low: float, high: float, rng: np.random.Generator, draws: int
+def check_scores(values: Floats, low: float, high: float) -> None:
+    """Raise ValueError if a score is infinite, or the scale has no length. This is the one place that checks it."""
+    if not low < high:
+        raise ValueError(f"a scale needs two ends, the lower one first, not {low:g} and {high:g}")
+    if infinite := int(np.isinf(values).sum()):
+        raise ValueError(f"{infinite} of {len(values)} scores are infinite, so they have no mean")
+
+
+def estimate_within(
+    value: float, limits: tuple[float, float], scale: tuple[float, float], *, n: int, n_failed: int, method: str
+) -> Estimate:
+    """Build an estimate whose interval is cut to the scale and contains the value."""
+    low, high = min(max(limits[0], scale[0]), value), max(min(limits[1], scale[1]), value)
+    return Estimate(value=value, low=low, high=high, n=n, n_failed=n_failed, method=method)
+
+
+def ratio_interval(
+    above: Floats,
+    below: Floats,
+    codes: NDArray[np.intp],
+    *,
+    low: float,
+    high: float,
+    weights: tuple[float, float] | None = None,
 ) -> tuple[tuple[float, float], str]:
-    """Limits and method for scores without nan."""
-    n = len(values)
-    k = cluster_codes(clusters, n)[1]
-    suffix = "-clustered" if k < n else ""
-    if (low, high) == (0, 1) and np.isin(values, (0.0, 1.0)).all():
-        size = effective_size(values, clusters)
-        return wilson_interval(float(values.mean()) * size, size), "wilson" + suffix
+    """Return the limits of a ratio of sums and their method; a mean has denominators of 1.
+
+    Parameters
+    ----------
+    above, below : array, shape (n,)
+        Numerator and denominator of each instance; every denominator above 0.
+    codes : array of int, shape (n,)
+        Number of the independent unit of each instance.
+    low, high : float
+        Ends of the scale.
+    weights : (float, float), optional
+        If every instance is a hit, with numerator and denominator equal to the first number, or a miss, with numerator
+        0 and the second number as its denominator. Then the ratio follows from the share of hits, which is binomial.
+    """
+    found = unit_totals(above, below, codes)
+    k = len(found.below)
+    suffix = BY_CLUSTER if k < len(above) else ""
+    if weights is not None:
+        hits = (above > 0).astype(float)
+        size = effective_size(hits, codes)
+        ends = wilson_interval(float(hits.mean()) * size, size)
+        hit, miss = weights
+        low, high = (hit * p / (hit * p + miss * (1 - p)) for p in ends)
+        return (low, high), "wilson" + suffix
     if k == 1:
         return (low, high), "single"
-    if values.min() == values.max():
-        return constant_interval(float(values[0]), k, low, high), "constant"
-    name = "normal" if k > LARGE else f"bootstrap-{draws}"
-    return bootstrap_interval(values, clusters, rng, draws), name + suffix
+    if found.standard_error <= FLAT * min(high - low, abs(found.value) or 1.0):
+        return constant_interval(found.value, found.effective_units, low, high), "constant" + suffix
+    limits, method = _student_interval(found) if math.isinf(high - low) else _bounded_interval(found, low, high)
+    return limits, method + suffix
 
 
-class MetricScores(NamedTuple):
-    """The scores of a run by one metric."""
-
-    values: Floats
-    """Shape (n,), nan for a failed instance; n is the same for all metrics of the run."""
-    low: float
-    """Lower end of the scale."""
-    high: float
-    """Upper end of the scale."""
-
-
-def estimate_metrics(metrics: Mapping[str, MetricScores], seed: int) -> dict[str, Estimate]:
-    """Estimate each metric of a run of independent instances, as `estimate` with a generator from `seed` does.
-
-    The same seed draws the same instances for every metric without failures, so that these can share the draws: the
-    numbers are the same but for the last bit. A metric that nothing was scored by has none.
-    """
-    together = {name: one for name, one in metrics.items() if _is_resampled(one)}
-    found = {
-        name: mean
-        for name, one in metrics.items()
-        if name not in together
-        and (mean := estimate(one.values, low=one.low, high=one.high, rng=np.random.default_rng(seed)))
-    }
-    if together:
-        sums = np.stack([one.values for one in together.values()], axis=1)
-        drawn = draw_means(sums, np.ones_like(sums), np.random.default_rng(seed), DRAWS)
-        for column, (name, one) in enumerate(together.items()):
-            found[name] = _resampled_estimate(one, drawn[:, column])
-    return {name: found[name] for name in metrics if name in found}
+def _bounded_interval(found: UnitTotals, low: float, high: float) -> tuple[tuple[float, float], str]:
+    """Interval of a ratio on a scale with two ends."""
+    value, effective = found.value, found.effective_units
+    if effective < FEW:
+        p = (value - low) / (high - low)
+        size = p * (1 - p) / (found.standard_error / (high - low)) ** 2 * (Z95 / _t95(effective - 1)) ** 2
+        return _wilson_on(value, max(size, effective), low, high), "wilson-effective"
+    widest = _wilson_on(value, effective, low, high)
+    limits, method = _student_interval(found)
+    return (max(limits[0], widest[0]), min(limits[1], widest[1])), method
 
 
-def _is_resampled(one: MetricScores) -> bool:
-    """Return whether `estimate` would resample: not for failures, equal scores, 0/1 scores or very many instances."""
-    values = one.values
-    if not 1 < len(values) <= LARGE or np.isnan(values).any() or values.min() == values.max():
-        return False
-    return not ((one.low, one.high) == (0, 1) and np.isin(values, (0.0, 1.0)).all())
+def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
+    """Interval of a ratio by Student's t, corrected for skewness unless there are too few units to estimate it."""
+    value, df = found.value, found.effective_units - 1
+    if df + 1 < FEWEST:
+        half = found.standard_error * _t95(df)
+        return (value - half, value + half), "t"
+    spread = spread_of_sum(found.shares(), df=df)
+    return (value - spread.below, value + spread.above), "skew-t"
 
 
-def _resampled_estimate(one: MetricScores, drawn: Floats) -> Estimate:
-    n = len(one.values)
-    mean = float(one.values.mean())
-    low, high = percentile_t_interval(drawn, mean, n - 1)
-    return Estimate(
-        value=mean,
-        low=min(max(low, one.low), mean),
-        high=max(min(high, one.high), mean),
-        n=n,
-        n_failed=0,
-        method=f"bootstrap-{DRAWS}",
-    )
+def _t95(df: float) -> float:
+    """Quantile of Student's t behind 95% intervals; infinite without degrees of freedom."""
+    return t_quantile(0.975, df) if df > 0 else math.inf
+
+
+def _wilson_on(value: float, n: float, low: float, high: float) -> tuple[float, float]:
+    """Return Wilson's interval of n scores that lie at the ends of a scale, low and high."""
+    span = high - low
+    share = min(max((value - low) / span, 0.0), 1.0)
+    ends = wilson_interval(share * n, n)
+    return low + ends[0] * span, low + ends[1] * span
 
 
 def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> float | None:

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 Judges = str | list[str] | None
 """Names of judges, as a list or with commas between them."""
 
-SEED = 0
-"""Seed of bootstrap intervals, so that the same log always gives the same numbers."""
-
 SHOWN_CHARACTERS = 200
 """Maximum characters of a completion that is repeated next to its score."""
 
@@ -194,14 +191,11 @@ def estimate(metric: str, rule: str, low: float, high: float, pooled: bool = Fal
     def compute(scores: list[SampleScore]) -> dict[str, float]:
         import numpy as np
 
-        from medhelm.analysis.statistics.means import estimate as estimated
-        from medhelm.analysis.statistics.ratios import linearized
+        from medhelm.analysis.statistics.ratios import estimate_ratios
 
         values = np.array([one.score.as_float() for one in scores], dtype=float)
         parts = [((one.score.metadata or {}).get("parts") or {}).get(name, {}) for one in scores] if pooled else None
-        found = estimated(
-            linearized(values, parts), _clusters(scores), low=low, high=high, rng=np.random.default_rng(SEED)
-        )
+        found = estimate_ratios(values, parts, _clusters(scores), low=low, high=high)
         if found is None:
             return {"value": math.nan, "low": math.nan, "high": math.nan}
         return {"value": found.value, "low": found.low, "high": found.high}
