@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common.options import Shared, format_option, load, print_json, shared_options
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
 
 
 @click.command()
@@ -46,6 +50,14 @@ from medhelm.cli.common.options import Shared, format_option, load, print_json, 
 @click.option(
     "--population", type=click.IntRange(min=2), help="With --plan: number of completions in all.  [default: unlimited]"
 )
+@click.option(
+    "--scoring",
+    "rule",
+    type=click.Choice(["corrected", "published"]),
+    default="corrected",
+    show_default=True,
+    help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
+)
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def agreement(
@@ -58,6 +70,7 @@ def agreement(
     raters: int,
     assurance: float,
     population: int | None,
+    rule: Rule,
 ) -> int:
     """Compare the jury with clinicians' ratings.
 
@@ -80,11 +93,13 @@ def agreement(
         raise click.UsageError(
             f"--scale: the lowest grade must be below the highest, not {scale[0]:g} and {scale[1]:g}"
         )
-    _print_agreement(shared, ratings, scale, format_)
+    _print_agreement(shared, ratings, scale, format_, rule)
     return 0
 
 
-def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str) -> None:
+def _print_agreement(
+    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule
+) -> None:
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
@@ -92,7 +107,7 @@ def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] |
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:
-        click.echo(agreement_report.to_table(found, format_), nl=False)
+        click.echo(agreement_report.to_table(found, format_, rule), nl=False)
 
 
 def _print_plan(
