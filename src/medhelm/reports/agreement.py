@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         JuryAgreement,
     )
     from medhelm.analysis.agreement.reliability import RaterAgreement
+    from medhelm.analysis.agreement.selection import RatingSample
     from medhelm.domain import Estimate, Rule
 
 COMBINED = "Combined"
@@ -284,7 +285,22 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     return render(rows, headers, format=format)
 
 
-# --- sample sizes------------------------------------------------------------------------------------------------------
+# --- completions to rate ----------------------------------------------------------------------------------------------
+
+
+def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:
+    """Return CSV for raters to fill in: the columns of a ratings file, the probability, and the completion."""
+    headers = ["rater", "benchmark", "instance_id", "model", "completion", *found.criteria, "probability"]
+    empty: list[Value] = [None] * len(found.criteria)
+    rows: list[list[Value]] = [
+        [rater, one.benchmark, one.instance_id, one.model, one.completion, *empty, one.probability]
+        for rater in raters
+        for one in found.completions
+    ]
+    return render(rows, headers, format="csv")
+
+
+# --- sample sizes -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

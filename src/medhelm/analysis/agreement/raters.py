@@ -77,10 +77,8 @@ def require_finite(ratings: Floats) -> None:
     """
     infinite = int(np.isinf(ratings).sum())
     if infinite:
-        verb = "is" if infinite == 1 else "are"
-        raise ValueError(
-            f"{infinite} of {np.size(ratings)} ratings {verb} infinite: ratings must be finite numbers, or nan if missing"
-        )
+        count = f"{infinite} of {np.size(ratings)} ratings {'is' if infinite == 1 else 'are'} infinite"
+        raise ValueError(f"{count}: ratings must be finite numbers, or nan if missing")
 
 
 def require_scale(low: float, high: float) -> None:

@@ -192,7 +192,8 @@ def _one_with_another(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple
     values = np.where(there, ratings - np.nanmean(ratings), 0.0)
     around = np.where(there, values - values.sum(axis=1, keepdims=True) / n_each, 0.0)
     links = given[:, :, None] * (np.eye(r) - given[:, None, :] / n_each[:, :, None])
-    columns = (given, values, values**2, around, around**2, there.any(axis=1)[:, None], links.reshape(-1, r * r))
+    used = there.any(axis=1, keepdims=True).astype(float)
+    columns = (given, values, values**2, around, around**2, used, links.reshape(-1, r * r))
     sums = _without_each(np.concatenate(columns, axis=1), codes, k)
     counts, totals, squares, right, within, n, normal = np.split(sums, np.cumsum([r, r, r, r, r, 1]), axis=1)
     n = n[:, 0]
