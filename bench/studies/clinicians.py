@@ -19,6 +19,7 @@ from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_rate
 from medhelm.analysis.agreement.selection import draw_completions
 from medhelm.analysis.agreement.severity import rater_effect
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import pearson
 from medhelm.reports.tables import Value, render
 
 NAN = float("nan")
@@ -75,7 +76,7 @@ def agreement_table(runs: int) -> str:
                     f"{np.median(pairs):.2f}",
                     f"{np.mean(values):.2f}",
                     covered(found, agreement),
-                    covered(crowded, float(np.corrcoef(many.T)[0, 1])),
+                    covered(crowded, pearson(*many.T).value or NAN),
                 ]
             )
     headers = ["Design", "True r", "True ICC(3,k)", "Published: ICC(3,k), median", "All ratings: r, mean"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.verdict import MARGIN, Conclusion, conclude
@@ -41,6 +42,9 @@ PUBLISHED_MEANING = """\
 Published rule: clinicians with each other by the mean of ICC(3,k) over pairs who share at least two completions. With
 few shared completions this mean is near 1 even for clinicians who guess: do not judge a jury by it."""
 """Explanation of the published rule."""
+
+WEAK = 0.5
+"""Correlation of two clinicians below which they agree weakly."""
 
 SPEARMAN = "spearman=value spearman_low=low spearman_high=high"
 """JSON of a rank correlation: key and field."""
@@ -143,7 +147,9 @@ def verdict(found: JuryAgreement) -> list[str]:
     for name, one in found.datasets.items():
         about = f"{name}: " if several else ""
         sentences.append(about + _conclusion(one))
-        if (lenient := one.jury.difference) and one.jury.n > 1 and (lenient.low > 0 or lenient.high < 0):
+        if conclude(one.one_clinician) is Conclusion.TOO_FEW:
+            continue
+        if (lenient := one.jury.difference) and (lenient.low > 0 or lenient.high < 0):
             sentences.append(about + _leniency(lenient))
     return sentences
 
@@ -154,21 +160,22 @@ def _conclusion(found: BenchmarkAgreement) -> str:
     jury, raters, difference = (estimate_text(of) for of in (one.jury, one.raters, one.difference))
     match conclude(one):
         case Conclusion.AS_GOOD:
+            weak = " Two clinicians agree weakly, so a single rating, theirs or the jury's, says little."
             return (
-                "The jury can be used in place of a clinician to rank completions. It agrees with a clinician at least "
-                f"nearly as well as another clinician does: correlation {jury} against {raters}, difference "
-                f"{difference}, at most {MARGIN:g} less."
+                "The jury can be used in place of a clinician to rank completions: its correlation with a clinician is "
+                f"{jury}, that of two clinicians {raters}. The difference is {difference}: at most {MARGIN:g} less."
+                f"{weak if one.raters.value is not None and one.raters.value < WEAK else ''}"
             )
         case Conclusion.WORSE:
             return (
-                "Do not use the jury in place of a clinician. It agrees with a clinician less than another clinician "
-                f"does: correlation {jury} against {raters}, difference {difference}."
+                f"Do not use the jury in place of a clinician: its correlation with a clinician is {jury}, lower than "
+                f"that of two clinicians, {raters}. The difference is {difference}."
             )
         case Conclusion.UNCLEAR:
             return (
-                f"The jury agrees with a clinician (correlation {jury}), and so does another clinician ({raters}), but "
-                f"the ratings are too few to compare the two: the difference is {difference}. Rate more completions "
-                "before the jury replaces clinicians."
+                f"The jury agrees with a clinician (correlation {jury}), and clinicians with each other ({raters}), "
+                f"but the ratings are too few to compare the two: the difference is {difference}. Rate more "
+                "completions before the jury replaces clinicians."
             )
         case Conclusion.NO_COMPARISON:
             reason = one.raters.reason or one.difference.reason
@@ -182,7 +189,7 @@ def _conclusion(found: BenchmarkAgreement) -> str:
                 f"each other (correlation {raters}). The jury's correlation with a clinician is {jury}."
             )
         case Conclusion.NO_AGREEMENT:
-            known = f" Another clinician's is {raters}." if one.raters.value is not None else ""
+            known = f" That of two clinicians is {raters}." if one.raters.value is not None else ""
             return (
                 "Do not rely on the jury: it is not shown to agree with a clinician, its correlation with one is "
                 f"{jury}.{known}"
@@ -229,7 +236,7 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
         more = [remark for remark in found.combined.remarks if remark not in known and remark.code != hidden]
         notes += [f"{COMBINED}: {remark}" for remark in more]
     remarks = "".join(f"- {note}\n" for note in notes)
-    top = "".join(f"{sentence}\n" for sentence in verdict(found)) if rule == "corrected" else ""
+    top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
     meaning = MEANING if rule == "corrected" else f"{MEANING}\n{PUBLISHED_MEANING}"
     return "\n".join(filter(None, [top, overview, _details(several, format), remarks, meaning])) + "\n"
 

@@ -184,7 +184,7 @@ def _names(cell: Cell) -> list[str]:
 
 
 def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
-    """Yield signs that the rated completions of a model are no random sample."""
+    """Yield signs that the rated completions of a model were not drawn at random."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     about = f"{cell.benchmark}, {cell.model}"
     if n_drawn > len(own):

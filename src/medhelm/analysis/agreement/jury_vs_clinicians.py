@@ -243,7 +243,7 @@ def standardized_icc(table: Floats) -> Icc:
 
     >>> found = standardized_icc(np.array([[1, 20], [2, 10], [3, 40], [4, 30], [5, 50.0]]))
     >>> f"{found.value:.4f} ({found.low:.3f} to {found.high:.3f})"
-    '0.8889 (-0.498 to 0.993)'
+    '0.8889 (-0.776 to 0.993)'
     """
     r = pearson(*np.asarray(table, dtype=float).T)
     n = len(table)

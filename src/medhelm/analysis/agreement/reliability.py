@@ -90,7 +90,7 @@ def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgre
 
     >>> found = one_rater_agreement(np.array([[9, 2], [6, 1], [8, 4], [7, 1], [10, 5], [6, 2.0]]))
     >>> f"{found.value:.3f} {found.reason}"
-    '0.808 6 independent instances with two ratings are too few for an interval: 10 at least'
+    '0.745 6 independent instances with two ratings are too few for an interval: 10 at least'
     """
     return jury_and_raters(ratings, np.full(len(ratings), np.nan), clusters).raters
 
