@@ -41,7 +41,9 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 """
 
 
-COMMAND = re.compile(r"^    medhelm ((?:benchmarks|models|data|import|export) [a-z-]+|[a-z-]+) ?(.*)$", re.MULTILINE)
+COMMAND = re.compile(
+    r"^    medhelm (agreement sample|(?:benchmarks|models|data|import|export) [a-z-]+|[a-z-]+) ?(.*)$", re.MULTILINE
+)
 """A line that a reader may copy: the command, and the rest."""
 
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))

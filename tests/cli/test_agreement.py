@@ -115,6 +115,33 @@ def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None
     assert words in outcome.err
 
 
+def test_the_published_rule_is_shown_on_request(medhelm: Medhelm, tmp_path: Path) -> None:
+    path = published_like(tmp_path)
+    corrected, published = (medhelm("agreement", path, "--scoring", rule) for rule in ("corrected", "published"))
+    assert "Lowest to" not in corrected.out
+    assert "Lowest to" in published.out
+    assert "Published rule" in published.out
+    found = medhelm("agreement", path, "--json").json
+    assert " ".join(corrected.out.split()).startswith(found["verdict"][0])
+    assert found["datasets"]["aci_bench"]["conclusion"] == "too_few"
+
+
+def test_a_file_named_like_the_subcommand_is_read_with_its_folder(medhelm: Medhelm, tmp_path: Path) -> None:
+    published_like(tmp_path).rename(tmp_path / "sample")
+    assert medhelm("agreement", tmp_path / "sample", "--json").code == 0
+    outcome = medhelm("agreement", "sample")
+    assert outcome.code == 2
+    assert "Missing argument 'FILE'" in outcome.err
+    assert "medhelm agreement sample [OPTIONS] FILE" in medhelm("agreement", "sample", "--help").out
+
+
+def test_a_sample_needs_a_judged_run(medhelm: Medhelm, tmp_path: Path) -> None:
+    outcome = medhelm("agreement", "sample", tmp_path / "draw.csv", "--store", tmp_path / "none")
+    assert outcome.code == 2
+    assert "has no run whose judges gave grades" in outcome.err
+    assert not (tmp_path / "draw.csv").exists()
+
+
 def test_help_has_an_example(medhelm: Medhelm) -> None:
     outcome = medhelm("agreement", "--help")
     assert outcome.code == 0

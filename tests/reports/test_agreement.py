@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +18,11 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     measure_agreement,
     pool_benchmarks,
 )
-from medhelm.domain import Remark
-from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table
+from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
+from medhelm.domain import Estimate, Remark
+from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table, verdict
+
+Ends = tuple[float, float] | None
 
 N = 12
 
@@ -113,7 +119,8 @@ def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once(
         assert f"{found.jury.consistency.value:.3f} [" in text
     assert sum(line.startswith("Combined ") for line in text.splitlines()) >= 4
     assert text.count("- d1: something of the file\n") == 1
-    assert text.count("Dr B2 and Dr C2 have no ICC: shares 1 instance") == 1
+    assert "have no ICC" not in text
+    assert to_table(TWO, rule="published").count("Dr B2 and Dr C2 have no ICC: shares 1 instance") == 1
     for words in (
         "jury, accuracy",
         "judge lab/j",
@@ -122,6 +129,76 @@ def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once(
     ):
         assert words in text
     assert "Combined" not in to_table(ONE)
+
+
+def one_clinician(jury: Ends, clinicians: Ends, difference: Ends) -> JuryAndRaters:
+    def around(ends: Ends) -> RaterAgreement:
+        if ends is None:
+            return RaterAgreement(value=None, low=None, high=None, n=0, n_raters=1, reason="nothing was rated")
+        return RaterAgreement(value=sum(ends) / 2, low=ends[0], high=ends[1], n=30, n_raters=3)
+
+    return JuryAndRaters(jury=around(jury), raters=around(clinicians), difference=around(difference))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (one_clinician((0.5, 0.7), (0.4, 0.6), (0, 0.2)), "The jury can be used in place of a clinician to rank"),
+        (one_clinician((0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), "Do not use the jury in place of a clinician:"),
+        (one_clinician((0.1, 0.7), (0.2, 0.6), (-0.4, 0.4)), "the ratings are too few to compare the two"),
+        (one_clinician((0.1, 0.7), None, None), "is unknown: nothing was rated."),
+        (one_clinician((0.1, 0.7), (-0.2, 0.6), (-0.4, 0.4)), "the clinicians are not shown to agree with each other"),
+        (one_clinician((-0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), "Do not rely on the jury"),
+        (one_clinician(None, (0.4, 0.6), None), "The ratings are too few to say whether the jury can be trusted"),
+    ],
+)
+def test_the_verdict_in_words_comes_first_and_has_the_numbers_of_the_table(found: JuryAndRaters, words: str) -> None:
+    one = replace(ONE, datasets={"d1": replace(ONE.datasets["d1"], one_clinician=found)})
+    first, *_ = sentences = verdict(one)
+    assert words in first
+    assert " ".join(to_table(one).split()).startswith(first)
+    assert as_json(one)["verdict"] == sentences
+    (row,) = csv.DictReader(io.StringIO(to_table(one, "csv")))
+    for number in re.findall(r"-?[\d.]+ \[.*?\]", first):
+        assert number in row.values()
+
+
+def test_clinicians_who_agree_weakly_are_a_weak_yardstick() -> None:
+    found = one_clinician((0.1, 0.4), (0.1, 0.5), (-0.05, 0.2))
+    one = replace(ONE, datasets={"d1": replace(ONE.datasets["d1"], one_clinician=found)})
+    assert "Two clinicians agree weakly" in verdict(one)[0]
+    assert "agree weakly" not in str(
+        verdict(
+            replace(
+                one,
+                datasets={
+                    "d1": replace(ONE.datasets["d1"], one_clinician=one_clinician((0.5, 0.7), (0.5, 0.7), (-0.05, 0.2)))
+                },
+            )
+        )
+    )
+
+
+def test_the_verdict_names_benchmarks_and_leniency() -> None:
+    lenient = replace(
+        ONE.datasets["d1"].jury, difference=Estimate(value=-0.5, low=-0.7, high=-0.3, n=12, n_failed=0, method="x")
+    )
+    two = replace(TWO, datasets={"d1": replace(ONE.datasets["d1"], jury=lenient), "d2": TWO.datasets["d2"]})
+    found = verdict(two)
+    assert [sentence[:3] for sentence in found] == ["d1:", "d1:", "d2:"]
+    assert "Its grades are lower than clinicians' by 0.500 [0.300, 0.700]" in found[1]
+
+
+def test_the_published_rule_shows_pairs_and_gives_no_verdict() -> None:
+    text = to_table(ONE, rule="published")
+    assert verdict(ONE)[0] not in " ".join(text.split())
+    (row,) = csv.DictReader(io.StringIO(to_table(ONE, "csv", "published")))
+    pairs = ONE.datasets["d1"].clinicians
+    assert row["Clinicians ICC(3,k)"].startswith(f"{pairs.pairs.value:.3f} [")
+    assert row["Pairs"] == str(pairs.pairs.n_pairs)
+    corrected = as_json(ONE)["datasets"]["d1"]
+    assert corrected["clinicians"]["icc3k"] == pytest.approx(pairs.pairs.value, abs=1e-6)
+    assert corrected["clinicians_all_ratings"]["icc3k"] is None or corrected["clinicians_all_ratings"]["icc3k"] <= 1
 
 
 def test_other_formats_have_tables_only() -> None:
@@ -138,8 +215,10 @@ def test_undefined_numbers_are_dashes_in_the_table() -> None:
     nothing = replace(empty, grades=empty.grades[:, :, :0], jury_grades=empty.jury_grades[:, :0])
     agreed = measure_agreement(nothing, np.random.default_rng(0), 60)
     found = JuryAgreement(place="x.csv", datasets={"d": agreed}, combined=agreed, jury_from="file", remarks=())
-    row = to_table(found, "csv").splitlines()[1].split(",")
-    assert row[3:9] == [""] * 6
+    (row,) = csv.DictReader(io.StringIO(to_table(found, "csv")))
+    of_the_jury = [name for name in row if "Jury" in name or name in ("Difference", "Spearman", "Weighted kappa")]
+    assert len(of_the_jury) == 8
+    assert {row[name] for name in of_the_jury} == {""}
     assert "nan" not in to_table(found) + str(as_json(found))
 
 

@@ -171,6 +171,80 @@ def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path:
     assert "calibrated" not in str(medhelm("leaderboard", "--store", store, "--json").json["models"])
 
 
+def test_two_raters_stand_for_themselves_and_three_for_clinicians(
+    medhelm: Medhelm, store: Path, tmp_path: Path
+) -> None:
+    path = ratings(tmp_path)
+    two = cells(store, path)["lab/model-a"].calibrated
+    assert two is not None
+    assert (two.n_raters, two.between_raters) == (2, None)
+    assert "these 2 raters only" in medhelm("leaderboard", "--store", store, "--ratings", path).out.replace("\n", " ")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    third = [
+        ",".join(["Dr Chen", *row.split(",")[1:4], *(str(max(1, int(cell) - 1)) for cell in row.split(",")[4:])])
+        for row in lines[1:]
+        if row.startswith("Dr Abel")
+    ]
+    path.write_text("\n".join([*lines, *third]) + "\n", encoding="utf-8")
+    three = cells(store, path)["lab/model-a"].calibrated
+    assert three is not None
+    assert three.n_raters == 3
+    assert (three.between_raters or 0) > 0.4
+    assert three.high - three.low > 3 * (two.high - two.low)
+    shown = medhelm("leaderboard", "--store", store, "--ratings", path)
+    assert "clinicians like these 3" in shown.out
+    as_json = medhelm("leaderboard", "--store", store, "--ratings", path, "--json").json
+    found = as_json["models"][0]["benchmarks"]["letters"]["calibrated"]
+    assert (found["n_raters"], found["is_weighted"]) == (3, False)
+    assert found["between_raters"] > 0.4
+
+
+def test_a_drawn_sample_is_rated_and_read_back(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    """From the draw to a calibrated score: only the grades are filled in."""
+    path = tmp_path / "draw.csv"
+    options = ("--store", store, "--size", "24", "--seed", "3", "--raters", "3", "--by-score", "--model", "lab/model-a")
+    drawn = medhelm("agreement", "sample", path, *options)
+    assert (drawn.code, drawn.out) == (0, f"{path}: 24 completions, 3 raters, seed 3\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    assert len(rows) == 72
+    assert all(row["completion"].startswith("Answer of model-a to number") for row in rows)
+    for row in rows:
+        chance = Random(f"{row['rater']} {row['instance_id']}").gauss(0, 0.3)
+        row |= {name: str(round(quality("model-a", int(row["instance_id"][1:])) + chance)) for name in CRITERIA}
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    writer.writerows({**row, **{name: str(min(5, max(1, int(row[name])))) for name in CRITERIA}} for row in rows)
+    path.write_text(out.getvalue(), encoding="utf-8")
+    found = cells(store, path)["lab/model-a"].calibrated
+    assert found is not None
+    assert (found.n_rated, found.n_raters, found.is_weighted) == (24, 3, True)
+    assert found.low < fmean(quality("model-a", question) for question in range(N)) < found.high
+    assert "own ratings, weighted" in medhelm("leaderboard", "--store", store, "--ratings", path).out.replace("\n", " ")
+    assert medhelm("agreement", path, "--store", store, "--benchmarks", store.parent).code == 0
+    again = medhelm("agreement", "sample", path, *options)
+    assert again.code == 2
+    assert "exists and may hold ratings" in again.err
+
+
+def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: Path) -> None:
+    lowest = sorted(range(N), key=lambda question: quality("model-a", question))[:20]
+    lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
+    lines += [f"Dr Abel,q{question},letters,lab/model-a,2,2,2" for question in lowest]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+    (found,) = [remark for remark in board.remarks if remark.code == "unbalanced_ratings"]
+    assert "letters, lab/model-a: the rated completions' jury score is" in found.text
+    assert "more than chance explains" in found.text
+    drawn = [f"{line},{'probability' if n == 0 else 0.2}" for n, line in enumerate(lines)]
+    drawn[-1] = drawn[-1].replace(",2,2,2,", ",2,,2,")
+    path.write_text("\n".join(drawn) + "\n", encoding="utf-8")
+    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+    assert any("1 of 20 completions that were drawn have no complete rating" in text for text in texts(board.remarks))
+
+
 def test_the_worked_example_of_the_docs(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     path = ratings(tmp_path)
     places = ("--store", store, "--benchmarks", store.parent)

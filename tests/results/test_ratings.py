@@ -214,3 +214,20 @@ def test_the_message_in_the_documents_is_what_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_ratings(path, {"aci_bench": known}, lambda benchmark, model: ids)
     assert " ".join(str(caught.value).partition("problems")[2].split()) == shown
+
+
+def test_probabilities_of_a_draw_are_read_back(tmp_path: Path) -> None:
+    rows = ("Dr A,D1,aci_bench,lab/a,5,4,3,0.25", "Dr B,D1,aci_bench,lab/a,4,4,3,0.25", "Dr A,D2,aci_bench,lab/a,,,,1")
+    found = read(tmp_path, f"{HEADER},probability", *rows)
+    assert [row.probability for row in found.rows] == [0.25, 0.25, 1.0]
+    assert read(tmp_path, HEADER, rows[0].rpartition(",")[0]).rows[0].probability is None
+
+
+def test_probabilities_that_are_none_or_differ_are_refused(tmp_path: Path) -> None:
+    start = ("Dr A,D1,aci_bench,lab/a,5,4,3,", "Dr B,D1,aci_bench,lab/a,4,4,3,", "Dr A,D2,aci_bench,lab/a,4,4,3,")
+    found = problems(tmp_path, f"{HEADER},probability", start[0] + "0.5", start[1] + "0.25", start[2] + "1.5")
+    assert [line for line, _ in found] == [3, 4]
+    assert "probability: aci_bench D1 of lab/a has 0.25 here and 0.5 in line 2." in found[0][1]
+    assert "probability: must be above 0 and at most 1, is `1.5`." in found[1][1]
+    ((line, text),) = problems(tmp_path, f"{HEADER},probability", start[0])
+    assert (line, text) == (2, "probability: is empty. Every rating needs one.")

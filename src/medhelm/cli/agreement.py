@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import Shared, format_option, load, print_json, shared_options
+from medhelm.cli.common.options import Shared, format_option, load, print_json, seed_option, shared_options
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
 
 
-@click.command()
-@click.argument("ratings", type=click.Path(path_type=Path), required=False)
+class _RatingsOrCommand(click.Group):
+    """A command with an argument that also has subcommands: their names are not read as the argument."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse options after the argument too, unless a subcommand comes first."""
+        if args and args[0] in self.commands:
+            return super().parse_args(ctx, ["", *args])
+        ctx.allow_interspersed_args = True
+        return super().parse_args(ctx, args)
+
+
+class _RatingsArgument(click.Argument):
+    """An argument that the usage of subcommands does not show."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the argument for the command itself, nothing for its subcommands."""
+        return super().get_usage_pieces(ctx) if isinstance(ctx.command, _RatingsOrCommand) else []
+
+
+@click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
+@click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path), required=False)
 @format_option
 @click.option(
     "--scale",
@@ -46,10 +69,18 @@ from medhelm.cli.common.options import Shared, format_option, load, print_json, 
 @click.option(
     "--population", type=click.IntRange(min=2), help="With --plan: number of completions in all.  [default: unlimited]"
 )
+@click.option(
+    "--scoring",
+    "rule",
+    type=click.Choice(["corrected", "published"]),
+    default="corrected",
+    show_default=True,
+    help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
+)
 @shared_options("store", "benchmarks", "json")
-@click.pass_obj
+@click.pass_context
 def agreement(
-    shared: Shared,
+    context: click.Context,
     ratings: Path | None,
     format_: str,
     scale: tuple[float, float] | None,
@@ -58,18 +89,24 @@ def agreement(
     raters: int,
     assurance: float,
     population: int | None,
+    rule: Rule,
 ) -> int:
     """Compare the jury with clinicians' ratings.
 
     RATINGS is a CSV or .xlsx file with the columns rater, instance_id, benchmark, model, and the rubric's criteria:
     accuracy, completeness, clarity. The jury's grades come from the store, or from the columns jury_accuracy,
-    jury_completeness and jury_clarity. With --plan instead of RATINGS: how many ratings to collect.
+    jury_completeness and jury_clarity. With --plan instead of RATINGS: how many ratings to collect. The command
+    `sample` draws the completions to rate.
 
     \b
     Examples:
-      medhelm agreement ratings.csv
       medhelm agreement --plan 0.2 --population 500
+      medhelm agreement sample --size 50 ratings.csv
+      medhelm agreement ratings.csv
     """
+    if context.invoked_subcommand:
+        return 0
+    shared: Shared = context.obj
     format_ = "json" if shared.json else format_
     if widths and ratings is None:
         _print_plan(widths, expected_icc, raters, assurance, population, format_)
@@ -80,11 +117,71 @@ def agreement(
         raise click.UsageError(
             f"--scale: the lowest grade must be below the highest, not {scale[0]:g} and {scale[1]:g}"
         )
-    _print_agreement(shared, ratings, scale, format_)
+    _print_agreement(shared, ratings, scale, format_, rule)
     return 0
 
 
-def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str) -> None:
+@agreement.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--size",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Completions to draw for each model on each benchmark.",
+)
+@seed_option
+@click.option(
+    "--raters",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Raters per completion, each with a row to fill in.",
+)
+@click.option("--benchmark", "names", metavar="NAME", multiple=True, help="Benchmark to draw from; repeatable.")
+@click.option("--model", "models", metavar="MODEL", multiple=True, help="Model to draw from; repeatable.")
+@click.option("--by-score", is_flag=True, help="Draw rare jury scores more often.")
+@shared_options("store", "json")
+@click.pass_obj
+def sample(
+    shared: Shared,
+    file: Path,
+    size: int,
+    seed: int,
+    raters: int,
+    names: Sequence[str],
+    models: Sequence[str],
+    by_score: bool,
+) -> int:
+    """Draw completions for clinicians to rate.
+
+    Writes FILE, a CSV with one row for each completion and rater, empty cells for the grades, and the probability with
+    which each completion was drawn: `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
+
+    \b
+    Example:
+      medhelm agreement sample --size 50 --seed 7 ratings.csv
+    """
+    from medhelm.io.output_folder import atomic_file
+    from medhelm.reports.agreement import sample_to_csv
+    from medhelm.results.rating_sample import draw_rating_sample, rater_names
+
+    if file.exists():
+        raise click.UsageError(f"{file} exists and may hold ratings. Choose another file, or remove it.")
+    found = draw_rating_sample(shared.store, size, seed=seed, by_score=by_score, benchmarks=names, models=models)
+    with atomic_file(file) as new:
+        new.touch(mode=0o600)  # completions may hold patients' data
+        new.write_text(sample_to_csv(found, rater_names(raters)), encoding="utf-8")
+    if shared.json:
+        print_json({"file": str(file), "completions": len(found.completions), "raters": raters, "seed": seed})
+    else:
+        click.echo(f"{file}: {len(found.completions)} completions, {raters} raters, seed {seed}")
+    return 0
+
+
+def _print_agreement(
+    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule
+) -> None:
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
@@ -92,7 +189,7 @@ def _print_agreement(shared: Shared, ratings: Path, scale: tuple[float, float] |
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:
-        click.echo(agreement_report.to_table(found, format_), nl=False)
+        click.echo(agreement_report.to_table(found, format_, rule), nl=False)
 
 
 def _print_plan(

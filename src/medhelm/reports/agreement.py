@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from medhelm.analysis.agreement.verdict import MARGIN, Conclusion, conclude
 from medhelm.reports.json_output import select
 from medhelm.reports.tables import Value, decimal, estimate_text, number, render, with_interval
 
@@ -17,18 +19,32 @@ if TYPE_CHECKING:
         ClinicianAgreement,
         JuryAgreement,
     )
+    from medhelm.analysis.agreement.reliability import RaterAgreement
+    from medhelm.analysis.agreement.selection import RatingSample
+    from medhelm.domain import Estimate, Rule
 
 COMBINED = "Combined"
 """Name of the row for all benchmarks together."""
 
 MEANING = """\
+Jury and a clinician: correlation of the jury's scores with one clinician's. Two clinicians: correlation of one
+clinician's ratings with another's, estimated from all ratings at once; 0 for clinicians who guess. If the first is not
+lower, the jury agrees with a clinician as well as another clinician does. Both ignore differences in level.
 ICC(3,k), k = 2: consistency of two raters, here the jury and the mean of the clinicians, after both are standardized.
 1 means the same order and spacing of completions, 0 no relation, and a negative value disagreement. It ignores
-differences in level: see ICC(2,1) on the raw scale, and the difference of the means. Clinicians: mean over pairs of
-clinicians who share at least two completions.
-Brackets: 95% confidence intervals. Unless noted, those of ICC(3,k) and ICC(2,1) use the F distribution, those of
-Spearman in the second table Fisher's transformation, and all others a bootstrap over instances."""
+differences in level: see ICC(2,1) on the raw scale, and the difference of the means.
+Brackets: 95% confidence intervals. Unless noted, those of ICC(3,k) use Fisher's transformation, as do those of Spearman
+in the second table; those of ICC(2,1) the F distribution, those of correlations with a clinician a jackknife over
+instances, and all others a bootstrap over instances."""
 """Explanation that is printed below the tables."""
+
+PUBLISHED_MEANING = """\
+Published rule: clinicians with each other by the mean of ICC(3,k) over pairs who share at least two completions. With
+few shared completions this mean is near 1 even for clinicians who guess: do not judge a jury by it."""
+"""Explanation of the published rule."""
+
+WEAK = 0.5
+"""Correlation of two clinicians below which they agree weakly."""
 
 SPEARMAN = "spearman=value spearman_low=low spearman_high=high"
 """JSON of a rank correlation: key and field."""
@@ -41,6 +57,7 @@ def as_json(found: JuryAgreement) -> dict[str, Any]:
         "jury_from": found.jury_from,
         "datasets": {name: _agreement(one) for name, one in found.datasets.items()},
         "combined": _agreement(found.combined),
+        "verdict": verdict(found),
         "remarks": [remark.text for remark in found.remarks],
     }
 
@@ -52,6 +69,13 @@ def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
         "n_raters": len(found.raters),
         "jury_vs_clinicians": _match(jury),
         "clinicians": _clinicians(found.clinicians, found.raters),
+        "one_clinician": {
+            "jury": _one(found.one_clinician.jury),
+            "clinicians": _one(found.one_clinician.raters),
+            "difference": _one(found.one_clinician.difference),
+        },
+        "clinicians_all_ratings": _one(found.one_clinician.raters.of_mean(2), "icc3k"),
+        "conclusion": str(conclude(found.one_clinician)),
         **select(jury.spearman, SPEARMAN, rounded=True),
         "weighted_kappa": number(jury.kappa.value) if jury.kappa else None,
         "weighted_kappa_low": number(jury.kappa.low) if jury.kappa else None,
@@ -75,6 +99,12 @@ def _match(found: AgreementWithClinicians) -> dict[str, Any]:
     if found.difference:
         row["difference"] = select(found.difference, "value low high", rounded=True)
     return row
+
+
+def _one(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
+    """Return agreement with one clinician."""
+    row = {**select(found, f"{key}=value low high", rounded=True), "n": found.n, "n_raters": found.n_raters}
+    return {**row, "reason": found.reason} if found.reason else row
 
 
 def _row(found: AgreementWithClinicians) -> dict[str, Any]:
@@ -107,53 +137,134 @@ def _clinicians(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, A
     }
 
 
+# --- verdict ----------------------------------------------------------------------------------------------------------
+
+
+def verdict(found: JuryAgreement) -> list[str]:
+    """Return the verdict in words, from the numbers of the table: one or two sentences on each benchmark."""
+    several = len(found.datasets) > 1
+    sentences = []
+    for name, one in found.datasets.items():
+        about = f"{name}: " if several else ""
+        sentences.append(about + _conclusion(one))
+        if conclude(one.one_clinician) is Conclusion.TOO_FEW:
+            continue
+        if (lenient := one.jury.difference) and (lenient.low > 0 or lenient.high < 0):
+            sentences.append(about + _leniency(lenient))
+    return sentences
+
+
+def _conclusion(found: BenchmarkAgreement) -> str:
+    """Return the conclusion on one benchmark with its numbers."""
+    one = found.one_clinician
+    jury, raters, difference = (estimate_text(of) for of in (one.jury, one.raters, one.difference))
+    match conclude(one):
+        case Conclusion.AS_GOOD:
+            weak = " Two clinicians agree weakly, so a single rating, theirs or the jury's, says little."
+            return (
+                "The jury can be used in place of a clinician to rank completions: its correlation with a clinician is "
+                f"{jury}, that of two clinicians {raters}. The difference is {difference}: at most {MARGIN:g} less."
+                f"{weak if one.raters.value is not None and one.raters.value < WEAK else ''}"
+            )
+        case Conclusion.WORSE:
+            return (
+                f"Do not use the jury in place of a clinician: its correlation with a clinician is {jury}, lower than "
+                f"that of two clinicians, {raters}. The difference is {difference}."
+            )
+        case Conclusion.UNCLEAR:
+            return (
+                f"The jury agrees with a clinician (correlation {jury}), and clinicians with each other ({raters}), "
+                f"but the ratings are too few to compare the two: the difference is {difference}. Rate more "
+                "completions before the jury replaces clinicians."
+            )
+        case Conclusion.NO_COMPARISON:
+            reason = one.raters.reason or one.difference.reason
+            return (
+                f"The jury agrees with a clinician (correlation {jury}), but how well clinicians agree with each other "
+                f"is unknown: {reason}."
+            )
+        case Conclusion.NO_YARDSTICK:
+            return (
+                "These ratings cannot show whether the jury can be trusted: the clinicians are not shown to agree with "
+                f"each other (correlation {raters}). The jury's correlation with a clinician is {jury}."
+            )
+        case Conclusion.NO_AGREEMENT:
+            known = f" That of two clinicians is {raters}." if one.raters.value is not None else ""
+            return (
+                "Do not rely on the jury: it is not shown to agree with a clinician, its correlation with one is "
+                f"{jury}.{known}"
+            )
+        case Conclusion.TOO_FEW:
+            return f"The ratings are too few to say whether the jury can be trusted: {one.jury.reason}."
+
+
+def _leniency(found: Estimate) -> str:
+    """Return how much the jury's grades differ from clinicians'."""
+    more = "higher" if found.value > 0 else "lower"
+    low, high = sorted((abs(found.low), abs(found.high)))
+    interval = f"{decimal(abs(found.value))} [{decimal(low)}, {decimal(high)}]"
+    return (
+        f"Its grades are {more} than clinicians' by {interval}: read them as clinicians' grades only after calibration."
+    )
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def to_table(found: JuryAgreement, format: str = "table") -> str:
-    """Return one row per benchmark; as text or Markdown also criteria, judges, baselines, remarks and explanations."""
+def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "corrected") -> str:
+    """Return one row per benchmark; as text or Markdown also verdict, criteria, judges, baselines, remarks, meanings.
+
+    `rule`: agreement among clinicians from all ratings at once, or pair by pair as published.
+    """
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
-    overview = _overview(several, format, caption=f"{found.place}; grades of the jury from the {found.jury_from}")
+    overview = _overview(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
     if format in ("csv", "latex"):
         return overview
+    hidden = "pair_without_icc" if rule == "corrected" else ""
     notes = [
         *map(str, found.remarks),
-        *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
+        *(
+            f"{name}: {remark}"
+            for name, one in found.datasets.items()
+            for remark in one.remarks
+            if remark.code != hidden
+        ),
     ]
     if len(found.datasets) > 1:
         # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}
-        notes += [f"{COMBINED}: {remark}" for remark in found.combined.remarks if remark not in known]
+        more = [remark for remark in found.combined.remarks if remark not in known and remark.code != hidden]
+        notes += [f"{COMBINED}: {remark}" for remark in more]
     remarks = "".join(f"- {note}\n" for note in notes)
-    return "\n".join(filter(None, [overview, _details(several, format), remarks, MEANING])) + "\n"
+    top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
+    meaning = MEANING if rule == "corrected" else f"{MEANING}\n{PUBLISHED_MEANING}"
+    return "\n".join(filter(None, [top, overview, _details(several, format), remarks, meaning])) + "\n"
 
 
-def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str) -> str:
+def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
     """Return the table of the jury against clinicians, and of clinicians against each other."""
     headers = [
-        "Benchmark", "Completions", "Raters", "Jury ICC(3,k), F", "Jury ICC(3,k), bootstrap", "Jury ICC(2,1)",
-        "Jury minus clinicians", "Spearman", "Weighted kappa", "Clinicians ICC(3,k)", "Pairs", "Lowest to highest pair",
+        "Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference", "Jury ICC(3,k)",
+        "Jury ICC(3,k), bootstrap", "Clinicians ICC(3,k)", "Jury ICC(2,1)", "Jury minus clinicians", "Spearman",
+        "Weighted kappa",
     ]  # fmt: skip
+    if rule == "published":
+        headers[3:6] = []
+        headers += ["Pairs", "Lowest to highest pair"]
     rows: list[list[Value]] = []
     for name, found in several.items():
-        jury, among = found.jury, found.clinicians
+        jury, among, one = found.jury, found.clinicians, found.one_clinician
+        sizes: list[Value] = [name, found.n_instances, len(found.raters)]
+        consistency: list[Value] = [estimate_text(jury.consistency), estimate_text(jury.resampled)]
+        others = [estimate_text(of) for of in (jury.agreement, jury.difference, jury.spearman, jury.kappa)]
+        if rule == "corrected":
+            single = [estimate_text(of) for of in (one.jury, one.raters, one.difference)]
+            rows.append([*sizes, *single, *consistency, estimate_text(one.raters.of_mean(2)), *others])
+            continue
         values = [pair.value for pair in among.pairs.pairs if pair.value is not None]
-        rows.append(
-            [
-                name,
-                found.n_instances,
-                len(found.raters),
-                estimate_text(jury.consistency),
-                estimate_text(jury.resampled),
-                estimate_text(jury.agreement),
-                estimate_text(jury.difference),
-                estimate_text(jury.spearman),
-                estimate_text(jury.kappa),
-                with_interval(among.pairs.value, among.low, among.high),
-                among.pairs.n_pairs,
-                f"{decimal(min(values))} to {decimal(max(values))}" if values else None,
-            ]
-        )
+        ends = f"{decimal(min(values))} to {decimal(max(values))}" if values else None
+        pairwise = with_interval(among.pairs.value, among.low, among.high)
+        rows.append([*sizes, *consistency, pairwise, *others, among.pairs.n_pairs, ends])
     return render(rows, headers, format=format, caption=caption, width=120)
 
 
@@ -181,7 +292,22 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     return render(rows, headers, format=format)
 
 
-# --- sample sizes------------------------------------------------------------------------------------------------------
+# --- completions to rate ----------------------------------------------------------------------------------------------
+
+
+def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:
+    """Return CSV for raters to fill in: the columns of a ratings file, the probability, and the completion."""
+    headers = ["rater", "benchmark", "instance_id", "model", "completion", *found.criteria, "probability"]
+    empty: list[Value] = [None] * len(found.criteria)
+    rows: list[list[Value]] = [
+        [rater, one.benchmark, one.instance_id, one.model, one.completion, *empty, one.probability]
+        for rater in raters
+        for one in found.completions
+    ]
+    return render(rows, headers, format="csv")
+
+
+# --- sample sizes -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

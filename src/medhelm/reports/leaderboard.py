@@ -344,15 +344,24 @@ def calibration_table(board: Leaderboard, format: str) -> str:
                     estimate_text(jury, 2),
                     estimate_text(found, 2),
                     f"{found.n_rated} of {found.n}",
-                    WAYS.get(found.method.removesuffix("-clustered"), found.method),
+                    WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
+                    _holds_for(found),
                 ]
             )
     if not rows:
         return ""
-    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By"]
+    headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
     return render(rows, headers, format=format, caption="Jury and clinicians: means with 95% intervals", keep=2)
 
 
+def _holds_for(found: CalibratedMean) -> str:
+    """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
+    if found.between_raters is not None:
+        return f"clinicians like these {found.n_raters}"
+    return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
+
+
 def _calibrated(found: CalibratedMean) -> dict[str, Any]:
-    """Return a calibrated score; `lambda` is the weight of the jury."""
-    return select(found, "value low high n n_rated lambda=lambda_ method", rounded=True)
+    """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
+    keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
+    return select(found, keys, rounded=True)

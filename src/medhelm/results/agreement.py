@@ -56,7 +56,7 @@ def agreement(
     scale, the lowest and highest grade of the file where it is not the rubric's; draws of the bootstrap.
     Raises: ConfigError with all problems of the file, and then nothing was computed; StoreError.
     """
-    chosen = _judged_runs(store) if (store / "store.json").exists() else {}
+    chosen = judged_runs(store) if (store / "store.json").exists() else {}
     runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
     ratings = read_ratings(
         path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids_of(runs[key]), scale=scale
@@ -78,7 +78,7 @@ def agreement(
     )
 
 
-def _judged_runs(store: Path) -> dict[str, SelectedRuns]:
+def judged_runs(store: Path) -> dict[str, SelectedRuns]:
     """Select the judged runs of each benchmark; on real data, if there are any."""
     found = [run for run in load_runs(open_store(store)) if run.jury_result]
     by_benchmark: dict[str, list[Run]] = {}

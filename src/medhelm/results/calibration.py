@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from statistics import fmean
@@ -16,14 +16,36 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
+from medhelm.analysis.agreement.selection import IMBALANCE, imbalance
+from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.types import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import Benchmark, Remark
+from medhelm.domain import Benchmark, Remark, Run
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
+from medhelm.storage.runs import read_columns
 
 SEED = 0
 """Seed of random draws, so that leaderboards are reproducible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RatedCompletion:
+    """Ratings of one completion."""
+
+    composites: Mapping[str, float]
+    """Rater -> mean of the grades, high ones good; ratings with gaps are left out."""
+    probability: float | None
+    """Probability with which it was drawn; None if unknown."""
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over raters."""
+        return fmean(self.composites.values())
+
+
+_Rated = Mapping[tuple[str, str], Mapping[str, _RatedCompletion]]
+"""Benchmark and model -> instance -> its ratings."""
 
 
 def calibrate(
@@ -48,7 +70,8 @@ def calibrate(
         remarks.append(Remark("rated_without_jury_score", "", text))
     found = []
     for cell in cells:
-        if (cell.benchmark, cell.model) not in runs or cell.benchmark not in ratings.benchmarks:
+        key = (cell.benchmark, cell.model)
+        if key not in runs or cell.benchmark not in ratings.benchmarks:
             found.append(cell)
             continue
         rivals = [one for one in cells if one.benchmark == cell.benchmark and (one.benchmark, one.model) in runs]
@@ -56,40 +79,50 @@ def calibrate(
         if isinstance(outcome, str):
             text = f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}"
             remarks.append(Remark("not_calibrated", cell.model, text))
+        if key in rated:
+            n_drawn = len({row.instance_id for row in by_model[key] if row.probability is not None})
+            remarks += _selection_remarks(cell, rated[key], n_drawn, runs[key])
         found.append(replace(cell, calibrated=None if isinstance(outcome, str) else outcome))
     return found, remarks
 
 
-def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, float]:
-    """Instance -> mean over its raters of the mean of their grades, high ones good; ratings with gaps are left out."""
-    found: dict[str, list[float]] = {}
+def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _RatedCompletion]:
+    """Instance -> its ratings; instances without a rating that has all grades are left out."""
+    found: dict[str, dict[str, float]] = {}
     for row in rows:
         composite = fmean(known.oriented(row.grades))
         if not isnan(composite):
-            found.setdefault(row.instance_id, []).append(composite)
-    return {instance: fmean(means) for instance, means in found.items()}
+            found.setdefault(row.instance_id, {})[row.rater] = composite
+    drawn = {row.instance_id: row.probability for row in rows}
+    return {
+        instance: _RatedCompletion(composites=composites, probability=drawn[instance])
+        for instance, composites in found.items()
+    }
 
 
 def _calibrated(
-    cell: Cell,
-    rivals: Sequence[Cell],
-    rated: Mapping[tuple[str, str], Mapping[str, float]],
-    known: RatedBenchmark,
-    curve: bool,
+    cell: Cell, rivals: Sequence[Cell], rated: _Rated, known: RatedBenchmark, curve: bool
 ) -> CalibratedMean | str:
     """Calibrate one model with the best method that its ratings allow; else return the reason."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     own = rated.get((cell.benchmark, cell.model), {})
-    ratings = np.array([own.get(instance, np.nan) for instance in cell.ids])
+    ratings = np.array([own[instance].mean if instance in own else np.nan for instance in cell.ids])
+    drawn = _probabilities([own.get(instance) for instance in cell.ids])
+    used = [own[name] for name, score in zip(cell.ids, cell.scores, strict=True) if name in own and not np.isnan(score)]
+    raters = _rater_effect(cell.benchmark, rated, used)
     low, high = known.low, known.high
     if curve:
         try:
             rng = np.random.default_rng(SEED)
-            return isotonic_mapped(cell.scores, ratings, cell.clusters, low=low, high=high, rng=rng)
+            return isotonic_mapped(
+                cell.scores, ratings, cell.clusters, low=low, high=high, rng=rng, probabilities=drawn, raters=raters
+            )
         except ValueError:
             pass  # too few for a curve: a line needs fewer
     try:
-        return prediction_powered(cell.scores, ratings, cell.clusters, low=low, high=high)
+        return prediction_powered(
+            cell.scores, ratings, cell.clusters, low=low, high=high, probabilities=drawn, raters=raters
+        )
     except ValueError as error:
         alone = str(error)
     pairs = [pair for rival in rivals for pair in _pairs(rival, rated.get((rival.benchmark, rival.model), {}))]
@@ -98,20 +131,41 @@ def _calibrated(
         return prediction_powered_pooled(
             cell.scores,
             np.array(jury),
-            np.array(given),
+            np.array([one.mean for one in given]),
             models,
             model=cell.model,
             clusters=_names(cell),
             rated_clusters=names,
             low=low,
             high=high,
+            probabilities=_probabilities(given),
+            raters=_rater_effect(cell.benchmark, rated, given),
         )
     except ValueError as error:
         return f"{alone}; and of all models together, {error}"
 
 
-def _pairs(cell: Cell, own: Mapping[str, float]) -> list[tuple[float, float, str, str]]:
-    """Jury score, rating, model and cluster of each completion of a model that has both."""
+def _probabilities(rated: Sequence[_RatedCompletion | None]) -> Floats | None:
+    """Return the probabilities of completions, nan if unrated; None if the file has none."""
+    found = [np.nan if one is None or one.probability is None else one.probability for one in rated]
+    return None if all(map(isnan, found)) else np.array(found)
+
+
+def _rater_effect(benchmark: str, rated: _Rated, used: Sequence[_RatedCompletion]) -> RaterEffect:
+    """Estimate the effect of the choice of raters, from all ratings of the benchmark, on the mean of those used."""
+    everything = [one for (name, _), of in rated.items() if name == benchmark for one in of.values()]
+    raters = list(dict.fromkeys(rater for one in everything for rater in one.composites))
+    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for one in everything])
+    shares = dict.fromkeys(raters, 0.0)
+    total = sum(1 / (one.probability or 1) for one in used)
+    for one in used:
+        for rater in one.composites:
+            shares[rater] += 1 / (one.probability or 1) / total / len(one.composites)
+    return rater_effect(table.reshape(len(everything), len(raters)), np.array(list(shares.values())))
+
+
+def _pairs(cell: Cell, own: Mapping[str, _RatedCompletion]) -> list[tuple[float, _RatedCompletion, str, str]]:
+    """Jury score, ratings, model and cluster of each completion of a model that has both."""
     scores: Floats = cell.scores if cell.scores is not None else np.array([])
     return [
         (float(score), own[instance], cell.model, name)
@@ -124,3 +178,37 @@ def _names(cell: Cell) -> list[str]:
     """The cluster of each instance, or its own name: other models' answers to it are not independent of this one's."""
     clusters = [""] * len(cell.ids) if cell.clusters is None else list(map(str, cell.clusters))
     return [cluster or instance for cluster, instance in zip(clusters, cell.ids, strict=True)]
+
+
+# --- how the rated completions were selected --------------------------------------------------------------------------
+
+
+def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
+    """Yield signs that the rated completions of a model were not drawn at random."""
+    assert cell.scores is not None, "a cell of a run has the scores of its instances"
+    about = f"{cell.benchmark}, {cell.model}"
+    if n_drawn > len(own):
+        text = f"{about}: {n_drawn - len(own)} of {n_drawn} completions that were drawn have no complete rating"
+        yield Remark("drawn_but_unrated", cell.model, f"{text}: rate them, or the sample is no longer a random one")
+    columns = read_columns(run, ["instance_id", "completion"])
+    length = {
+        name: float(len(text)) for name, text in zip(columns["instance_id"], columns["completion"], strict=True) if text
+    }
+    is_rated = np.array([name in own for name in cell.ids])
+    drawn = _probabilities([own.get(name) for name in cell.ids])
+    weights = None if drawn is None else 1 / np.where(is_rated, drawn, 1.0)
+    lengths = np.array([length.get(name, np.nan) for name in cell.ids])
+    for what, values in (("jury score", cell.scores), ("length", lengths)):
+        found = imbalance(values, is_rated & ~np.isnan(cell.scores), weights)
+        if found is None or abs(found.value) <= IMBALANCE:
+            continue
+        more = "above" if found.value > 0 else "below"
+        text = f"{about}: the rated completions' {what} is {abs(found.value):.2f} standard deviations {more} "
+        text += "the others'" if weights is None else "that of all, probabilities taken into account"
+        if abs(found.value) > found.by_chance:
+            text += (
+                ", more than chance explains. Calibration needs a random sample: `medhelm agreement sample` draws one"
+            )
+        else:
+            text += f"; a random draw of {int(is_rated.sum())} can differ as much. Rate more completions"
+        yield Remark("unbalanced_ratings", cell.model, text)

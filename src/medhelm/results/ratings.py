@@ -28,6 +28,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """Column that names something -> other names it goes by, such as those of the published ratings."""
 
+OPTIONAL: Mapping[str, tuple[str, ...]] = {"probability": ("selection_probability",)}
+"""Column that a file need not have -> other names it goes by."""
+
 JURY_PREFIXES = ("jury_", "llm_")
 """Prefixes of columns with the jury's grade on a criterion."""
 
@@ -84,6 +87,8 @@ class Rating:
     """Criterion -> the jury's grade as the file gives it; empty if it gives none."""
     line: int
     """Line in the file."""
+    probability: float | None = None
+    """Probability with which the completion was drawn to be rated; None if the file does not say."""
 
     @property
     def case(self) -> tuple[str, str, str]:
@@ -122,7 +127,8 @@ def read_ratings(
     A file that gives the jury's grades itself may be about anything: names are then not compared with what is known.
     Raises: ConfigError with all problems. Nothing is computed from a file that has any.
     """
-    sheet = read_spreadsheet(path, {name for field, aliases in FIELDS.items() for name in (field, *aliases)})
+    columns = {**FIELDS, **OPTIONAL}
+    sheet = read_spreadsheet(path, {name for field, aliases in columns.items() for name in (field, *aliases)})
     reading = _Reading(sheet, known, instances, scale)
     rows = reading.rows()
     if not rows and not reading.problems:
@@ -144,7 +150,7 @@ class _Columns:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names]
         self.fields: dict[str, int] = {}
-        for name, aliases in FIELDS.items():
+        for name, aliases in {**FIELDS, **OPTIONAL}.items():
             place = next((self.names.index(n) for n in (name, *aliases) if n in self.names), None)
             if place is not None:
                 self.fields[name] = place
@@ -226,6 +232,7 @@ class _Reading:
             return None
         self._check_case(known, names, line)
         who = names["rater"]
+        drawn = self._probability(names["probability"], line) if "probability" in names else None
         return Rating(
             rater=who,
             benchmark=known.name,
@@ -236,7 +243,19 @@ class _Reading:
             if self.columns.jury
             else {},
             line=line,
+            probability=drawn,
         )
+
+    def _probability(self, text: str, line: int) -> float | None:
+        """Parse the probability of a draw; an empty cell is reported with the other names."""
+        number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
+        value = float(number) if _NUMBER.fullmatch(number) else math.nan
+        if not 0 < value <= 1:
+            fix = "Keep what `medhelm agreement sample` wrote, or remove the column."
+            text = f"probability: must be above 0 and at most 1, is {value_in_words(text)}. {fix}"
+            self.problems.append(Problem(text, line))
+            return None
+        return value
 
     def _benchmark(self, name: str, line: int) -> RatedBenchmark | None:
         """Return the benchmark of a row; None if it cannot be used."""
@@ -335,12 +354,20 @@ class _Reading:
     def _check_repeated(self, rows: Sequence[Rating]) -> None:
         """A rater rates a completion once, and the jury has one grade for it however many rows give it."""
         first: dict[tuple[str, ...], int] = {}
+        drawn: dict[tuple[str, str, str], tuple[float, int]] = {}
         jury: dict[tuple[tuple[str, str, str], str], tuple[float, int]] = {}
         for row in rows:
             earlier = first.setdefault((row.rater, *row.case), row.line)
             if earlier != row.line:
                 text = f"rater `{row.rater}` rated {_case_in_words(row)} in line {earlier} already. Keep one of them."
                 self.problems.append(Problem(text, row.line))
+            if row.probability is not None:
+                value, line = drawn.setdefault(row.case, (row.probability, row.line))
+                if not math.isclose(value, row.probability, rel_tol=1e-6):
+                    text = (
+                        f"probability: {_case_in_words(row)} has {row.probability:g} here and {value:g} in line {line}."
+                    )
+                    self.problems.append(Problem(f"{text} A completion has one.", row.line))
             for criterion, grade in row.jury.items():
                 if grade is None:
                     continue

@@ -20,6 +20,8 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
+from medhelm.analysis.agreement.selection import draw_completions
+from medhelm.analysis.agreement.severity import rater_effect
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import constant_interval
@@ -639,3 +641,94 @@ def test_pairs_must_be_complete_and_instances_named_in_both_places() -> None:
         pooled(pool.jury[:1], pool.scores, pool.ratings, pool.models)
     with pytest.raises(ValueError, match="8 rated units"):
         some_pool(np.random.default_rng(0), rated=8).calibrated()
+
+
+# --- raters as a sample of clinicians ---------------------------------------------------------------------------------
+
+
+def rated_by(raters: int, severity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Jury scores of 300 completions, and ratings of the first 50 by raters who differ in severity; the truth is 3."""
+    quality = 0.8 * rng.normal(size=300)
+    jury = 3.4 + 0.7 * quality + 0.4 * rng.normal(size=300)
+    noise = severity * rng.normal(size=raters) + 0.5 * rng.normal(size=(50, raters))
+    return jury, 3 + quality[:50, None] + noise
+
+
+@pytest.mark.parametrize("raters", [3, 5, 10])
+@pytest.mark.parametrize("severity", [0.0, 0.2, 0.4])
+def test_intervals_cover_what_clinicians_in_general_would_give(raters: int, severity: float) -> None:
+    """Without the raters' effect, they cover the truth in 44% (3 raters who differ by 0.4) to 87% (10, by 0.2)."""
+    source = np.random.default_rng(raters)
+    covered, these_only = [], []
+    for _ in range(300):
+        jury, table = rated_by(raters, severity, source)
+        ratings = np.full(300, NAN)
+        ratings[:50] = table.mean(axis=1)
+        effect = rater_effect(table, np.full(raters, 1 / raters))
+        found = prediction_powered(jury, ratings, low=-2, high=8, raters=effect)
+        alone = prediction_powered(jury, ratings, low=-2, high=8)
+        covered.append(found.low <= 3 <= found.high)
+        these_only.append(alone.low <= 3 <= alone.high)
+        assert (found.value, found.n_raters) == (alone.value, raters)
+        assert found.between_raters is not None
+    assert statistics.fmean(covered) >= 0.93
+    if severity:
+        assert statistics.fmean(these_only) <= 0.9
+
+
+def test_an_unknown_effect_of_raters_changes_nothing() -> None:
+    jury, ratings = some_run()
+    effect = rater_effect(np.ones((5, 2)), np.full(2, 0.5))
+    found = prediction_powered(jury, ratings, low=1, high=5, raters=effect)
+    assert replace(found, n_raters=0) == powered(jury, ratings)
+    assert (found.n_raters, found.between_raters) == (2, None)
+
+
+# --- drawn with known probabilities -----------------------------------------------------------------------------------
+
+
+def test_equal_probabilities_change_nothing() -> None:
+    jury, ratings = some_run()
+    assert prediction_powered(jury, ratings, low=1, high=5, probabilities=np.full(60, 1 / 3)) == powered(jury, ratings)
+
+
+def test_without_the_jury_it_is_the_weighted_mean() -> None:
+    jury, ratings = some_run()
+    drawn = np.linspace(0.2, 0.8, 60)
+    found = prediction_powered(jury, ratings, low=1, high=5, lambda_=0, probabilities=drawn)
+    assert found.value == pytest.approx(np.average(ratings[:20], weights=1 / drawn[:20]))
+    assert found.is_weighted
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.2, NAN])
+def test_a_rated_instance_needs_a_probability(wrong: float) -> None:
+    jury, ratings = some_run()
+    drawn = np.full(60, 0.5)
+    drawn[3] = wrong
+    with pytest.raises(ValueError, match="above 0 and up to 1"):
+        prediction_powered(jury, ratings, low=1, high=5, probabilities=drawn)
+    drawn[3], drawn[50] = 0.5, wrong
+    assert prediction_powered(jury, ratings, low=1, high=5, probabilities=drawn).n_rated == 20
+
+
+@pytest.mark.parametrize("scenario", ["lenient", "noisy", "crowded, compressed", "crowded, noisy"])
+@pytest.mark.parametrize("rated", [20, 50])
+def test_intervals_of_a_stratified_draw_cover(scenario: str, rated: int) -> None:
+    source, of = np.random.default_rng(9), SCENARIOS[scenario]
+    covered, errors = [], []
+    for _ in range(400):
+        jury, truth = of.draw(source, (400,))
+        selection = draw_completions(jury, rated, source, scale=(1, 5))
+        ratings = np.where(np.isin(np.arange(400), selection.drawn), truth, NAN)
+        found = prediction_powered(jury, ratings, low=1, high=5, probabilities=selection.probabilities)
+        covered.append(found.low <= of.truth <= found.high)
+        errors.append(found.value - of.truth)
+    assert 0.92 <= statistics.fmean(covered) <= 0.99
+    assert abs(statistics.fmean(errors)) < 0.02
+
+
+def test_a_scale_without_finite_ends_is_refused() -> None:
+    jury, ratings = some_run()
+    for low, high in ((5, 1), (NAN, 5), (1, math.inf)):
+        with pytest.raises(ValueError, match="a scale needs finite ends"):
+            prediction_powered(jury, ratings, low=low, high=high)

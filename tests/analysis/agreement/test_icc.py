@@ -290,3 +290,8 @@ def test_intervals_cover_the_truth(
         assert found.high is not None
         held += found.low <= truth <= found.high
     assert 0.93 <= held / runs <= 0.97
+
+
+def test_infinite_ratings_are_refused() -> None:
+    with pytest.raises(ValueError, match="infinite"):
+        icc(np.array([[1.0, np.inf], [2.0, 3.0], [3.0, 3.0]]), "3,1")

@@ -103,14 +103,24 @@ def test_consistency_is_the_icc_of_two_standardised_raters(seed: int) -> None:
     assert gap == pytest.approx(given.jury.mean() - clinicians.mean())
 
 
-def test_its_interval_is_that_of_f() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="scipy is in the group dev")
+def test_its_interval_is_that_of_the_correlation_by_fisher() -> None:
     given = invented(3)
     found = measure_agreement(given, rng(), DRAWS).jury.consistency
-    (value,) = defined(found.value)
-    n, f = found.n, 1 / (1 - value)
-    low, high = 1 - stats.f.ppf(0.975, n - 1, n - 1) / f, 1 - 1 / (f * stats.f.ppf(0.975, n - 1, n - 1))
-    assert defined(found.low, found.high) == pytest.approx([low, high])
+    clinicians = np.array([np.nanmean(row) for row in given.composites])
+    z, half = np.arctanh(np.corrcoef(clinicians, given.jury)[0, 1]), 1.959964 / np.sqrt(found.n - 3)
+    r = np.tanh([z - half, z + half])
+    assert defined(found.low, found.high) == pytest.approx((2 * r / (1 + r)).tolist())
+
+
+def test_its_interval_covers_the_truth_after_standardizing() -> None:
+    """Eight completions: the F interval of ICC(3,k) covers 91 to 93% once each side is standardized."""
+    source = np.random.default_rng(5)
+    for r in (0.0, 0.5, 0.8):
+        tables = source.normal(size=(1500, 8, 2))
+        tables[:, :, 1] = r * tables[:, :, 0] + np.sqrt(1 - r * r) * tables[:, :, 1]
+        ends = [defined(one.low, one.high) for one in map(standardized_icc, tables)]
+        covered = np.mean([low <= 2 * r / (1 + r) <= high for low, high in ends])
+        assert 0.93 <= covered <= 0.97, (r, covered)
 
 
 def test_a_jury_that_is_stricter_by_a_constant_is_consistent_and_does_not_agree() -> None:
@@ -141,7 +151,7 @@ def test_kappa_is_of_grades_rounded_half_up() -> None:
 
 
 def test_bootstrap_intervals_hold_the_value_and_respect_clusters() -> None:
-    """Forty completions that are ten, each four times: the bootstrap knows, F does not."""
+    """Forty completions that are ten, each four times: the bootstrap knows, Fisher's interval does not."""
     one = invented(2, n=10)
     many = pool_benchmarks([one, one, one, one])
     alone = measure_agreement(many, rng(), 500).jury
@@ -272,8 +282,8 @@ def test_raters_who_share_nothing_and_a_constant_jury_are_said() -> None:
     assert texts(measure_agreement(given, rng(), DRAWS).remarks)[1:] == (
         "no two clinicians rated the same completion",
         "the jury and the clinicians have no ICC: one side gives all 4 completions the same grade",
-        "4 completions belong to 3 independent instances: the bootstrap interval accounts for that, the F interval "
-        "does not",
+        "4 completions belong to 3 independent instances: intervals by bootstrap and jackknife account for that, those "
+        "by Fisher and F do not",
     )
 
 
@@ -289,6 +299,15 @@ def test_a_match_of_two_completions_has_no_interval_by_rank() -> None:
     )
     assert (found.n, found.spearman.low, found.resampled) == (2, None, None)
     assert found.spearman.value == pytest.approx(1.0)
+
+
+def test_infinite_grades_and_broken_scales_are_refused() -> None:
+    grades = np.ones((3, 2, 1))
+    with pytest.raises(ValueError, match="1 of 3 ratings is infinite"):
+        panel(grades, [1, np.inf, 3])
+    for low, high in ((5.0, 1.0), (1.0, NAN), (-np.inf, 5.0)):
+        with pytest.raises(ValueError, match="a scale needs finite ends"):
+            panel(grades, [1, 2, 3], low=low, high=high)
 
 
 # --- several benchmarks -----------------------------------------------------------------------------------------------

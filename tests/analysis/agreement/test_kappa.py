@@ -228,3 +228,10 @@ def test_ratios_of_nothing_are_no_difference_and_of_debts_none_at_all() -> None:
     assert krippendorff_alpha(np.array([[0.0, 0], [2, 2]]), "ratio").value == 1
     with pytest.raises(ValueError, match="must not be negative: -1"):
         krippendorff_alpha(np.array([[-1.0, 1], [2, 2]]), "ratio")
+
+
+def test_infinite_ratings_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 of 6 ratings is infinite"):
+        weighted_kappa(np.array([1.0, np.inf, 3.0]), np.array([1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match="2 of 4 ratings are infinite"):
+        krippendorff_alpha(np.array([[1.0, np.inf], [-np.inf, 2.0]]))

@@ -20,9 +20,13 @@ they cover the truth in 93 to 97% from 15 ratings up. Limits: with 10 ratings it
 the end of the scale and 98% if the jury is nearly perfect; where ratings crowd at the end of the scale and also follow
 the jury in a bend, 91 to 94% up to 50 ratings.
 
-What the interval does not carry: that other clinicians would rate otherwise. The target is the mean rating of those who
-rated, with their own severity; their variation from instance to instance is part of the variance. The rated
-instances must be a random sample: if easy ones were picked, no formula can correct that.
+Other clinicians would rate otherwise. With a `RaterEffect` that knows the variance between raters, the target is the
+mean rating by clinicians in general, of whom the raters are a random sample, and the interval is wider. Without, the
+interval holds for these raters only.
+
+The rated instances must be a random sample. If they were drawn with known, unequal probabilities, each weighs one over
+its own (Hajek 1971), in the mean and in the slope, and degrees of freedom are those of the effective number of units
+(Kish 1965). If they were picked by other rules, such as the interesting ones, no formula can correct that.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.agreement.raters import require_scale
+from medhelm.analysis.agreement.severity import RaterEffect
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.isotonic import isotonic_curve
@@ -78,6 +84,12 @@ class CalibratedMean:
     """Standard deviation of the jury's mean error from model to model, as estimated; 0 unless pooled."""
     method: str
     """`prediction-powered`, `pooled` or `isotonic`, with `-clustered` where units are clusters; or `constant`."""
+    n_raters: int = 0
+    """Raters of these ratings; 0 if unknown."""
+    between_raters: float | None = None
+    """Standard deviation of severity between raters, part of the interval. None: it holds for these raters only."""
+    is_weighted: bool = False
+    """True if the rated instances were drawn with unequal probabilities, and weigh accordingly."""
 
 
 class _Sample(NamedTuple):
@@ -97,6 +109,8 @@ class _Sample(NamedTuple):
     """Number of units."""
     n_left_out: int
     """Instances without a jury score."""
+    weights: Floats
+    """Shape (m,): one over the probability with which each rated instance was drawn; equal ones are all 1."""
 
 
 class _Apart(NamedTuple):
@@ -115,27 +129,47 @@ ALIKE = _Apart(0.0, 0.0, 0.0)
 
 
 def prediction_powered(
-    jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, lambda_: float | None = None
+    jury: Floats,
+    ratings: Floats,
+    clusters: Clusters = None,
+    *,
+    low: float,
+    high: float,
+    lambda_: float | None = None,
+    probabilities: Floats | None = None,
+    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Estimate the mean rating of a run from some rated instances: see the docstring of this module.
 
     Parameters: jury, shape (n,), nan where the jury has no score, in any unit; ratings, shape (n,), nan where no
     clinician rated, else the mean over the instance's raters; clusters, n names, "" or None for independent instances;
     low and high, ends of the ratings' scale; lambda_, None for the slope found in the data, and of no effect if all are
-    rated. The rated instances, or the clusters they are in, must have been picked by chance.
-    Raises: ValueError if fewer than `LEAST` units are rated, a rating is off the scale or a score is infinite.
+    rated; probabilities, shape (n,), with which each instance was drawn to be rated, None if equal; raters, the effect
+    of the choice of raters. The rated instances, or the clusters they are in, must have been picked by chance.
+    Raises: ValueError if fewer than `LEAST` units are rated, a rating is off the scale, a score is infinite, or a rated
+    instance has no probability above 0 and up to 1.
     """
-    sample = _nested(jury, ratings, clusters, low, high, LEAST)
+    sample = _nested(jury, ratings, clusters, low, high, LEAST, probabilities)
     if len(sample.ratings) == len(sample.jury):
         lambda_ = 0.0
     weights = _slopes(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
-    weight = float(weights.mean())
+    weight = float((sample.weights * weights).sum() / sample.weights.sum())
     corrected = sample.ratings + weights * (sample.jury.mean() - sample.rated_jury)
-    return _calibrated(sample, corrected, weight * sample.jury, low, high, lambda_=weight, method="prediction-powered")
+    return _calibrated(
+        sample, corrected, weight * sample.jury, low, high, lambda_=weight, method="prediction-powered", raters=raters
+    )
 
 
 def isotonic_mapped(
-    jury: Floats, ratings: Floats, clusters: Clusters = None, *, low: float, high: float, rng: np.random.Generator
+    jury: Floats,
+    ratings: Floats,
+    clusters: Clusters = None,
+    *,
+    low: float,
+    high: float,
+    rng: np.random.Generator,
+    probabilities: Floats | None = None,
+    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Estimate the mean rating of a run with an increasing curve of the jury's scores instead of a straight line.
 
@@ -148,13 +182,13 @@ def isotonic_mapped(
 
     Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
     """
-    sample = _nested(jury, ratings, clusters, low, high, LEAST_FOR_CURVE)
+    sample = _nested(jury, ratings, clusters, low, high, LEAST_FOR_CURVE, probabilities)
     found, places = np.unique(sample.rated_units, return_inverse=True)
     folds = (rng.permutation(len(found)) % FOLDS)[places]
     corrected = sample.ratings.copy()
     curve = np.zeros(len(sample.jury))
     if len(corrected) == len(curve):
-        return _calibrated(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic")
+        return _calibrated(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic", raters=raters)
     for fold in range(FOLDS):
         outside = folds == fold
         x, y = sample.rated_jury[~outside], sample.ratings[~outside]
@@ -162,7 +196,7 @@ def isotonic_mapped(
         mapped = np.clip(fitted.at(sample.jury, slope), low, high)
         corrected[outside] += mapped.mean() - np.clip(fitted.at(sample.rated_jury[outside], slope), low, high)
         curve += mapped / FOLDS
-    return _calibrated(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic")
+    return _calibrated(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", raters=raters)
 
 
 def prediction_powered_pooled(
@@ -177,6 +211,8 @@ def prediction_powered_pooled(
     low: float,
     high: float,
     lambda_: float = 1.0,
+    probabilities: Floats | None = None,
+    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Estimate the mean rating of one model, with the jury's error learned from several models.
 
@@ -194,20 +230,38 @@ def prediction_powered_pooled(
     Parameters: jury, shape (n,), the model's own scores, nan if missing; rated_jury and ratings, shape (m,),
     pairs of any models, without nan, on the same scale; models, whose pairs these are; model, whose own scores;
     clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
-    are not independent. Both or neither.
+    are not independent. Both or neither; probabilities, shape (m,), with which the pairs were drawn; raters, as of
+    `prediction_powered`.
     Raises: ValueError if fewer than `LEAST` units or two models are rated, no model twice, a rating is off the scale,
     or a pair incomplete.
     """
     sample = _pool(jury, rated_jury, ratings, models, clusters, rated_clusters, low, high)
+    sample = sample._replace(weights=_weights(probabilities, len(ratings)))
     errors = sample.ratings - lambda_ * sample.rated_jury
     corrected = errors + lambda_ * sample.jury.mean()
     apart = _apart(errors, models, model, sample)
     return _calibrated(
-        sample, corrected, lambda_ * sample.jury, low, high, lambda_=lambda_, method="pooled", apart=apart
+        sample,
+        corrected,
+        lambda_ * sample.jury,
+        low,
+        high,
+        lambda_=lambda_,
+        method="pooled",
+        apart=apart,
+        raters=raters,
     )
 
 
-def _nested(jury: Floats, ratings: Floats, clusters: Clusters, low: float, high: float, least: int) -> _Sample:
+def _nested(
+    jury: Floats,
+    ratings: Floats,
+    clusters: Clusters,
+    low: float,
+    high: float,
+    least: int,
+    probabilities: Floats | None,
+) -> _Sample:
     """Drop instances without a jury score, and separate the rated ones."""
     jury, ratings = np.asarray(jury, dtype=float), np.asarray(ratings, dtype=float)
     if jury.ndim != 1 or jury.shape != ratings.shape:
@@ -216,7 +270,9 @@ def _nested(jury: Floats, ratings: Floats, clusters: Clusters, low: float, high:
     units, k = cluster_codes(_kept(clusters, kept), int(kept.sum()))
     jury, ratings = jury[kept], ratings[kept]
     rated = ~np.isnan(ratings)
-    sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()))
+    drawn = None if probabilities is None else np.asarray(probabilities, dtype=float)[kept][rated]
+    weights = _weights(drawn, int(rated.sum()))
+    sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()), weights)
     _check(sample, low, high, least)
     return sample
 
@@ -247,9 +303,25 @@ def _pool(
     own = _kept(clusters, kept)
     names = None if own is None else np.concatenate([own, np.asarray(rated_clusters)])
     units, k = cluster_codes(names, n + len(ratings))
-    sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()))
+    weights = np.ones(len(ratings))
+    sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()), weights)
     _check(sample, low, high, LEAST)
     return sample
+
+
+def _weights(probabilities: Floats | None, m: int) -> Floats:
+    """Return one over each probability, relative to the mean; 1 for equal ones."""
+    if probabilities is None or m == 0:
+        return np.ones(m)
+    drawn = np.asarray(probabilities, dtype=float)
+    if drawn.shape != (m,):
+        raise ValueError(f"{m} rated instances need {m} probabilities, not {drawn.shape}")
+    if not ((drawn > 0) & (drawn <= 1)).all():
+        raise ValueError("each rated instance needs the probability with which it was drawn, above 0 and up to 1")
+    if drawn.min() == drawn.max():
+        return np.ones(m)
+    weights: Floats = 1 / drawn
+    return weights / float(weights.mean())
 
 
 def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDArray[np.integer] | None:
@@ -264,6 +336,7 @@ def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDA
 
 def _check(sample: _Sample, low: float, high: float, least: int) -> None:
     """Raise ValueError if the sample cannot be calibrated."""
+    require_scale(low, high)
     if not (np.isfinite(sample.jury).all() and np.isfinite(sample.rated_jury).all()):
         raise ValueError("a jury score is infinite")
     found = len(np.unique(sample.rated_units))
@@ -278,9 +351,9 @@ def _check(sample: _Sample, low: float, high: float, least: int) -> None:
 
 
 def _slopes(sample: _Sample) -> Floats:
-    """Compute for each rating the slope over all rated units except its own: shape (m,), at least 0."""
+    """Compute for each rating the weighted slope over all rated units except its own: shape (m,), at least 0."""
     x, y = sample.rated_jury - sample.rated_jury.mean(), sample.ratings - sample.ratings.mean()
-    parts = (np.ones(len(x)), x, y, x * x, x * y)
+    parts = tuple(sample.weights * part for part in (np.ones(len(x)), x, y, x * x, x * y))
     sums = np.stack([np.bincount(sample.rated_units, weights=part, minlength=sample.k) for part in parts])
     count, sum_x, sum_y, sum_xx, sum_xy = sums.sum(axis=1, keepdims=True) - sums
     spread = sum_xx - sum_x * sum_x / count
@@ -327,18 +400,22 @@ def _calibrated(
     lambda_: float,
     method: str,
     apart: _Apart = ALIKE,
+    raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Compute the mean of the corrected ratings with its interval.
 
     Parameters: corrected, shape (m,), what each rating says of the mean; predictions, shape (n,), what the jury's
-    scores contribute; apart, what differences between models add.
+    scores contribute; apart, what differences between models add; raters, what those between raters add.
     """
-    mean = float(corrected.mean())
+    weights = sample.weights / sample.weights.sum()
+    mean = float((sample.weights * corrected).sum() / sample.weights.sum())
     value = min(max(mean, low), high)
     is_rated = np.bincount(sample.rated_units, minlength=sample.k) > 0
     shares = np.zeros(sample.k)
     shares += np.bincount(sample.units, (predictions - predictions.mean()) / len(predictions), sample.k)
-    shares += np.bincount(sample.rated_units, (corrected - mean) / len(corrected), sample.k)
+    shares += np.bincount(sample.rated_units, weights * (corrected - mean), sample.k)
+    is_weighted = bool(np.ptp(sample.weights) > 0)
+    reach = math.hypot(apart.reach, raters.reach if raters else 0.0)
     if np.abs(shares).max() <= FLAT * (high - low):
         limits = constant_interval(value, int(is_rated.sum()), low, high)
         error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
@@ -347,8 +424,8 @@ def _calibrated(
         method += "-clustered" if sample.k < len(sample.jury) else ""
     return CalibratedMean(
         value=value,
-        low=max(value - math.hypot(below, apart.reach), low),
-        high=min(value + math.hypot(above, apart.reach), high),
+        low=max(value - math.hypot(below, reach), low),
+        high=min(value + math.hypot(above, reach), high),
         standard_error=math.hypot(error, apart.error),
         n=len(sample.jury),
         n_rated=len(sample.ratings),
@@ -356,4 +433,7 @@ def _calibrated(
         lambda_=lambda_,
         between_models=apart.deviation,
         method=method,
+        n_raters=raters.n_raters if raters else 0,
+        between_raters=raters.deviation if raters else None,
+        is_weighted=is_weighted,
     )

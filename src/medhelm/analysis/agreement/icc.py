@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from medhelm.analysis.agreement.raters import require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import f_quantile
 
@@ -75,7 +76,7 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     Returns: value None for fewer than two instances or raters, if all ratings are equal, and if raters contradict each
     other so much that the denominator of the coefficient is not positive. Ends of the interval are None if ratings
     leave no residual, if instances do not differ, and if the end is infinite.
-    Raises: ValueError unless `ratings` has two axes.
+    Raises: ValueError unless `ratings` has two axes, and for infinite ratings.
 
     >>> found = icc3k(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
     >>> f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
@@ -84,6 +85,7 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     given = np.asarray(ratings, dtype=float)
     if given.ndim != 2:
         raise ValueError(f"ratings are a table of instances by raters, not of shape {given.shape}")
+    require_finite(given)
     table = given[~np.isnan(given).any(axis=1)]
     n, k = table.shape
     left_out = len(given) - n

@@ -4,7 +4,12 @@ The number of the paper: of each completion the mean of its clinicians' composit
 two standardized over all completions (mean 0, sample standard deviation 1), then ICC(3,k) with k = 2. For two
 standardized raters this is 2 r / (1 + r), r being their correlation: it says whether both put completions in the same
 order at the same distances, not whether they give the same grades. ICC(2,1) on the raw scale says that, and is reported
-with it, as is the mean difference between the two.
+with it, as is the mean difference between the two. Its interval is Fisher's for r, mapped through the same formula:
+that of F holds for raw ratings, not after standardizing.
+
+Clinicians with each other are measured from all ratings at once (`reliability`), as is the jury with a single
+clinician, so that the two can be compared. The paper's mean over pairs of clinicians is kept beside it: it is near 1
+for clinicians who guess, where pairs share few completions.
 
 A composite is the mean of a rating's grades on all criteria; a rating without all grades has none. Nothing is imputed
 and no interval is truncated at 0. A value that cannot be computed is None, and a remark gives the reason.
@@ -18,18 +23,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.icc import Icc, icc, icc3k
+from medhelm.analysis.agreement.icc import Icc, icc
 from medhelm.analysis.agreement.kappa import weighted_kappa
 from medhelm.analysis.agreement.raters import (
     LEAST_SHARED,
     Coefficient,
     PairwiseCoefficient,
     average_over_pairs,
-    zscore_by_rater,
+    require_finite,
+    require_scale,
 )
+from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import spearman
+from medhelm.analysis.statistics.correlation import pearson, spearman
 from medhelm.analysis.statistics.means import DRAWS, estimate
 from medhelm.domain import Estimate, Remark
 
@@ -71,6 +78,12 @@ class RatingMatrix:
     whole_grades: bool = True
     """True if grades are whole numbers, so that means can be rounded to grades."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for infinite grades or scores, and for a scale without two finite ends in order."""
+        for values in (self.grades, self.composites, self.jury_grades, self.jury, *self.judges.values()):
+            require_finite(values)
+        require_scale(self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementWithClinicians:
@@ -79,7 +92,7 @@ class AgreementWithClinicians:
     n: int
     """Number of completions that both scored."""
     consistency: Icc
-    """ICC(3,k) of the two after standardizing, with its F interval."""
+    """ICC(3,k) of the two after standardizing, with the interval by Fisher's transformation."""
     resampled: BootstrapResult | None
     """The same with its bootstrap interval; None if not requested."""
     agreement: Icc | None
@@ -94,7 +107,7 @@ class AgreementWithClinicians:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClinicianAgreement:
-    """Agreement of clinicians with each other: pairwise ICC(3,k) on shared completions, ratings standardized there."""
+    """Agreement of pairs of clinicians, as published: ICC(3,k) on shared completions, ratings standardized there."""
 
     pairs: PairwiseCoefficient
     """All pairs that share a completion, and the mean over those that have a value."""
@@ -117,7 +130,9 @@ class BenchmarkAgreement:
     jury: AgreementWithClinicians
     """The jury against the clinicians."""
     clinicians: ClinicianAgreement
-    """Clinicians against each other."""
+    """Clinicians against each other by the published rule, pair by pair."""
+    one_clinician: JuryAndRaters
+    """The jury against a single clinician, and one clinician against another, from all ratings at once."""
     criteria: Mapping[str, AgreementWithClinicians]
     """Criterion -> the jury against the clinicians on it."""
     judges: Mapping[str, AgreementWithClinicians]
@@ -163,12 +178,14 @@ def measure_agreement(panel: RatingMatrix, rng: np.random.Generator, draws: int 
         )
 
     jury = against(panel.jury, thorough=True)
-    among = clinician_agreement(composites, np.asarray(panel.clusters)[rated].tolist(), rng, draws)
+    units = np.asarray(panel.clusters)[rated].tolist()
+    among = clinician_agreement(composites, units, rng, draws)
     return BenchmarkAgreement(
         n_instances=int(rated.sum()),
         raters=tuple(names),
         jury=jury,
         clinicians=among,
+        one_clinician=jury_and_raters(composites, panel.jury[rated], units),
         criteria={
             name: against(panel.jury_grades[:, j], means=row_means(panel.grades[:, :, j]))
             for j, name in enumerate(panel.criteria)
@@ -218,20 +235,30 @@ def agreement_with_clinicians(
 
 
 def standardized_icc(table: Floats) -> Icc:
-    """Compute ICC(3,k) of a complete table of completions by raters, with each rater standardized.
+    """Compute ICC(3,k) of a complete table of completions by two raters, with each rater standardized.
 
-    Returns: value None, with a reason, if a rater gives all completions the same grade.
+    It is 2 r / (1 + r), r being their correlation; the interval is Fisher's for r, mapped through the same formula.
+
+    Returns: value None, with a reason, if a rater gives all completions the same grade, or if r is -1.
 
     >>> found = standardized_icc(np.array([[1, 20], [2, 10], [3, 40], [4, 30], [5, 50.0]]))
-    >>> f"{found.value:.4f}"
-    '0.8889'
+    >>> f"{found.value:.4f} ({found.low:.3f} to {found.high:.3f})"
+    '0.8889 (-0.776 to 0.993)'
     """
-    scores = zscore_by_rater(table)
-    found = icc3k(scores.values)
-    if found.value is None and len(table) > 1 and scores.reasons:
-        reason = f"one side gives all {len(table)} completions the same grade"
-        return Icc(form="3,k", value=None, low=None, high=None, n=len(table), k=2, n_left_out=0, reason=reason)
-    return found
+    r = pearson(*np.asarray(table, dtype=float).T)
+    n = len(table)
+    value, low, high = (None if one is None else _of_two(one) for one in (r.value, r.low, r.high))
+    reason = r.reason
+    if r.value is None and n > 1:
+        reason = f"one side gives all {n} completions the same grade"
+    elif r.value is not None and value is None:
+        reason = "raters contradict each other so much that the denominator is not positive"
+    return Icc(form="3,k", value=value, low=low, high=high, n=n, k=2, n_left_out=0, reason=reason)
+
+
+def _of_two(r: float) -> float | None:
+    """Convert a correlation to the consistency of the mean of both raters; None where that is infinite."""
+    return 2 * r / (1 + r) if r > ROUNDING - 1 else None
 
 
 def mean_over_pairs(ratings: Floats) -> float | None:
@@ -259,7 +286,7 @@ def mean_over_pairs(ratings: Floats) -> float | None:
 def clinician_agreement(
     composites: Floats, clusters: Sequence[str], rng: np.random.Generator, draws: int = DRAWS
 ) -> ClinicianAgreement:
-    """Measure agreement of each pair of clinicians who share at least two completions, and its mean over pairs.
+    """Measure agreement of each pair of clinicians who share at least two completions, and its mean, as published.
 
     The interval of the mean is by bootstrap over completions; in each draw the pairs without a value are left out.
 
@@ -394,7 +421,7 @@ def _remarks(
     units = {cluster or str(i) for i, (cluster, one) in enumerate(zip(panel.clusters, rated, strict=True)) if one}
     if len(units) < len(cases):
         text = f"{len(cases)} completions belong to {len(units)} independent instances"
-        text += ": the bootstrap interval accounts for that, the F interval does not"
+        text += ": intervals by bootstrap and jackknife account for that, those by Fisher and F do not"
         yield Remark("dependent_completions", "", text)
 
 

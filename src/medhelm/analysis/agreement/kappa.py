@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.agreement.raters import Coefficient
+from medhelm.analysis.agreement.raters import Coefficient, require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import average_ranks
 
@@ -34,12 +34,13 @@ def weighted_kappa(
     the valid grades, to check a and b against them. Grades that are never used do not affect kappa.
     Returns: value at most 1; None for fewer than two instances, and if both raters give the same grade to all.
     For more than two raters use `average_over_pairs`; for an interval `bootstrap_statistic`.
-    Raises: ValueError for a grade that is not one of the categories.
+    Raises: ValueError for an infinite grade, and for one that is not one of the categories.
 
     >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value
     0.9
     """
     both = np.stack([np.asarray(a, dtype=float), np.asarray(b, dtype=float)])
+    require_finite(both)
     if categories is not None:
         _check(both, categories)
     there = ~np.isnan(both).any(axis=0)
@@ -67,7 +68,7 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     Parameters: ratings, shape (n, k), nan where a rating is missing; level, what grades mean.
     Returns: value at most 1; None unless an instance has two ratings, and if all ratings are the same. `n` counts the
     instances with two ratings; no others enter.
-    Raises: ValueError for negative ratings on the level of ratios.
+    Raises: ValueError for infinite ratings, and for negative ones on the level of ratios.
 
     >>> table = np.array([[1, 1], [2, 2], [3, 3], [4, 5], [np.nan, 5]])
     >>> found = krippendorff_alpha(table, "interval")
@@ -75,6 +76,7 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     '0.937 of 4'
     """
     table = np.asarray(ratings, dtype=float)
+    require_finite(table)
     given = (~np.isnan(table)).sum(axis=1)
     paired = table[given >= 2]
     n, left_out = len(paired), int((given < 2).sum())

@@ -68,6 +68,25 @@ def zscore_by_rater(ratings: Floats) -> ZScores:
     return ZScores(values=values, reasons=reasons)
 
 
+def require_finite(ratings: Floats) -> None:
+    """Raise ValueError if a rating is infinite; nan is a missing rating.
+
+    >>> require_finite(np.array([1.0, np.inf]))
+    Traceback (most recent call last):
+    ValueError: 1 of 2 ratings is infinite: ratings must be finite numbers, or nan if missing
+    """
+    infinite = int(np.isinf(ratings).sum())
+    if infinite:
+        count = f"{infinite} of {np.size(ratings)} ratings {'is' if infinite == 1 else 'are'} infinite"
+        raise ValueError(f"{count}: ratings must be finite numbers, or nan if missing")
+
+
+def require_scale(low: float, high: float) -> None:
+    """Raise ValueError unless a scale has two finite ends, the lower one first."""
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"a scale needs finite ends, the lowest first, not {low:g} and {high:g}")
+
+
 class Measure(Protocol):
     """Result with a value or the reason for its absence, such as `Coefficient` and `Icc`."""
 

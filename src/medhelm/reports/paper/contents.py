@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from medhelm.reports.agreement import verdict
 from medhelm.reports.leaderboard import GUARDED, caption, has_weights, is_incomplete, place, shown_name
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, with_interval
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
@@ -108,11 +109,10 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for name, one in several.items():
-        among = one.clinicians
         others = [one.baselines[key].consistency if key in one.baselines else None for key in baselines]
         rows.append([
             name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
-            with_interval(among.pairs.value, among.low, among.high), among.pairs.n_pairs, *map(estimate_text, others),
+            estimate_text(one.one_clinician.raters.of_mean(2)), *map(estimate_text, others),
         ])  # fmt: skip
         csv_rows += [[name, one.n_instances, len(one.raters), *cells, *end_of(board)] for cells in _long(one)]
     return PaperTable(
@@ -120,14 +120,15 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
         title="Table 2. The jury against clinicians",
         caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
         f"{found.jury_from}. {_stamp(board)}".rstrip(),
-        headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other", "Pairs",
+        headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other",
                  *(f"{titles.get(name, name)} and clinicians" for name in baselines)],
         rows=rows,
         csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *END],
         csv_rows=csv_rows,
         notes=(
-            "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. Clinicians: mean "
-            "over pairs who share at least two completions.",
+            "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. "
+            "Clinicians: any two of them, estimated from all ratings at once.",
+            *verdict(found),
             *map(str, found.remarks),
             *(f"{name}: {remark}" for name, one in found.datasets.items() for remark in one.remarks),
         ),
@@ -146,7 +147,12 @@ def _long(one: BenchmarkAgreement) -> list[list[Value]]:
     rows: list[list[Value]] = [
         [name, *estimate_numbers(of.consistency), of.consistency.reason] for name, of in compared.items()
     ]
-    return [*rows, ["clinicians", *map(number, (among.pairs.value, among.low, among.high)), among.reason]]
+    together = one.one_clinician.raters.of_mean(2)
+    return [
+        *rows,
+        ["clinicians", *map(number, (among.pairs.value, among.low, among.high)), among.reason],
+        ["clinicians_all_ratings", *estimate_numbers(together), together.reason],
+    ]
 
 
 # --- table 3: tokens and cost -----------------------------------------------------------------------------------------

@@ -1,0 +1,192 @@
+"""Measure by simulation what the documentation says of agreement among clinicians and of calibration.
+
+    python -m bench.studies.clinicians
+
+Prints the tables of docs/explanation/agreement.md and calibration.md; about 80 seconds on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+
+from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
+from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
+from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
+from medhelm.analysis.agreement.selection import draw_completions
+from medhelm.analysis.agreement.severity import rater_effect
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.correlation import pearson
+from medhelm.reports.tables import Value, render
+
+NAN = float("nan")
+SEED = 20
+
+
+def crossed_pairs(raters: int, shared: int) -> Floats:
+    """Return ones where each pair of raters shares so many completions, nan elsewhere."""
+    pairs = [pair for pair in combinations(range(raters), 2) for _ in range(shared)]
+    design = np.full((len(pairs), raters), NAN)
+    for row, pair in zip(design, pairs, strict=True):
+        row[list(pair)] = 1.0
+    return design
+
+
+DESIGNS: dict[str, Floats] = {
+    "5 raters, 2 completions shared by each pair": crossed_pairs(5, 2),
+    "5 raters, 5 shared by each pair": crossed_pairs(5, 5),
+    "2 raters, all of 10": np.ones((10, 2)),
+    "2 raters, all of 30": np.ones((30, 2)),
+    "3 raters, all of 20": np.ones((20, 3)),
+    "4 raters, half of 40 each": np.where(np.random.default_rng(0).random((40, 4)) < 0.5, 1.0, NAN),
+}
+AGREEMENTS = (0.0, 0.5, 0.8)
+
+
+def rated(design: Floats, agreement: float, rng: np.random.Generator, crowded: bool) -> Floats:
+    """Return ratings with that agreement; `crowded`: whole grades of which most are the best."""
+    n, raters = design.shape
+    quality = np.sqrt(agreement) * rng.normal(size=(n, 1))
+    ratings = 3 + quality + np.sqrt(1 - agreement) * rng.normal(size=(n, raters))
+    if crowded:
+        return np.asarray(design * np.clip(np.round(ratings + 1.6), 1, 5))
+    return np.asarray(design * (ratings + 0.5 * rng.normal(size=raters)))
+
+
+def agreement_table(runs: int) -> str:
+    """Return the table of values and coverage of agreement among clinicians."""
+    rows: list[list[Value]] = []
+    for name, design in DESIGNS.items():
+        for agreement in AGREEMENTS:
+            rng = np.random.default_rng(SEED)
+            tables = [rated(design, agreement, rng, False) for _ in range(runs)]
+            found = [one_rater_agreement(table) for table in tables]
+            crowded = [one_rater_agreement(rated(design, agreement, rng, True)) for _ in range(runs)]
+            many = rated(np.ones((200_000, 2)), agreement, rng, True)
+            pairs = [mean for table in tables if (mean := mean_over_pairs(table)) is not None]
+            values = [one.value for one in found if one.value is not None]
+            rows.append(
+                [
+                    name,
+                    agreement,
+                    f"{2 * agreement / (1 + agreement):.2f}",
+                    f"{np.median(pairs):.2f}",
+                    f"{np.mean(values):.2f}",
+                    covered(found, agreement),
+                    covered(crowded, pearson(*many.T).value or NAN),
+                ]
+            )
+    headers = ["Design", "True r", "True ICC(3,k)", "Published: ICC(3,k), median", "All ratings: r, mean"]
+    headers += ["r covered", "r covered, most grades the best"]
+    return render(rows, headers, format="md")
+
+
+def difference_table(runs: int) -> str:
+    """Return coverage of the difference between jury and clinician, where the jury is one more clinician."""
+    rows: list[list[Value]] = []
+    for name, design in DESIGNS.items():
+        rng = np.random.default_rng(SEED)
+        found = []
+        for _ in range(runs):
+            table = rated(np.ones((len(design), design.shape[1] + 1)), 0.5, rng, False)
+            found.append(jury_and_raters(design * table[:, 1:], table[:, 0]).difference)
+        rows.append(
+            [name, f"{np.mean([one.value for one in found if one.value is not None]):.2f}", covered(found, 0.0)]
+        )
+    return render(rows, ["Design", "Difference, mean", "0 covered"], format="md")
+
+
+def covered(found: list[RaterAgreement], truth: float) -> str:
+    """Return the share of intervals that contain the truth."""
+    inside = [one.low <= truth <= one.high for one in found if one.low is not None and one.high is not None]
+    return f"{np.mean(inside):.3f}"
+
+
+def rater_table(runs: int) -> str:
+    """Return coverage of calibrated means for clinicians in general, with and without differences between raters."""
+    rows: list[list[Value]] = []
+    for severity in (0.0, 0.2, 0.4):
+        for raters in (3, 5, 10):
+            rng = np.random.default_rng(SEED)
+            pairs = [_one_panel(raters, severity, rng) for _ in range(runs)]
+            cells = [_in_interval([pair[place] for pair in pairs], 3.0) for place in (0, 1)]
+            rows.append([severity, raters, *cells[0], *cells[1]])
+    headers = ["SD of severity", "Raters", "These raters only", "Width", "Clinicians in general", "Width"]
+    return render(rows, headers, format="md")
+
+
+def _one_panel(raters: int, severity: float, rng: np.random.Generator) -> tuple[CalibratedMean, CalibratedMean]:
+    """Return the calibrated mean of 500 completions of which all raters rated 50, without and with their effect."""
+    quality = 0.8 * rng.normal(size=500)
+    jury = 3.4 + 0.7 * quality + 0.4 * rng.normal(size=500)
+    table = 3 + quality[:50, None] + severity * rng.normal(size=raters) + 0.5 * rng.normal(size=(50, raters))
+    ratings = np.full(500, NAN)
+    ratings[:50] = table.mean(axis=1)
+    effect = rater_effect(table, np.full(raters, 1 / raters))
+    return (
+        prediction_powered(jury, ratings, low=-3, high=9),
+        prediction_powered(jury, ratings, low=-3, high=9, raters=effect),
+    )
+
+
+def _in_interval(found: list[CalibratedMean], truth: float) -> list[Value]:
+    """Return coverage and mean width."""
+    inside = np.mean([one.low <= truth <= one.high for one in found])
+    return [f"{inside:.3f}", f"{np.mean([one.high - one.low for one in found]):.2f}"]
+
+
+def selection_table(runs: int) -> str:
+    """Return bias and coverage of calibrated means for several ways to select 50 of 500 completions."""
+    rows: list[list[Value]] = []
+    for jury, (slope, noise) in {"good": (0.8, 0.35), "weak": (0.3, 0.7)}.items():
+        for name, select in SELECTIONS.items():
+            rng = np.random.default_rng(SEED)
+            found = []
+            for _ in range(runs):
+                quality = np.clip(np.round((3.3 + 0.9 * rng.normal(size=500)) * 3) / 3, 1, 5)
+                scores = np.clip(np.round((3.4 + slope * (quality - 3) + noise * rng.normal(size=500)) * 9) / 9, 1, 5)
+                drawn, probabilities = select(scores, quality, rng)
+                ratings = np.where(np.isin(np.arange(500), drawn), quality, NAN)
+                found.append(prediction_powered(scores, ratings, low=1, high=5, probabilities=probabilities))
+            many = np.clip(np.round((3.3 + 0.9 * rng.normal(size=10**6)) * 3) / 3, 1, 5)
+            truth = float(many.mean())
+            bias = f"{np.mean([one.value for one in found]) - truth:.2f}"
+            rows.append([jury, name, bias, *_in_interval(found, truth)])
+    return render(rows, ["Jury", "50 of 500 rated", "Bias", "Covered", "Width"], format="md")
+
+
+def _drawn(scores: Floats, quality: Floats, rng: np.random.Generator, by_score: bool) -> tuple[Floats, Floats]:
+    """Draw as `medhelm agreement sample` does."""
+    del quality
+    found = draw_completions(scores, 50, rng, scale=(1.0, 5.0) if by_score else None)
+    return found.drawn.astype(float), found.probabilities
+
+
+def _interesting(scores: Floats, quality: Floats, rng: np.random.Generator) -> tuple[Floats, None]:
+    """Select bad completions more often, and forget how often."""
+    del scores
+    chances = np.exp(-quality)
+    return rng.choice(500, 50, replace=False, p=chances / chances.sum()).astype(float), None
+
+
+SELECTIONS: dict[str, Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats | None]]] = {
+    "`sample`": lambda scores, quality, rng: _drawn(scores, quality, rng, False),
+    "`sample --by-score`": lambda scores, quality, rng: _drawn(scores, quality, rng, True),
+    "the interesting ones": _interesting,
+}
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="Simulated data sets per row.")
+    runs = parser.parse_args().runs
+    for table in (agreement_table, difference_table, rater_table, selection_table):
+        print(table(runs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Estimates agreement of one rater with another, and of a jury with one rater, from all ratings at once.
+
+A rating is the sum of the completion's quality, the rater's severity and an error. The agreement of one rater with
+another, severity set aside, is the share of quality in the variance:
+
+    r = V(quality) / (V(quality) + V(error))
+
+which is ICC(3,1). For complete tables the value is the usual one. With missing ratings, both variances come from sums
+of squares of a least squares fit (Henderson 1953, Biometrics 9, method 3; severities as fixed, qualities as random):
+each rating counts once, however few instances two raters share. The mean over pairs of raters has no such property:
+with two shared instances, every correlation is +1 or -1.
+
+Intervals are by jackknife over independent units with Student's t, on a scale on which the estimate is nearly normal:
+log((1 + (k - 1) r) / (1 - r)), k being the mean number of raters. This does not assume normal ratings (Arvesen and
+Layard 1975, Ann. Stat. 3). The coverage measured is in
+docs/explanation/agreement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm.analysis.agreement.raters import require_finite
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from medhelm.analysis.statistics.distributions import t_quantile
+
+LEAST_UNITS = 10
+"""Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""
+
+ROUNDING = 1e-9
+"""Relative size below which a variance or an eigenvalue is a rounding error."""
+
+NO_SPREAD = 1 - 1e-9
+"""Agreement above which raters differ by constants only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaterAgreement:
+    """Agreement with one rater, with a 95% interval."""
+
+    value: float | None
+    """At most 1; 0 for raters who guess; None if undefined."""
+    low: float | None
+    """Lower end of the interval, or None."""
+    high: float | None
+    """Upper end of the interval, or None."""
+    n: int
+    """Instances used."""
+    n_raters: int
+    """Raters used."""
+    reason: str = ""
+    """Reason if the value or the interval is None, else empty."""
+
+    def of_mean(self, k: int) -> RaterAgreement:
+        """Convert to the mean of k raters (Spearman and Brown): k r / (1 + (k - 1) r).
+
+        >>> one = RaterAgreement(value=0.5, low=0.2, high=0.8, n=20, n_raters=3)
+        >>> f"{one.of_mean(2).value:.3f}"
+        '0.667'
+        """
+        value, low, high = (
+            None if r is None or 1 + (k - 1) * r <= ROUNDING else k * r / (1 + (k - 1) * r)
+            for r in (self.value, self.low, self.high)
+        )
+        reason = self.reason or ("" if low is not None else "an end of the interval is infinite")
+        return RaterAgreement(value=value, low=low, high=high, n=self.n, n_raters=self.n_raters, reason=reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JuryAndRaters:
+    """Agreement of a jury with one rater, beside that of one rater with another."""
+
+    jury: RaterAgreement
+    """Correlation of the jury with one rater, each rater around the own mean."""
+    raters: RaterAgreement
+    """Agreement of one rater with another."""
+    difference: RaterAgreement
+    """The first minus the second; above 0, the jury agrees with a rater better than another rater does."""
+
+
+def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgreement:
+    """Estimate the agreement of one rater with another, ICC(3,1), from all ratings of a table with gaps.
+
+    Parameters: ratings, shape (n, R), nan if missing; clusters, n names of independent units. Instances with a single
+    rating say nothing of agreement and are left out.
+
+    >>> found = one_rater_agreement(np.array([[9, 2], [6, 1], [8, 4], [7, 1], [10, 5], [6, 2.0]]))
+    >>> f"{found.value:.3f} {found.reason}"
+    '0.745 6 independent instances with two ratings are too few for an interval: 10 at least'
+    """
+    return jury_and_raters(ratings, np.full(len(ratings), np.nan), clusters).raters
+
+
+def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) -> JuryAndRaters:
+    """Estimate agreement of a jury with one rater, of one rater with another, and the difference of the two.
+
+    Parameters: ratings, shape (n, R), and jury, shape (n,), nan if missing; clusters, n names of independent units.
+    Raises: ValueError for infinite ratings or scores.
+    """
+    ratings, jury = np.asarray(ratings, dtype=float), np.asarray(jury, dtype=float)
+    require_finite(ratings)
+    require_finite(jury)
+    codes, k = cluster_codes(clusters, len(ratings))
+    there = ~np.isnan(ratings)
+    shared = there & (there.sum(axis=1) >= 2)[:, None]
+    scored = there & ~np.isnan(jury)[:, None]
+    raters, freedom = _one_with_another(np.where(shared, ratings, np.nan), codes, k)
+    against = _jury_with_one(np.where(scored, ratings, np.nan), jury, codes, k)
+    n_each = float(shared.sum() / max(int(shared.any(axis=1).sum()), 1))
+
+    def around(values: Floats, used: NDArray[np.bool_], what: str, scale: Scale | None, freedom: int) -> RaterAgreement:
+        units = np.unique(codes[used.any(axis=1)])
+        size = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
+        return _jackknife(values, units, size, what=what, scale=scale, freedom=freedom)
+
+    return JuryAndRaters(
+        jury=around(against, scored, "with a rating and a score", _log_ratio(2.0), len(ratings)),
+        raters=around(raters, shared, "with two ratings", _log_ratio(n_each), freedom),
+        difference=around(against - raters, shared & scored, "with two ratings and a score", None, freedom),
+    )
+
+
+Scale = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]
+"""A scale for intervals: the function from agreement to it, and back."""
+
+
+def _log_ratio(k: float) -> Scale:
+    """Return the scale of Fisher's transformation for k raters: twice the inverse hyperbolic tangent for two."""
+
+    def forth(r: Floats) -> Floats:
+        scaled: Floats = np.log((1 + (k - 1) * r) / (1 - r))
+        return scaled
+
+    def back(z: Floats) -> Floats:
+        # 1 - k / (exp(z) + k - 1), without overflow.
+        found: Floats = 1 - k * np.exp(-np.logaddexp(z, np.log(k - 1)))
+        return found
+
+    return forth, back
+
+
+def _jackknife(
+    values: Floats, units: NDArray[np.intp], size: tuple[int, int], *, what: str, scale: Scale | None, freedom: int
+) -> RaterAgreement:
+    """Compute the interval of an estimate.
+
+    Parameters: values, shape (1 + k,), from all units, then without each; units, those with data; size, numbers of
+    instances and raters; what instances need, for the reason; freedom, degrees of freedom, if fewer than units minus 1.
+    """
+    n, n_raters = size
+    value, without, m = float(values[0]), values[1:][units], len(units)
+
+    def found(low: float | None = None, high: float | None = None, reason: str = "") -> RaterAgreement:
+        defined = value if np.isfinite(value) else None
+        return RaterAgreement(value=defined, low=low, high=high, n=n, n_raters=n_raters, reason=reason)
+
+    if n < 2:
+        return found(reason=f"{n} instances {what} are too few")
+    if not np.isfinite(value):
+        return found(reason=f"ratings or scores of the {n} instances {what} do not vary, or no rater compares two")
+    if m < LEAST_UNITS:
+        return found(reason=f"{m} independent instances {what} are too few for an interval: {LEAST_UNITS} at least")
+    if scale and value >= NO_SPREAD:
+        return found(reason="ratings differ by constants only, which leaves no variance for an interval")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        forth, back = scale or (np.copy, np.copy)
+        center, others = float(forth(values[:1])[0]), forth(without)
+    if not np.isfinite(others).all():
+        return found(reason="the value is undefined without one of the instances")
+    error = float(np.sqrt((m - 1) / m * ((others - others.mean()) ** 2).sum()))
+    reach = t_quantile(0.975, max(min(m - 1, freedom), 1)) * error
+    low, high = back(np.array([center - reach, center + reach]))
+    return found(float(low), float(high))
+
+
+def _one_with_another(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, int]:
+    """Estimate the share of quality in the variance: shape (1 + k,), from all units, then without each; nan for none.
+
+    Also returns the degrees of freedom of the error. Sums of squares are sums over instances, so that all leave-one-out
+    estimates take one pass. Instances are eliminated first, which leaves normal equations for the raters alone.
+    """
+    there = ~np.isnan(ratings)
+    if not there.any():
+        return np.full(1 + k, np.nan), 0
+    r = ratings.shape[1]
+    given = there.astype(float)
+    n_each = np.maximum(given.sum(axis=1, keepdims=True), 1)
+    values = np.where(there, ratings - np.nanmean(ratings), 0.0)
+    around = np.where(there, values - values.sum(axis=1, keepdims=True) / n_each, 0.0)
+    links = given[:, :, None] * (np.eye(r) - given[:, None, :] / n_each[:, :, None])
+    used = there.any(axis=1, keepdims=True).astype(float)
+    columns = (given, values, values**2, around, around**2, used, links.reshape(-1, r * r))
+    sums = _without_each(np.concatenate(columns, axis=1), codes, k)
+    counts, totals, squares, right, within, n, normal = np.split(sums, np.cumsum([r, r, r, r, r, 1]), axis=1)
+    n = n[:, 0]
+    n_ratings = counts.sum(axis=1)
+    between_raters = np.divide(totals**2, counts, out=np.zeros_like(totals), where=counts > 0.5).sum(axis=1)
+    eigenvalues, vectors = np.linalg.eigh(normal.reshape(-1, r, r))
+    projected = np.einsum("urs,ur->us", vectors, right)
+    usable = eigenvalues > ROUNDING * n_ratings[:, None]
+    explained = np.divide(projected**2, eigenvalues, out=np.zeros_like(projected), where=usable).sum(axis=1)
+    rank, raters = usable.sum(axis=1), (counts > 0.5).sum(axis=1)
+    residual = within.sum(axis=1) - explained
+    residual = np.where(residual < ROUNDING * squares.sum(axis=1), 0.0, residual)
+    freedom = n_ratings - n - rank
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.where(freedom > 0.5, residual / freedom, np.nan)
+        cases = squares.sum(axis=1) - between_raters - residual
+        quality = (cases - (n - (raters - rank)) * error) / (n_ratings - raters)
+        total = quality + error
+        share: Floats = np.where(total > ROUNDING * squares.sum(axis=1) / n_ratings, quality / total, np.nan)
+    return share, round(float(freedom[0]))
+
+
+def _jury_with_one(ratings: Floats, jury: Floats, codes: NDArray[np.intp], k: int) -> Floats:
+    """Correlate the jury with ratings, both around the mean of each rater: shape (1 + k,), nan for none."""
+    there = ~np.isnan(ratings)
+    if not there.any():
+        return np.full(1 + k, np.nan)
+    y = np.where(there, ratings - np.nanmean(ratings), 0.0)
+    f = np.where(there, (jury - np.nanmean(jury))[:, None], 0.0)
+    columns = (there.astype(float), y, f, y * y, f * f, y * f)
+    sums = _without_each(np.concatenate(columns, axis=1), codes, k)
+    n, sum_y, sum_f, sum_yy, sum_ff, sum_yf = np.split(sums, 6, axis=1)
+
+    def around(products: Floats, left: Floats, right: Floats) -> Floats:
+        shift = np.divide(left * right, n, out=np.zeros_like(n), where=n > 0.5)
+        summed: Floats = (products - shift).sum(axis=1)
+        return summed
+
+    yy, ff, yf = around(sum_yy, sum_y, sum_y), around(sum_ff, sum_f, sum_f), around(sum_yf, sum_y, sum_f)
+    varies = (yy > ROUNDING * sum_yy.sum(axis=1)) & (ff > ROUNDING * sum_ff.sum(axis=1))
+    found: Floats = np.divide(yf, np.sqrt(np.maximum(yy * ff, 0)), out=np.full(len(n), np.nan), where=varies)
+    return found
+
+
+def _without_each(rows: Floats, codes: NDArray[np.intp], k: int) -> Floats:
+    """Sum rows over all units, then over all but each unit: shape (1 + k, columns)."""
+    sums = np.zeros((k, rows.shape[1]))
+    np.add.at(sums, codes, rows)
+    total = sums.sum(axis=0)
+    return np.concatenate([total[None], total - sums])

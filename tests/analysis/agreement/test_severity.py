@@ -1,0 +1,68 @@
+"""Variance between raters: against the definition, and the reach that it gives an interval."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.agreement.severity import LEAST_RATERS, rater_effect
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.distributions import t_quantile
+
+NAN = float("nan")
+
+
+def equal(raters: int) -> Floats:
+    return np.full(raters, 1 / raters)
+
+
+def test_complete_tables_give_the_estimate_of_the_analysis_of_variance() -> None:
+    source = np.random.default_rng(0)
+    table = source.normal(size=(30, 1)) + 0.5 * source.normal(size=4) + 0.3 * source.normal(size=(30, 4))
+    around = table - table.mean(axis=1, keepdims=True)
+    error = float(((around - around.mean(axis=0)) ** 2).sum()) / (29 * 3)
+    found = rater_effect(table, equal(4))
+    assert found.deviation == pytest.approx(math.sqrt(table.mean(axis=0).var(ddof=1) - error / 30))
+    assert found.reach == pytest.approx(t_quantile(0.975, 3) * (found.deviation or 0) / 2)
+    assert found.n_raters == 4
+
+
+def test_it_is_unbiased_where_raters_see_different_completions() -> None:
+    source = np.random.default_rng(2)
+    found = []
+    for _ in range(2000):
+        table = source.normal(size=(40, 1)) + 0.4 * source.normal(size=6) + 0.5 * source.normal(size=(40, 6))
+        table[source.random((40, 6)) < 0.6] = NAN
+        found.append(rater_effect(table, equal(6)).deviation or 0.0)
+    assert np.mean(np.square(found)) == pytest.approx(0.16, rel=0.05)
+
+
+def test_a_rater_who_gave_most_ratings_counts_for_more() -> None:
+    source = np.random.default_rng(2)
+    table = source.normal(size=(20, 1)) + source.normal(size=3) + 0.1 * source.normal(size=(20, 3))
+    even, uneven = rater_effect(table, equal(3)), rater_effect(table, np.array([0.8, 0.2, 0.0]))
+    assert uneven.reach == pytest.approx(even.reach * math.sqrt(0.68 * 3))
+    assert uneven.n_raters == 2
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        np.arange(20.0).reshape(10, 2),  # fewer than three raters
+        np.where(np.eye(3).repeat(5, axis=0) > 0, 3.0, NAN),  # nothing is shared
+        np.array([[1, 2, NAN, NAN], [2, 4, NAN, NAN], [NAN, NAN, 3, 1], [NAN, NAN, 2, 2], [NAN, NAN, 5, 1]]),
+        np.full((0, 3), NAN),
+        np.array([[1.0, 2.0, 3.0]]),  # no residual
+    ],
+)
+def test_what_cannot_be_estimated_holds_for_these_raters_only(table: Floats) -> None:
+    found = rater_effect(table, equal(table.shape[1]))
+    assert (found.deviation, found.reach) == (None, 0.0)
+    assert LEAST_RATERS == 3
+
+
+def test_infinite_ratings_are_refused() -> None:
+    with pytest.raises(ValueError, match="infinite"):
+        rater_effect(np.array([[1.0, np.inf, 3.0]]), equal(3))
