@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.storage.judgments import read_judgments
     from medhelm.storage.runs import read_records
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Jury",

@@ -256,7 +256,7 @@ def test_the_worked_example_of_the_method_is_calculated_right() -> None:
         assert f"[{low:.3f}, {high:.3f}]" in text
     low, high = adjusted_wald_interval(9, 3, 100)
     assert f"Its interval is [{low:.3f}, {high:.3f}]" in text
-    p = 2 * sum(comb(12, k) for k in range(9, 13)) / 2**12
+    p = (2 * sum(comb(12, k) for k in range(9, 13)) - comb(12, 9)) / 2**12  # the observed result counts half
     assert f"(p = {p:.3f})" in text
     scores = {"A": (0.80, 0.60, 4.2), "B": (0.75, 0.64, 4.4), "C": (0.60, 0.60, 3.0)}
     for model in ("A", "B"):

@@ -17,7 +17,7 @@ from tests.support.benchmarks.choice import rows as toy_rows
 from tests.support.cli import Medhelm
 
 MODELS = ("replay/weak.jsonl", "replay/middling.jsonl", "replay/strong.jsonl")
-"""Three models that get about 40, 60 and 95 % right."""
+"""Three models that get about 40, 60 and 95% right."""
 
 
 def write_replies(folder: Path, benchmarks: dict[str, int]) -> None:
@@ -62,6 +62,18 @@ def test_two_models_keep_the_keys_they_had(medhelm: Medhelm, store: Path) -> Non
     assert all(one["difference"] > 0.2 and one["p_adjusted"] < 0.05 for one in found["benchmarks"])
 
 
+def test_two_models_have_the_verdict_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
+    pairs = medhelm("leaderboard", "--store", store, "--format", "json").json["pairs"]
+    for pair in pairs:
+        found = medhelm("compare", pair["a"], pair["b"], "--store", store, "--json").json["win_share"]
+        assert (found["difference"], found["p_value"], found["p_adjusted"]) == (
+            pair["difference"], pair["p"], pair["p_adjusted"],
+        )  # fmt: skip
+        assert found["separated"] == pair["separated"]
+        words = medhelm("compare", pair["a"], pair["b"], "--store", store).out.splitlines()[0]
+        assert ("is significantly better than" in words) == pair["separated"]
+
+
 def test_two_models_are_named_in_the_table_with_the_adjustment(medhelm: Medhelm, store: Path) -> None:
     outcome = medhelm("compare", MODELS[2], MODELS[0], "--store", store, "--adjust", "bh")
     assert outcome.code == 0
@@ -83,7 +95,7 @@ def test_every_pair_has_every_test(medhelm: Medhelm, store: Path) -> None:
     ]
     for pair in found["pairs"]:
         assert list(pair["benchmarks"]) == ["toy", "toy_two"]
-        for test in (pair["macro_average"], pair["win_rate"], *pair["benchmarks"].values()):
+        for test in (pair["macro_average"], pair["win_share"], *pair["benchmarks"].values()):
             assert test["low"] <= test["difference"] <= test["high"]
             assert test["p_value"] <= test["p_bh"] <= test["p_holm"] <= 1
             assert test["told_apart"] == (test["p_holm"] <= 0.05)
@@ -113,9 +125,9 @@ def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store
     assert alone["overall"]["p_value"] == pair["macro_average"]["p_value"]
 
 
-def test_in_words_it_says_what_can_be_told_apart(medhelm: Medhelm, store: Path) -> None:
+def test_a_summary_counts_significant_pairs(medhelm: Medhelm, store: Path) -> None:
     out = medhelm("compare", "--store", store).out
-    assert re.search(r"- Win rate: \w+ of 3 pairs differs? at the 5% level, \w+ after adjustment \(Holm\)\.", out)
+    assert re.search(r"- Win share: \w+ of 3 pairs differs? at the 5% level, \w+ after adjustment \(Holm\)\.", out)
     assert re.search(r"- Single benchmarks: \d of 6 pairs on a benchmark differ at the 5% level", out)
     assert "(Benjamini and Hochberg)" in medhelm("compare", "--store", store, "--adjust", "bh").out
 
@@ -127,9 +139,9 @@ def test_every_table_has_every_format(medhelm: Medhelm, store: Path, by: str, sh
     assert outcome.code == 0
     assert ("toy" if by == "benchmark" else "strong") in outcome.out
     words = outcome.err if shape in ("csv", "latex") else outcome.out
-    assert "- Win rate: " in words
+    assert "- Win share: " in words
     if shape in ("csv", "latex"):
-        assert "- Win rate: " not in outcome.out
+        assert "- Win share: " not in outcome.out
 
 
 def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
@@ -139,7 +151,7 @@ def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
         assert float(row["difference low"]) <= float(row["Difference"]) <= float(row["difference high"])
         assert 0 < float(row["p"]) <= float(row["p adjusted"]) <= 1
     overall = table(medhelm("compare", "--store", store, "--format", "csv").out)
-    assert [float(row["Win rate difference"]) > 0 for row in overall] == [True] * 3
+    assert [float(row["Win share difference"]) > 0 for row in overall] == [True] * 3
 
 
 def test_three_names_are_their_pairs(medhelm: Medhelm, store: Path) -> None:
@@ -159,7 +171,7 @@ def test_published_models_are_compared_over_benchmarks(medhelm: Medhelm) -> None
     assert {(pair["unit"], pair["n_benchmarks"]) for pair in found["pairs"]} == {("benchmarks", 35)}
     assert 20 <= found["told_apart"]["win_rate"]["n_unadjusted"] <= 23
     assert found["told_apart"]["win_rate"]["n_adjusted"] < 16
-    assert any("benchmarks were resampled instead" in remark for remark in found["remarks"])
+    assert any("the tests take benchmarks instead" in remark for remark in found["remarks"])
     pair = medhelm("compare", "--published-only", "GPT-4o", "o3-mini", "--json").json
     assert [(p["first"], p["second"]) for p in pair["pairs"]] == [("o3-mini", "GPT-4o")]
 
@@ -216,7 +228,7 @@ def test_models_that_answer_alike_have_p_1_and_no_nan(medhelm: Medhelm, tmp_path
     outcome = medhelm("compare", "--json")
     assert "NaN" not in outcome.out
     for pair in outcome.json["pairs"]:
-        assert (pair["macro_average"]["p_value"], pair["win_rate"]["p_holm"], pair["macro_average"]["difference"]) == (
+        assert (pair["macro_average"]["p_value"], pair["win_share"]["p_holm"], pair["macro_average"]["difference"]) == (
             1,
             1,
             0,

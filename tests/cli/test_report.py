@@ -69,7 +69,7 @@ def test_the_paper_in_one_command(medhelm: Medhelm, tmp_path: Path) -> None:
     }
     made = [f"tables/{key}.{end}" for key in ("table1", "table3", "tableC3", "tableD1") for end in ("md", "csv", "tex")]
     assert files(paper) == {"README.md", "index.html", "report.json", *made}
-    assert "DeepSeek R1 ranks first" in done.out
+    assert "DeepSeek R1 leads (win rate " in done.out
     assert "not made: table2: needs --ratings FILE" in done.err
     assert re.search(r"\d+ warnings: see paper/README.md", done.err)
     content = manifest(paper)

@@ -707,8 +707,9 @@ def test_a_jury_is_split_like_any_metric(tmp_path: Path, server: Server) -> None
     kept, aside = jury.parts["kept"], jury.parts["set_aside"]
     assert kept is not None
     assert aside is not None
-    assert kept.high == 5.0  # on the rubric's scale
-    assert (aside.low, aside.high) == (1.0, 5.0)  # of two grades: nearly nothing is known
+    assert 4.5 < kept.high <= 5.0  # on the rubric's scale
+    assert 1.0 <= aside.low < aside.high <= 5.0
+    assert aside.high - aside.low > 2.0  # of two grades: little is known
     assert jury.kept_minus_set_aside == score_gap(kept, aside, 4.0)
 
 

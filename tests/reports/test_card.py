@@ -10,7 +10,7 @@ from tests.support.cases import table
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
-    rank=1, rank_low=1, rank_high=2, win_rate=Number(value=0.75, low=0.5, high=1.0),
+    rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8), win_rate=Number(value=0.75),
     macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234, judges_cost_usd=None,
     price="1 in, 2 out, USD per million tokens (list of 2026-01-02)",
 )  # fmt: skip
@@ -18,10 +18,11 @@ BENCHMARK = CardBenchmark(
     id="toy", title="Toy", task="Play", source="public, x.test", revision="abcdef0123456789", files={"a.csv": "f" * 64},
     access="public", n=1000, selection="the usual selection", metric="EM", low=0.0, high=1.0, mde=0.05,
     definition_digest="a" * 64, data_digest="b" * 64, prompts_digest="", max_tokens="5",
-    scores={"maker/one": Number(value=0.9, low=0.88, high=0.92, n=990, n_failed=10)},
+    scores={"maker/one": Number(value=0.9, low=0.88, high=0.92, n=990, n_failed=10, n_failed_by_model=2)},
 )  # fmt: skip
 CARD = Card(
-    date="2026-03-04", first_run="2026-03-01", last_run="2026-03-02", scoring="corrected", tier="real", models=[MODEL],
+    date="2026-03-04", first_run="2026-03-01", last_run="2026-03-02", scoring="corrected", tier="real",
+    verdict=["maker/one leads (win share 0.700).", "It cost 1.23 US dollars."], ranked_by="win share", models=[MODEL],
     benchmarks=[BENCHMARK], judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
     findings=["One model alone."], limits=["It says little."], versions={"medhelm": "1", "Python": "3.11"},
     measures={"EM": "Share of right answers."}, command="medhelm run toy",
@@ -34,8 +35,11 @@ CARD = Card(
         "Evaluation card: 1 model on 1 benchmark",
         "Evaluated 2026-03-01 to 2026-03-02; card written 2026-03-04. Corrected scoring.",
         "1 (1 to 2)",
-        "0.75 [0.50, 1.00]",
-        "0.900 [0.880, 0.920], 10 missing",
+        "maker/one leads (win share 0.700). It cost 1.23 US dollars.",
+        "0.70 [0.60, 0.80]",
+        "0.75",
+        "0.900 [0.880, 0.920], 2 failed, 8 missing",
+        "Rank: by win share, with missing benchmarks counted as losses",
         "EM (0 to 1)",
         "1.23",
         "one-2026-01 (90), not reported (10)",
@@ -71,11 +75,34 @@ def test_a_rank_without_an_interval_is_shown_alone() -> None:
 
 
 def test_unknown_values_are_dashes() -> None:
-    unknown = replace(MODEL, win_rate=None, macro_average=None, cost_usd=None, price="", snapshots={}, served_as="")
+    unknown = replace(
+        MODEL, win_share=None, win_rate=None, macro_average=None, cost_usd=None, price="", snapshots={}, served_as=""
+    )
     text = to_markdown(replace(CARD, models=[unknown], benchmarks=[replace(BENCHMARK, scores={})], judges=[]))
     assert "| maker/one | – | – |" in text
     assert "unknown" in text
     assert "Judges" not in text
+
+
+def test_the_verdict_comes_before_all_numbers() -> None:
+    assert to_markdown(CARD).splitlines()[2] == "maker/one leads (win share 0.700). It cost 1.23 US dollars."
+    page = to_html(CARD)
+    assert page.index("<h1>") < page.index('<p class="verdict">') < page.index("Evaluated") < page.index("<h2>")
+    assert '<p class="verdict">' not in to_html(replace(CARD, verdict=[]))
+
+
+def test_baselines_have_no_rank_and_are_not_counted_as_models() -> None:
+    baseline = replace(MODEL, name="baseline/majority", rank=None, rank_low=None, rank_high=None, win_share=None)
+    text = to_markdown(replace(CARD, models=[MODEL, baseline]))
+    assert text.startswith("# Evaluation card: 1 model on 1 benchmark")
+    assert "| – | baseline/majority | – |" in text
+
+
+def test_win_shares_are_explained_only_where_they_are_known() -> None:
+    assert "Win share: how often" in to_markdown(CARD)
+    bare = to_markdown(replace(CARD, ranked_by="win rate", verdict=[], models=[replace(MODEL, win_share=None)]))
+    assert "win share" not in bare.lower()
+    assert "Rank: by win rate" in bare
 
 
 def test_few_models_are_columns_and_many_are_rows() -> None:

@@ -6,13 +6,15 @@ import csv
 import doctest
 import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Tier
 from medhelm.errors import UserError
@@ -37,7 +39,7 @@ NOTES = Column(
 
 def cell(model: str, column: Column, scores: list[float], cost: float | None = 1.25) -> Cell:
     values = np.array(scores)
-    found = estimate(values, low=column.low, high=column.high, rng=np.random.default_rng(0))
+    found = estimate(values, low=column.low, high=column.high)
     return Cell(
         model=model,
         benchmark=column.benchmark,
@@ -57,12 +59,12 @@ def tiny(tier: Tier = "real") -> Leaderboard:
         cell("lab/big_model", NOTES, [5.0, 4.0, 4.0, 3.0]),
         cell("small", QA, [0.0] * 16 + [1.0] * 4, cost=None),
     ]
-    return build_leaderboard(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=200, suite="mine", tier=tier)
+    return build_leaderboard(cells, [QA, NOTES], suite="mine", tier=tier)
 
 
 def crowd(models: int) -> Leaderboard:
     cells = [cell(f"m{i}", column, [1.0, i / models, 1.0]) for i in range(models) for column in (QA, NOTES)]
-    return build_leaderboard(cells, [QA, NOTES], rng=np.random.default_rng(0), draws=50)
+    return build_leaderboard(cells, [QA, NOTES])
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -80,12 +82,17 @@ def test_json_keeps_the_contract() -> None:
     keys = {"model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks"}
     keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
     keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
+    keys |= {"win_share", "guarded_win_share", "macro_bounds"}
     assert keys == set(first) == set(second)
     assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
     assert (first["model"], first["rank"], first["tie_group"], first["n_benchmarks"]) == ("lab/big_model", 1, 1, 2)
     assert set(first["win_rate"]) == {"value", "low", "high"} == set(first["macro_average"])
-    assert first["win_rate"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert first["win_rate"] == {"value": 1.0, "low": None, "high": None}
+    (pair,) = found["pairs"]
+    assert (pair["a"], pair["b"], pair["benchmark"]) == ("lab/big_model", "small", None)
+    assert (pair["separated"], pair["survives_failures"]) == (True, True)
+    assert found["verdict"][0].startswith("lab/big_model leads (win share ")
     assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
     assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)
     assert second["macro_sd"] is None
@@ -113,14 +120,14 @@ def test_json_values_are_in_the_metrics_own_unit_and_missing_ones_are_absent() -
 
 
 def test_json_of_a_lone_model_has_no_win_rate() -> None:
-    board = build_leaderboard([cell("m", QA, [1.0, 0.0])], [QA], rng=np.random.default_rng(0))
+    board = build_leaderboard([cell("m", QA, [1.0, 0.0])], [QA])
     (model,) = as_json(board)["models"]
     assert (model["rank"], model["win_rate"], model["win_rate_sd"]) == (1, None, None)
 
 
 def test_json_of_known_means_has_no_intervals() -> None:
     cells = [Cell(model=m, benchmark="qa", value=v) for m, v in (("a", 0.5), ("b", 0.25))]
-    found = as_json(build_leaderboard(cells, [QA], rng=np.random.default_rng(0)))
+    found = as_json(build_leaderboard(cells, [QA]))
     known = found["models"][0]["benchmarks"]["qa"]
     assert (known["value"], known["low"], known["high"], known["n"], known["n_failed"]) == (0.5, None, None, None, None)
     assert found["interval_method"] == "benchmarks"
@@ -136,10 +143,12 @@ def test_nan_and_infinity_are_null(value: float | None) -> None:
 OVERALL = """\
 2 models, 2 benchmarks (suite: mine), corrected scoring, real data
 
-   Rank  Tie group  Model                      Win rate     SD         Macro average     SD  Benchmarks  Coverage  Cost USD
--------  ---------  -------------  --------------------  -----  --------------------  -----  ----------  --------  --------
-1 (1-1)          1  lab/big_model  1.000 [1.000, 1.000]  0.000  0.849 [MACRO1]  0.140           2      100%      2.50
-2 (2-2)          2  small          0.000 [0.000, 0.000]  0.000  0.200 [MACRO2]      –           1       50%         –
+                                                                       SD
+                                                                     over
+   Rank  Tie group  Model                     Win share  Win rate  rivals         Macro average     SD  Benchmarks  Coverage  Cost USD
+-------  ---------  -------------  --------------------  --------  ------  --------------------  -----  ----------  --------  --------
+1 (1-1)          1  lab/big_model  0.895 [WIN1]     1.000   0.000  0.849 [MACRO1]  0.140           2      100%      2.50
+2 (2-2)          2  small          0.105 [WIN2]     0.000   0.000  0.200 [MACRO2]      –           1       50%         –
 """  # noqa: E501
 
 
@@ -147,9 +156,9 @@ def test_the_overall_table_to_the_letter() -> None:
     board = tiny()
     expected = OVERALL
     for place, row in enumerate(board.rows, start=1):
-        assert row.macro_average is not None
-        limits = f"{row.macro_average.low:.3f}, {row.macro_average.high:.3f}"
-        expected = expected.replace(f"MACRO{place}", limits)
+        for name, average in (("MACRO", row.macro_average), ("WIN", row.win_share)):
+            assert average is not None
+            expected = expected.replace(f"{name}{place}", f"{average.low:.3f}, {average.high:.3f}")
     assert to_table(board) == expected
 
 
@@ -159,7 +168,7 @@ BENCHMARKS_MD = """\
 | Benchmark | Metric | lab/big_model | small |
 | --- | --- | ---: | ---: |
 | Q & A | EM | 0.947 [0.754, 0.991] | 0.200 [0.081, 0.416] |
-| Notes | jury | 4.00 [3.00, 5.00] | – |
+| Notes | jury | 4.00 [2.54, 4.74] | – |
 """
 
 
@@ -235,21 +244,21 @@ def gappy() -> Leaderboard:
         cell("last", QA, [0.0, 0.0, 0.0, 1.0]),
         cell("last", NOTES, [2.0, 1.0, 1.0, 3.0]),
     ]
-    return build_leaderboard(cells, [QA, heavy], rng=np.random.default_rng(0), draws=200)
+    return build_leaderboard(cells, [QA, heavy])
 
 
 def test_where_somebody_has_gaps_both_win_rates_are_shown() -> None:
     lines = to_table(gappy()).splitlines()
-    assert lines[2].split("  ")[-1] == "Cost USD"
-    assert lines[2].split()[4:10] == ["Win", "rate", "SD", "Guarded", "Macro", "average"]
-    shown = {line.split()[3]: line.split() for line in lines[4:]}
-    assert list(shown) == ["best", "skips", "last"]
-    assert shown["skips"][4] == "1.000"
-    assert shown["skips"][8] == "0.333", "1 of 3 weights won, 2 of 3 lost"
-    assert shown["best"][8] == "0.833"
-    (first, second, _) = as_json(gappy())["models"]
+    assert lines[4].split("  ")[-1] == "Cost USD"
+    headings = [heading for heading in re.split(r"  +", lines[4]) if heading]
+    assert headings[3:7] == ["Win share", "Guarded", "Win rate", "rivals"]
+    shown = {line.split()[3]: line.split() for line in lines[6:]}
+    assert list(shown) == ["best", "last", "skips"]
+    assert shown["skips"][7:9] == ["0.229", "1.000"], "a third of 0.688; every mean that was compared is won"
+    assert shown["best"][7] == "0.833"
+    (first, _, second) = as_json(gappy())["models"]
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (0.833333, 0.333333)
-    row = list(csv.DictReader(io.StringIO(to_table(gappy(), format="csv"))))[1]
+    row = list(csv.DictReader(io.StringIO(to_table(gappy(), format="csv"))))[2]
     assert (row["model"], row["guarded_win_rate"], row["win_rate"]) == ("skips", "0.333333", "1.0")
     assert int(row["rank_low"]) <= int(row["rank"]) <= int(row["rank_high"])
 
@@ -268,7 +277,7 @@ def test_weights_are_shown_where_they_differ() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_without_draws_there_are_numbers_and_no_intervals(by: str, format: str) -> None:
     cells = [cell(m, QA, s) for m, s in (("a", [1.0, 1.0, 0.0]), ("b", [0.0, 1.0, 0.0]))]
-    board = build_leaderboard(cells, [QA], rng=np.random.default_rng(0), resample="none")
+    board = build_leaderboard(cells, [QA], resample="none")
     assert to_table(board, by, format)
     first = json.loads(json.dumps(as_json(board), allow_nan=False))["models"][0]
     assert (first["rank"], first["rank_low"], first["rank_high"], first["tie_group"]) == (1, None, None, None)
@@ -287,7 +296,7 @@ def test_sample_data_is_marked_in_every_table(by: str, format: str) -> None:
 @pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_empty_board_has_a_table(by: str, format: str) -> None:
-    assert to_table(build_leaderboard([], [], rng=np.random.default_rng(0)), by, format)
+    assert to_table(build_leaderboard([], []), by, format)
 
 
 def test_narrow_terminals_repeat_rank_and_model() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.comparison.power import Noise, ObservedNoise, PowerDesign, estimate_power
 from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
-from medhelm.analysis.leaderboard.types import Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.reports.power import as_json, calculated, to_tables
 
 AIM = PowerDesign()

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement.calibration import prediction_powered
-from medhelm.analysis.leaderboard.types import Cell
+from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.errors import ConfigError, UserError
 from medhelm.evaluation import run_recorder as run_in_progress
 from medhelm.evaluation.evaluate import evaluate

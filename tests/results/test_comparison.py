@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.comparison.power import PowerDesign
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import ConfigError, UserError
 from medhelm.results.comparison import (
     compare_all_models,
@@ -39,14 +39,14 @@ def test_every_pair_of_a_store_agrees_with_its_leaderboard(store: Path) -> None:
     found = compare_all_models([store], rule="corrected")
     board = leaderboard([store], rule="corrected")
     macro = {row.model: row.macro_average.value for row in board.rows if row.macro_average}
-    wins = {row.model: row.win_rate.value for row in board.rows if row.win_rate}
+    shares = {row.model: row.win_share.value for row in board.rows if row.win_share}
     assert found.all_pairs.models == tuple(row.model for row in board.rows)
     assert [column.benchmark for column in found.all_pairs.columns] == [c.benchmark for c in board.columns]
     for pair in found.all_pairs.pairs:
         assert pair.macro_average is not None
-        assert pair.win_rate is not None
+        assert pair.win_share is not None
         assert pair.macro_average.difference.value == pytest.approx(macro[pair.first] - macro[pair.second])
-        assert pair.win_rate.difference.value == pytest.approx(wins[pair.first] - wins[pair.second])
+        assert pair.win_share.difference.value == pytest.approx(shares[pair.first] - shares[pair.second])
     for name, effects in found.effects.items():
         assert effects.corrected is not None
         assert effects.corrected.value == pytest.approx(board.mde[name])
@@ -71,7 +71,11 @@ def test_models_of_two_stores_are_different_models(medhelm: Medhelm, store: Path
     found = compare_models(
         [store, tmp_path / "theirs"], f"{MODELS[0]} [store]", f"{MODELS[0]} [theirs]", rule="corrected"
     )
-    assert (found.value, found.p_value, found.n_benchmarks) == (0, 1, 1)
+    assert (found.macro_average.difference.value, found.macro_average.difference.p_value, found.n_benchmarks) == (
+        0,
+        1,
+        1,
+    )
     assert len(compare_all_models([store, tmp_path / "theirs"], rule="corrected").all_pairs.pairs) == 6
 
 
@@ -81,7 +85,7 @@ def test_weights_of_a_suite_weigh_the_macro_average(store: Path, tmp_path: Path)
     pair = compare_models([store], *MODELS[:2], rule="corrected", suite=str(suite))
     by_name = {one.column.benchmark: one.difference.value for one in pair.benchmarks}
     assert list(by_name) == ["toy_two", "toy"]
-    assert pair.value == pytest.approx(0.75 * by_name["toy_two"] + 0.25 * by_name["toy"])
+    assert pair.macro_average.difference.value == pytest.approx(0.75 * by_name["toy_two"] + 0.25 * by_name["toy"])
 
 
 def test_a_suite_that_names_nothing_known_is_refused(store: Path, tmp_path: Path) -> None:
@@ -119,7 +123,7 @@ def test_cells_of_any_origin_can_be_compared() -> None:
         for model, scores in zip("ab", generator.random((2, 50)), strict=True)
     ]
     first, again = compare_cells(cells, columns), compare_cells(cells, columns)
-    assert first.all_pairs == again.all_pairs
+    assert first.all_pairs.pairs == again.all_pairs.pairs
 
 
 def test_power_of_a_store_has_its_benchmarks_and_models(store: Path) -> None:

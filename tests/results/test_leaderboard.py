@@ -46,7 +46,7 @@ def test_who_skips_a_benchmark_does_not_stand_first_by_it(store: Path) -> None:
     assert {row.model: row.guarded_win_rate for row in board.rows} == pytest.approx(
         {"x": 2 / 3, "y": 2 / 3, "z": 0.5 / 3}
     )
-    assert places(board) == {"x": 1, "y": 1, "z": 3}
+    assert places(board) == {"x": 2, "y": 1, "z": 3}, "by win share, the missing benchmark is lost"
     assert [row.coverage for row in board.rows if row.model == "x"] == pytest.approx([2 / 3])
     shared = leaderboard([store], shared=True)
     assert [column.benchmark for column in shared.columns] == ["pubmed_qa", "own_qa"]
@@ -96,7 +96,9 @@ def test_without_resampling_no_records_are_read(store: Path) -> None:
         file.unlink()
     board = leaderboard([store], resample="none")
     assert board.interval_method == "nothing"
-    assert (rates(board), places(board)) == (rates(full), places(full))
+    assert rates(board) == rates(full)
+    assert (full.ranked_by, board.ranked_by) == ("win share", "win rate")
+    assert places(board) == {"x": 1, "y": 1, "z": 3}
     assert all(row.rank_low is None and row.tie_group is None for row in board.rows)
     assert board.rows[0].cells["own_qa"].estimate is not None
     with pytest.raises(StoreError, match="missing or damaged"):
@@ -170,10 +172,11 @@ def test_the_public_face_offers_all_of_it(store: Path) -> None:
 def test_the_command_shows_ranks_with_intervals_and_both_win_rates(medhelm: Medhelm, store: Path) -> None:
     shown = medhelm("leaderboard", "--store", store)
     assert shown.code == 0
-    first = shown.out.splitlines()[2:5]
-    assert "Guarded" in first[0]
-    assert first[2].split()[:3] == ["1", "(1-1)", "1"] or first[2].split()[1].startswith("(1-")
-    assert "Missing benchmarks count as losses in its rank (guarded win rate 0.667," in shown.out
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("y leads (win share ")
+    assert "Guarded" in next(line for line in lines if "Macro average" in line)
+    assert next(line for line in lines if line.startswith("1 (1-")).split()[3] == "y"
+    assert "Missing benchmarks count as losses in its rank (guarded win share 0.533," in shown.out
     board = medhelm("leaderboard", "--store", store, "--json").json
     assert {m["model"]: m["guarded_win_rate"] for m in board["models"]} == {"x": 0.666667, "y": 0.666667, "z": 0.166667}
     assert all(m["rank_low"] <= m["rank"] <= m["rank_high"] for m in board["models"])

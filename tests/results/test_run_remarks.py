@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, Harness, Origin, Rule, Run
 from medhelm.results.run_remarks import cluster_remarks, imported_remarks
 from tests.support.stores import make_run

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Tier
 from medhelm.reports.paper.contents import ModelCost
@@ -90,7 +91,7 @@ def toy_board(
             cells.append(
                 Cell(model=model, benchmark=column.benchmark, value=float(values.mean()), ids=ids, scores=values, n=n)
             )
-    return build_leaderboard(cells, columns, rng=np.random.default_rng(0), draws=60, tier=tier)
+    return build_leaderboard(cells, columns, tier=tier)
 
 
 def toy_costs(board: Leaderboard, unknown: Sequence[int] = (), free: Sequence[int] = ()) -> list[ModelCost]:

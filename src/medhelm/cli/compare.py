@@ -99,8 +99,13 @@ def compare(
     )
     if format_ == "json":
         print_json(comparison_report.as_json(pair))
-    else:
-        click.echo(comparison_report.to_table(pair, format_), nl=False)
+        return 0
+    verdict, *foot = comparison_report.verdict(pair)
+    if format_ in ("table", "md"):
+        click.echo(f"{verdict}\n")
+    click.echo(comparison_report.to_table(pair, format_), nl=False)
+    if format_ in ("table", "md"):
+        click.echo("\n" + "\n".join(foot))
     return 0
 
 

@@ -9,11 +9,13 @@ import click
 
 from medhelm.cli.common.options import (
     Shared,
+    completers_option,
     format_option,
     load,
     print_json,
     print_remarks,
     published_options,
+    rank_baselines_option,
     resample_option,
     scoring_option,
     shared_benchmarks_option,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 @shared_benchmarks_option
 @published_options
 @resample_option
+@rank_baselines_option
+@completers_option
 @stored_tier_option
 @scoring_option
 @click.option(
@@ -69,14 +73,17 @@ def leaderboard(
     suite: str,
     shared_only: bool,
     resample: Resample | None,
+    rank_baselines: bool,
+    completers_only: bool,
     tier: Tier | None,
     ratings: Path | None,
     calibration: str,
     rule: Rule,
 ) -> int:
-    """Rank models by win rate.
+    """Rank models by win share.
 
-    Shows confidence intervals, ties and costs. Several --store are ranked together.
+    Shows a verdict in words, confidence intervals, ties and costs. Several --store are ranked together. Baselines are
+    shown below the models and do not compete, unless --rank-baselines is given.
 
     \b
     Examples:
@@ -112,6 +119,8 @@ def leaderboard(
             resample=resample,
             shared=shared_only,
             clinicians=clinicians,
+            rank_baselines=rank_baselines,
+            completers_only=completers_only,
             benchmark_folders=shared.benchmark_folders,
         )
     print_leaderboard(board, by=by, format_="json" if shared.json else format_)
@@ -135,12 +144,14 @@ def _refuse_several(**options: object) -> None:
 
 
 def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table") -> None:
-    """Print a leaderboard, the scores calibrated to clinicians' ratings if there are any, and the warnings."""
+    """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
     from medhelm.reports import leaderboard as leaderboard_report
 
     if format_ == "json":
         print_json(leaderboard_report.as_json(board))
         return
+    if board.verdict and format_ in ("table", "md"):
+        click.echo(" ".join(board.verdict) + "\n")
     click.echo(leaderboard_report.to_table(board, by=by, format=format_), nl=False)
     if format_ != "csv" and (calibrated := leaderboard_report.calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)

@@ -10,8 +10,10 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
+    completers_option,
     format_option,
     print_json,
+    rank_baselines_option,
     resample_option,
     scoring_option,
     shared_benchmarks_option,
@@ -25,7 +27,13 @@ if TYPE_CHECKING:
     from medhelm.results.releases import LeaderboardOptions
 
 _leaderboard_options = add_options(
-    suite_option, shared_benchmarks_option, resample_option, stored_tier_option, scoring_option
+    suite_option,
+    shared_benchmarks_option,
+    resample_option,
+    rank_baselines_option,
+    completers_option,
+    stored_tier_option,
+    scoring_option,
 )
 
 

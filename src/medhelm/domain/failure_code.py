@@ -75,3 +75,19 @@ class FailureCode(StrEnum):
     # The run: the request was not sent.
     NOT_ASKED = "not_asked"
     UNUSABLE = "unusable"
+
+
+CAUSED_BY_MODEL = frozenset(
+    {
+        FailureCode.REFUSAL,
+        FailureCode.LENGTH,
+        FailureCode.CONTEXT_LENGTH,
+        FailureCode.DOES_NOT_FIT,
+        FailureCode.TOO_LARGE,
+        FailureCode.EMPTY_CHOICE,
+    }
+)
+"""Failures that a user of the model would meet too: a refusal, in words or by a filter, an exhausted limit, a prompt
+that does not fit. Corrected scoring counts them as the worst answer, like a refusal in words (composite strategy of ICH
+E9(R1)). All others come from the connection, the account or the service: the instance has no score and is asked
+again."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json
 from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, estimate_text, render
+
+if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.types import RankedBy
 
 FORMAT = 1
 """Version of the card's JSON."""
@@ -30,6 +33,8 @@ class Number:
     high: float | None = None
     n: int | None = None
     n_failed: int | None = None
+    n_failed_by_model: int = 0
+    """Those of the failures that count as the worst answer; the others are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +49,14 @@ class CardModel:
     """Name of the model at its server."""
     snapshots: Mapping[str, int]
     """Model version reported by the server -> number of completions."""
-    rank: int
-    """Rank on the leaderboard."""
+    rank: int | None
+    """Rank on the leaderboard; None for a baseline."""
     rank_low: int | None
-    """Best rank in the 95% interval; None if unknown."""
+    """Best possible rank at the 95% level; None if unknown."""
     rank_high: int | None
-    """Worst rank in the interval."""
+    """Worst possible rank."""
+    win_share: Number | None
+    """Share of the other models whose answer it beats, mean over questions and benchmarks."""
     win_rate: Number | None
     """Share of the other models that it beats, mean over benchmarks."""
     macro_average: Number | None
@@ -132,8 +139,12 @@ class Card:
     """Rule of the scores."""
     tier: str
     """Real data or sample rows."""
+    verdict: Sequence[str]
+    """Sentences that come first."""
+    ranked_by: RankedBy
+    """Number that decides ranks."""
     models: Sequence[CardModel]
-    """In order of rank."""
+    """In order of rank, then baselines."""
     benchmarks: Sequence[CardBenchmark]
     """In the order of the suite."""
     judges: Sequence[CardJudge]
@@ -152,11 +163,20 @@ class Card:
     """Command that repeats the evaluation."""
 
 
+RANKS = {
+    "win share": "by win share, with missing benchmarks counted as losses",
+    "win rate": "by win rate, with missing benchmarks counted as losses",
+    "mean score": "by the mean score on the only benchmark",
+}
+"""Number that ranks -> meaning of a rank."""
+
 WORDS: Mapping[str, str] = {
-    "Score": "mean over all questions of a benchmark; the brackets hold the 95% confidence interval, the range that "
-    "chance alone explains",
-    "Win rate": "how often a model scores higher than another one, over all benchmarks, from 0 (never) to 1 (always)",
-    "Rank": "by win rate, with missing benchmarks counted as losses; the brackets hold its 95% confidence interval",
+    "Score": "mean over all questions of a benchmark; the brackets hold the 95% confidence interval, the range of true "
+    "values that fit the data",
+    "Win share": "how often a model's answer is better than that of another model to the same question, from 0 (never) "
+    "to 1 (always); a tie counts one half",
+    "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
+    "(none) to 1 (all); a tie counts one half",
     "Average": "mean over the benchmarks, each on a scale from 0 to 1",
     "Digest": "a checksum; equal digests mean equal content",
     "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
@@ -172,7 +192,10 @@ def as_json(card: Card) -> dict[str, Any]:
 
 def to_markdown(card: Card) -> str:
     """Return the card as Markdown."""
-    lines = [f"# {title(card)}", "", *(escape_markdown(text) for text in introduction(card)), ""]
+    lines = [f"# {title(card)}", ""]
+    lines += [f"**{INVENTED}**", ""] if card.tier == "sample" else []
+    lines += [escape_markdown(" ".join(card.verdict)), ""] if card.verdict else []
+    lines += [escape_markdown(dates(card)), ""]
     for heading, headers, rows in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
     for heading, sentences in sections(card):
@@ -187,17 +210,31 @@ Table = tuple[str, list[str], list[list[Value]]]
 
 def title(card: Card) -> str:
     """Return the title of the page."""
-    models, benchmarks = plural(len(card.models), "model"), plural(len(card.benchmarks), "benchmark")
+    n = sum(model.rank is not None for model in card.models)
+    models, benchmarks = plural(n, "model"), plural(len(card.benchmarks), "benchmark")
     return f"Evaluation card: {models} on {benchmarks}"
 
 
-def introduction(card: Card) -> list[str]:
-    """Return the first paragraphs: dates and scoring rule, and a warning about invented data."""
+def terms(card: Card) -> dict[str, str]:
+    """Return the terms on the page with their meanings."""
+    rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
+    words = {word: text for word, text in WORDS.items() if word != "Win share" or has_win_shares(card)}
+    return {"Rank": rank, **words, **card.measures}
+
+
+def has_win_shares(card: Card) -> bool:
+    """Return whether win shares are known."""
+    return any(model.win_share for model in card.models)
+
+
+INVENTED = "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the performance of any model."
+"""Warning on everything made from sample rows."""
+
+
+def dates(card: Card) -> str:
+    """Return the dates and the scoring rule."""
     days = card.first_run if card.first_run == card.last_run else f"{card.first_run} to {card.last_run}"
-    dates = f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
-    if card.tier == "sample":
-        return [dates, "INVENTED EXAMPLES, NOT REAL DATA: these numbers do not measure the performance of any model."]
-    return [dates]
+    return f"Evaluated {days}; card written {card.date}. {card.scoring.capitalize()} scoring."
 
 
 def tables(card: Card) -> list[Table]:
@@ -206,11 +243,14 @@ def tables(card: Card) -> list[Table]:
 
 
 def _results(card: Card) -> Table:
-    headers = ["Rank", "Model", "Win rate", "Average", "Benchmarks", "Completions USD", "Judging USD"]
+    shares = has_win_shares(card)
+    headers = ["Rank", "Model", *(["Win share"] if shares else []), "Win rate", "Average", "Benchmarks",
+               "Completions USD", "Judging USD"]  # fmt: skip
     rows: list[list[Value]] = [
         [
-            m.rank if m.rank_low == m.rank_high else f"{m.rank} ({m.rank_low} to {m.rank_high})",
+            _place(m),
             m.name,
+            *([estimate_text(m.win_share, 2)] if shares else []),
             estimate_text(m.win_rate, 2),
             estimate_text(m.macro_average, 2),
             m.n_benchmarks,
@@ -220,6 +260,13 @@ def _results(card: Card) -> Table:
         for m in card.models
     ]
     return "Results", headers, rows
+
+
+def _place(model: CardModel) -> Value:
+    """Return the rank with the possible ones; a dash for a baseline."""
+    if model.rank is None or model.rank_low == model.rank_high:
+        return model.rank
+    return f"{model.rank} ({model.rank_low} to {model.rank_high})"
 
 
 def _scores(card: Card) -> Table:
@@ -244,11 +291,13 @@ def _scale(benchmark: CardBenchmark) -> str:
 
 
 def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
-    """Return a score, with the number of missing completions if there are any."""
+    """Return a score, with the numbers of failures that count as the worst answer, and of missing scores."""
     text = estimate_text(number, 3 if benchmark.high - benchmark.low <= 1 else 2)
-    if number and text and number.n_failed:
-        return f"{text}, {number.n_failed} missing"
-    return text
+    if not number or not text:
+        return text
+    missing = (number.n_failed or 0) - number.n_failed_by_model
+    worst = f", {number.n_failed_by_model} failed" if number.n_failed_by_model else ""
+    return text + worst + (f", {missing} missing" if missing else "")
 
 
 def _models(card: Card) -> Table:
@@ -294,7 +343,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
         ("Significant differences", list(card.findings)),
         ("Limitations", list(card.limits)),
         ("Methods", how),
-        ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in {**WORDS, **card.measures}.items()]),
+        ("Terms", [f"{word}: {meaning.rstrip('.')}." for word, meaning in terms(card).items()]),
     ]
 
 
@@ -309,6 +358,7 @@ h1 { font-size: 14pt; margin: 0 0 1mm; }
 h2 { font-size: 9pt; margin: 3mm 0 1mm; color: #0b4f6c; border-bottom: 0.3mm solid #0b4f6c; }
 p { margin: 0 0 1mm; }
 p.invented { font-weight: bold; border: 0.5mm solid #a4133c; color: #a4133c; padding: 1mm 2mm; }
+p.verdict { font-size: 9.5pt; font-weight: 600; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 600; border-bottom: 0.2mm solid #56646f; }
 th, td { padding: 0.4mm 1.6mm 0.4mm 0; vertical-align: top; overflow-wrap: anywhere; }
@@ -325,7 +375,6 @@ div.columns > section { flex: 1 1 0; min-width: 0; }
 
 def to_html(card: Card) -> str:
     """Return the card as one HTML file: no script, no external content, printable on A4."""
-    first, *more = introduction(card)
     lines = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -333,8 +382,9 @@ def to_html(card: Card) -> str:
         f"<title>{escape(title(card))}</title>",
         f"<style>\n{STYLE}\n</style></head><body>",
         f"<h1>{escape(title(card))}</h1>",
-        f"<p>{escape(first)}</p>",
-        *(f'<p class="invented">{escape(text)}</p>' for text in more),
+        *([f'<p class="invented">{escape(INVENTED)}</p>'] if card.tier == "sample" else []),
+        *([f'<p class="verdict">{escape(" ".join(card.verdict))}</p>'] if card.verdict else []),
+        f"<p>{escape(dates(card))}</p>",
     ]
     for heading, headers, rows in tables(card):
         lines += [f"<h2>{escape(heading)}</h2>", *_table(headers, rows)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import select
+from medhelm.reports.json_output import probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, render
 
 if TYPE_CHECKING:
@@ -20,13 +19,17 @@ if TYPE_CHECKING:
 ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
 """Adjustment -> its name for people."""
 
+LEVEL = 0.05
+"""Significance level."""
+
+NULL_HYPOTHESIS = (
+    "The p-values test whether, on each question, either model could as well have given the other's answer; they say "
+    "nothing about the size of a difference."
+)
+"""The null hypothesis, for the foot of tables."""
+
 SMALLEST = 0.0001
 """P-values below this are shown as `<0.0001`."""
-
-
-def probability(p: float | None) -> float | None:
-    """Return a p-value for JSON: four significant digits, however small; None if undefined."""
-    return None if p is None or not math.isfinite(p) else float(f"{p:.4g}")
 
 
 def p_text(p: float | None) -> str | None:
@@ -51,10 +54,21 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             for compared in comparison.benchmarks
         ],
         "overall": {
-            **select(comparison, "difference=value low high", rounded=True),
-            "p_value": probability(comparison.p_value),
+            **select(comparison.macro_average.difference, "difference=value low high", rounded=True),
+            "p_value": probability(comparison.macro_average.difference.p_value),
             **select(comparison, "n_benchmarks unit"),
         },
+        "win_share": {**_overall_json(comparison.win_share, comparison.adjustment), "n_models": comparison.n_models},
+    }
+
+
+def _overall_json(test: AdjustedDifference, adjustment: Adjustment) -> dict[str, Any]:
+    """Return the test that decides on the leaderboard."""
+    return {
+        **select(test.difference, "difference=value low high", rounded=True),
+        "p_value": probability(test.difference.p_value),
+        "p_adjusted": probability(test.p_adjusted(adjustment)),
+        "separated": test.p_adjusted(adjustment) <= LEVEL,
     }
 
 
@@ -77,12 +91,34 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         ]
         for compared in comparison.benchmarks
     ]
-    rows.append(["Mean over benchmarks", "", estimate_text(comparison), None, p_text(comparison.p_value), None])
+    for name, test in (("Macro average", comparison.macro_average), ("Win share", comparison.win_share)):
+        found = test.difference
+        adjusted = p_text(test.p_adjusted(comparison.adjustment))
+        rows.append([name, "", estimate_text(found), found.n, p_text(found.p_value), adjusted])
     caption = (
-        f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); "
-        f"p adjusted over the benchmarks ({ADJUSTED[comparison.adjustment]})"
+        f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); p adjusted over the "
+        f"benchmarks, and overall over all pairs of {comparison.n_models} models ({ADJUSTED[comparison.adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
+
+
+def verdict(comparison: Comparison) -> list[str]:
+    """Return whether the two models differ, and what was tested."""
+    test = comparison.win_share
+    better, worse = comparison.first, comparison.second
+    if test.difference.value < 0:
+        better, worse = worse, better
+    p = p_text(test.p_adjusted(comparison.adjustment))
+    among = f", adjusted for all pairs of {comparison.n_models} models" if comparison.n_models > 2 else ""
+    if test.p_adjusted(comparison.adjustment) <= LEVEL:
+        found = f"{better} is significantly better than {worse} (p {_equals(p)}{among})."
+    else:
+        found = f"{comparison.first} and {comparison.second} cannot be separated (p {_equals(p)}{among})."
+    return [found, NULL_HYPOTHESIS]
+
+
+def _equals(p: str | None) -> str:
+    return p if p is None or p.startswith("<") else f"= {p}"  # type: ignore[return-value]
 
 
 # --- every pair -------------------------------------------------------------------------------------------------------
@@ -92,9 +128,6 @@ By = Literal["overall", "benchmark", "test"]
 
 BYS: tuple[By, ...] = get_args(By)
 """All of them."""
-
-LEVEL = 0.05
-"""Significance level."""
 
 AT_LEVEL = "the 5% level"
 """The same as text."""
@@ -121,13 +154,16 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
             {
                 **select(pair, "first second unit n_benchmarks"),
                 "macro_average": _test(pair.macro_average, adjustment),
-                "win_rate": _test(pair.win_rate, adjustment),
+                "win_share": _test(pair.win_share, adjustment),
+                "win_rate": _test(_win_rate(pair), adjustment),
+                "survives_failures": pair.survives_failures,
                 "benchmarks": {name: _test(test, adjustment) for name, test in pair.benchmarks.items()},
             }
             for pair in found.pairs
         ],
         "told_apart": {
-            "win_rate": _counts([pair.win_rate for pair in found.pairs], adjustment),
+            "win_share": _counts([pair.win_share for pair in found.pairs], adjustment),
+            "win_rate": _counts([_win_rate(pair) for pair in found.pairs], adjustment),
             "macro_average": _counts([pair.macro_average for pair in found.pairs], adjustment),
             "benchmarks": _counts([t for pair in found.pairs for t in pair.benchmarks.values()], adjustment),
         },
@@ -146,11 +182,11 @@ def pairs_to_table(
         return _by_benchmark(compared, adjustment, format)
     if by == "test":
         return _by_test(compared, adjustment, format)
-    headers = ["Model", "Compared with", "Benchmarks", *_headers("win rate difference", format), "p adjusted",
+    headers = ["Model", "Compared with", "Benchmarks", *_headers("win share difference", format), "p adjusted",
                *_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
     rows: list[list[Value]] = []
     for pair in compared.all_pairs.pairs:
-        tests = {"win rate": pair.win_rate, "macro average": pair.macro_average}
+        tests = {"win share": pair.win_share, "macro average": pair.macro_average}
         significant = [name for name, test in tests.items() if _is_significant(test, adjustment)]
         cells: list[Value] = []
         for test in tests.values():
@@ -170,7 +206,7 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
         return []
     sentences = [
         f"{kind}: {_of([_test_of(pair, kind) for pair in pairs], 'pair', adjustment)}."
-        for kind in ("Win rate", "Macro average")
+        for kind in ("Win share", "Macro average")
     ]
     tests: list[AdjustedDifference | None] = [test for pair in pairs for test in pair.benchmarks.values()]
     if tests:
@@ -180,17 +216,18 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
-            f"Scores of instances are unknown for {whose}: benchmarks were resampled instead. This shows how much the "
+            f"Scores of instances are unknown for {whose}: the tests take benchmarks instead. This shows how much the "
             "choice of benchmarks matters; it says nothing about a single benchmark."
         )
     if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
         sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
-    if len(pairs) > LEVEL * (found.flips + 1):
-        sentences.append(
-            f"With {len(pairs)} pairs, {found.flips:,} random sign flips are too few for a significant win rate after "
-            "Holm's adjustment: use the macro average, or compare fewer models."
-        )
+    sentences.append(NULL_HYPOTHESIS)
     return sentences
+
+
+def _win_rate(pair: ModelPair) -> AdjustedDifference | None:
+    """Return the difference of win rates, which is tested over benchmarks only: there it is that of win shares."""
+    return pair.win_share if pair.unit == "benchmarks" else None
 
 
 def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
@@ -257,7 +294,7 @@ def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
 
 
 def _test_of(pair: ModelPair, name: str) -> AdjustedDifference | None:
-    return pair.win_rate if name == "Win rate" else pair.macro_average
+    return pair.win_share if name == "Win share" else pair.macro_average
 
 
 def _is_significant(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:

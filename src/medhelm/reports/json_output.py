@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
@@ -53,3 +54,8 @@ def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
         content = attrgetter(path or key)(value)
         found[key] = number(content) if rounded and isinstance(content, float) else plain_json(content)
     return found
+
+
+def probability(p: float | None) -> float | None:
+    """Return a p-value for JSON: four significant digits, however small; None if undefined."""
+    return None if p is None or not math.isfinite(p) else float(f"{p:.4g}")

@@ -9,11 +9,12 @@ from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.reports.json_output import select
+from medhelm.reports.json_output import probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
+    from medhelm.analysis.leaderboard.cells import Cell, Column
+    from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark"]
 """Meaning of the rows or columns of the table."""
@@ -25,7 +26,10 @@ PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
 
 GUARDED = "Guarded"
-"""Heading of the win rate that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
+"""Heading of the number that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
+
+FLOOR = "-"
+"""Place of a baseline, which has no rank."""
 
 CONSTANT = "constant baseline"
 """Heading of the score of the most frequent reference, given for every instance."""
@@ -40,7 +44,8 @@ COLUMN_NUMBERS = "low high higher_is_better floor=constant_baseline floor_answer
 def as_json(board: Leaderboard) -> dict[str, Any]:
     """Return the output of `medhelm leaderboard --format json`; undefined numbers are None."""
     return {
-        "models": [_model(row, board.columns) for row in board.rows],
+        "verdict": list(board.verdict),
+        "models": [_model(row, board.columns) for row in board.all_rows],
         "benchmarks": [
             {
                 **select(column, "id=benchmark title category subcategory metric judges"),
@@ -50,18 +55,49 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
             for column in board.columns
         ],
         **select(board, "suite suite_description scoring tier interval_method"),
-        "told_apart": sorted(list(pair) for pair in board.significant_pairs),
-        "told_apart_adjusted": sorted(list(pair) for pair in board.significant_pairs_adjusted),
+        "ranked_by": board.ranked_by,
+        "pairs": _pairs(board),
+        "told_apart": sorted(list(pair) for pair in board.nominally_different),
+        "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
         "warnings": [remark.text for remark in board.remarks],
     }
 
 
+MOST_PAIRS = 5_000
+"""Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
+
+
+def _pairs(board: Leaderboard) -> list[dict[str, Any]]:
+    """Return the overall test of every two models, the higher-ranked first; empty for more than `MOST_PAIRS`."""
+    if board.pairs is None or len(board.pairs.by_instance) > MOST_PAIRS:
+        return []
+    found = []
+    for pair in board.pairs.pairs:
+        if pair.win_share is not None:
+            test = pair.win_share
+            found.append(
+                {
+                    "a": pair.first,
+                    "b": pair.second,
+                    "benchmark": None,
+                    **select(test.difference, "difference=value low high", rounded=True),
+                    "p": probability(test.difference.p_value),
+                    "p_adjusted": probability(test.p_holm),
+                    "separated": (pair.first, pair.second) in board.separated,
+                    "survives_failures": pair.survives_failures,
+                }
+            )
+    return found
+
+
 def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    """One model."""
-    metrics = {column.benchmark: column.metric for column in columns}
-    shown = [name for name in metrics if name in row.cells]
+    """One model; a baseline outside the ranks has the rank None."""
+    shown = [column for column in columns if column.benchmark in row.cells]
     return {
         **select(row, "model rank rank_low rank_high tie_group"),
+        **({} if row.rank else {"rank": None}),
+        "win_share": _average(row.win_share),
+        "guarded_win_share": number(row.guarded_win_share),
         "win_rate": _average(row.win_rate),
         "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
         "guarded_win_rate": number(row.guarded_win_rate),
@@ -70,7 +106,8 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
-        "benchmarks": {name: _cell(row.cells[name], metrics[name]) for name in shown},
+        "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
+        "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
         "categories": _groups(row.categories),
         "subcategories": _groups(row.subcategories),
     }
@@ -81,18 +118,27 @@ def _average(average: Average | None) -> dict[str, Any] | None:
     return select(average, "value low high", rounded=True) if average else None
 
 
-def _cell(cell: Cell, metric: str) -> dict[str, Any]:
+def _cell(cell: Cell, column: Column) -> dict[str, Any]:
     """Return the score of one model on one benchmark, in the unit of the metric."""
-    known = cell.estimate
+    known, bounds = cell.estimate, cell.bounds(column)
     return {
         "value": number(cell.value),
         "low": number(known.low) if known else None,
         "high": number(known.high) if known else None,
         "n": known.n if known else cell.n,
         "n_failed": cell.n_failed,
-        "metric": metric,
+        "metric": column.metric,
         "method": known.method if known else None,
         "cost_usd": number(cell.cost_usd),
+        **(
+            {
+                "n_failed_by_model": cell.n_failed_by_model,
+                "completers": select(cell.completers, "value low high n", rounded=True) if cell.completers else None,
+            }
+            if cell.n_failed_by_model
+            else {}
+        ),
+        **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
         **({"calibrated": _calibrated(cell.calibrated)} if cell.calibrated else {}),
     }
 
@@ -121,7 +167,7 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     if by == "overall":
         headers, rows = _overall(board)
     elif by == "benchmark":
-        headers, rows = _side_by_side(board) if len(board.rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
+        headers, rows = _side_by_side(board) if len(board.all_rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
     else:
         headers, rows = _by_group(board, by)
     return render(rows, headers, format=format, caption=caption(board), width=width, keep=3 if by == "overall" else 2)
@@ -155,14 +201,21 @@ def shown_name(row: Row) -> str:
 
 
 def place(row: Row) -> str:
-    """Return a rank with its interval, such as `2 (1-4)`."""
+    """Return a rank with the places the model can have, such as `2 (1-4)`."""
+    if not row.rank:
+        return FLOOR
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
 def is_incomplete(board: Leaderboard) -> bool:
-    """Return whether a model lacks a benchmark that another has, so that guarded win rates decide the ranks."""
+    """Return whether a model lacks a benchmark that another has, so that a guarded number decides the ranks."""
     rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
-    return any(guarded is not None and guarded != rate for guarded, rate in rates)
+    return board.ranked_by != "mean score" and any(guarded is not None and guarded != rate for guarded, rate in rates)
+
+
+def guarded(board: Leaderboard, row: Row) -> float | None:
+    """Return the number that ranks, with missing benchmarks counted as losses."""
+    return row.guarded_win_share if board.ranked_by == "win share" else row.guarded_win_rate
 
 
 def has_weights(board: Leaderboard) -> bool:
@@ -176,38 +229,32 @@ def places(column: Column) -> int:
 
 
 def _overall(board: Leaderboard) -> Table:
-    """One row per model."""
-    headers = [
-        "Rank",
-        "Tie group",
-        "Model",
-        "Win rate",
-        "SD",
-        "Macro average",
-        "SD",
-        "Benchmarks",
-        "Coverage",
-        "Cost USD",
-    ]
-    rows: list[list[Value]] = [
-        [
-            place(row),
-            row.tie_group,
-            shown_name(row),
-            estimate_text(row.win_rate),
-            decimal(row.win_rate.sd) if row.win_rate else None,
-            estimate_text(row.macro_average),
-            decimal(row.macro_average.sd) if row.macro_average else None,
-            row.n_benchmarks,
-            f"{row.coverage:.0%}",
-            decimal(row.cost_usd, 2),
-        ]
-        for row in board.rows
-    ]
+    """One row per model, baselines last. The number that ranks comes first."""
+    shares = any(row.win_share for row in board.rows)
+    headers = ["Rank", "Tie group", "Model", *(["Win share"] if shares else []), "Win rate", "SD over rivals",
+               "Macro average", "SD", "Benchmarks", "Coverage", "Cost USD"]  # fmt: skip
+    rows: list[list[Value]] = []
+    for row in board.all_rows:
+        rows.append(
+            [
+                place(row),
+                row.tie_group if row.rank else None,
+                shown_name(row),
+                *([estimate_text(row.win_share)] if shares else []),
+                estimate_text(row.win_rate),
+                decimal(row.win_rate.sd) if row.win_rate else None,
+                estimate_text(row.macro_average),
+                decimal(row.macro_average.sd) if row.macro_average else None,
+                row.n_benchmarks,
+                f"{row.coverage:.0%}",
+                decimal(row.cost_usd, 2),
+            ]
+        )
     if is_incomplete(board):
-        headers.insert(5, GUARDED)
-        for row, cells in zip(board.rows, rows, strict=True):
-            cells.insert(5, decimal(row.guarded_win_rate))
+        at = headers.index("Win rate")
+        headers.insert(at, GUARDED)
+        for row, cells in zip(board.all_rows, rows, strict=True):
+            cells.insert(at, decimal(guarded(board, row)))
     return headers, rows
 
 
@@ -216,7 +263,8 @@ def _by_group(board: Leaderboard, by: str) -> Table:
     names = _group_names(board, by)
     headers = ["Rank", "Model", *(group_title(name) for name in names)]
     rows: list[list[Value]] = [
-        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.rows
+        [row.rank or FLOOR, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)]
+        for row in board.all_rows
     ]
     return headers, rows
 
@@ -240,9 +288,13 @@ def _score(cell: Cell | None, column: Column) -> str | None:
 
 def _side_by_side(board: Leaderboard) -> Table:
     """One row per benchmark, one column per model."""
-    headers = ["Benchmark", "Metric", *(shown_name(row) for row in board.rows)]
+    headers = ["Benchmark", "Metric", *(shown_name(row) for row in board.all_rows)]
     rows: list[list[Value]] = [
-        [c.title, c.metric_title or c.metric, *(_score(row.cells.get(c.benchmark), c) for row in board.rows)]
+        [
+            c.title,
+            c.metric_title or c.metric,
+            *(_score(row.cells.get(c.benchmark), c) for row in board.all_rows),
+        ]
         for c in board.columns
     ]
     if has_weights(board):
@@ -261,7 +313,7 @@ def _one_below_the_other(board: Leaderboard) -> Table:
     headers = ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
     rows: list[list[Value]] = []
     for column in board.columns:
-        for place, row in enumerate(board.rows):
+        for place, row in enumerate(board.all_rows):
             cell = row.cells.get(column.benchmark)
             names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
             count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
@@ -277,15 +329,16 @@ def _csv_overall(board: Leaderboard) -> Table:
     for name in ("win_rate", "macro_average"):
         headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
     headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
-    headers += ["rank_low", "rank_high", "guarded_win_rate"]
+    headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     rows: list[list[Value]] = []
-    for row in board.rows:
-        cells: list[Value] = [row.rank, row.tie_group, row.model]
+    for row in board.all_rows:
+        cells: list[Value] = [row.rank or None, row.tie_group, row.model]
         for average in (row.win_rate, row.macro_average):
             cells += [*estimate_numbers(average), number(average.sd) if average else None]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
         cells += [board.suite, board.scoring, board.tier, _source(row)]
-        rows.append([*cells, row.rank_low, row.rank_high, number(row.guarded_win_rate)])
+        cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
+        rows.append(cells)
     return headers, rows
 
 
@@ -296,16 +349,16 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
     if by != "benchmark":
         headers = [by, "model", "value", "n_benchmarks", "scoring", "tier", "source"]
         for name in _group_names(board, by):
-            for row in board.rows:
+            for row in board.all_rows:
                 mean = _means(row, by)[name]
                 rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
         return headers, rows
     headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
     headers.append("weight")
     for column in board.columns:
-        for row in board.rows:
+        for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
-            found = _cell(cell, column.metric) if cell else {}
+            found = _cell(cell, column) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
             weight = number(column.weight)
             rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])

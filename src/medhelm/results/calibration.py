@@ -18,7 +18,7 @@ from medhelm.analysis.agreement.calibration import (
 )
 from medhelm.analysis.agreement.selection import IMBALANCE, imbalance
 from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
-from medhelm.analysis.leaderboard.types import Cell
+from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark, Remark, Run
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks

@@ -14,11 +14,12 @@ from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.comparison.power import PowerDesign
 from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.build import rank_models, without_baselines
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError, suggestion
-from medhelm.results.leaderboard import SEED, LeaderboardInputs, apply_suite_weights, read_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs
 from medhelm.results.run_remarks import unfinished_remarks
 
 
@@ -38,10 +39,10 @@ def compare_models(
     Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
-    finished = _selected_inputs(stores, [first, second], rule, tier, suite, benchmark_folders)
-    rng = np.random.default_rng(SEED)
-    sides = [{cell.benchmark: cell for cell in finished.cells if cell.model == name} for name in (first, second)]
-    found = compare_two_models(sides[0], sides[1], finished.columns, rng, adjustment=adjustment) if all(sides) else None
+    finished = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders)
+    _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of")
+    cells = without_baselines(finished.cells, keep=[first, second])
+    found = compare_two_models(cells, finished.columns, first, second, adjustment=adjustment)
     if found is None:
         raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
     return found
@@ -61,7 +62,7 @@ def compare_all_models(
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
     finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
-    found = compare_cells(finished.cells, finished.columns)
+    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
     remarks = (*found.remarks, *finished.remarks, *unfinished_remarks(finished.unfinished))
     return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
 
@@ -76,11 +77,11 @@ def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -
     cells, columns = published_cells()
     columns = _of_suite(columns, suite)
     _refuse_names(names, {cell.model for cell in cells}, "no published results of")
-    found = compare_cells([cell for cell in cells if not names or cell.model in names], columns)
+    found = compare_cells([cell for cell in cells if not names or cell.model in names], columns, "published")
     return replace(found, suite=suite, scoring="published")
 
 
-def compare_cells(cells: Sequence[Cell], columns: Sequence[Column]) -> ComparedPairs:
+def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> ComparedPairs:
     """Every pair of models of any board; cells without single scores are compared over benchmarks only.
 
     Raises UserError if there are fewer than two models, or no two of them share a benchmark.
@@ -89,8 +90,9 @@ def compare_cells(cells: Sequence[Cell], columns: Sequence[Column]) -> ComparedP
     if len(models) < 2:
         only = f"only {models[0]} has" if models else "no model has"
         raise UserError(f"{only} a score: a comparison needs two models. `medhelm run` adds models.")
-    found = compare_all_pairs(cells, columns, np.random.default_rng(SEED))
-    if all(pair.macro_average is None for pair in found.pairs):
+    kept = [cell for cell in cells if cell.value is not None and any(c.benchmark == cell.benchmark for c in columns)]
+    found = compare_all_pairs(kept, columns, models=rank_models(kept, columns, scoring))
+    if np.isnan(found.macro_average.differences.value).all():
         raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
     return ComparedPairs(all_pairs=found, effects=detectable_effects(cells, columns))
 

@@ -137,7 +137,7 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
     """Return the cost of each model's score, in the order of the leaderboard."""
     found = []
     columns = {column.benchmark: column for column in board.columns}
-    for row in board.rows:
+    for row in board.all_rows:
         runs = [run for (model, _), run in counted.items() if model == row.model]
         cost = _repeated(spending, runs).usd
         instances = sum(run.n - run.n_failed for run in runs)

@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.results.leaderboard import SEED, leaderboard, read_inputs
+from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
 from medhelm.storage.runs import damaged, load_runs
@@ -126,7 +124,6 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
     board = build_leaderboard(
         cells,
         [column for column in finished.columns if column.benchmark in names],
-        rng=np.random.default_rng(SEED),
         scoring=rule,
         tier=selection.tier,
     )

@@ -74,7 +74,7 @@ def analyze_judges(
         benches.append(bench)
         excluded += problems
     numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
-    together = summarize_benchmarks(benches, numbers, np.random.default_rng(SEED))
+    together = summarize_benchmarks(benches, numbers)
     return JuryAnalysis(
         benchmarks=numbers,
         overall=together,

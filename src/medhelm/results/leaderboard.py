@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, Benchmark, ConstantBaseline, Remark, Rule, Run, Tier
+from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
@@ -32,10 +35,6 @@ from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.runs import RunScores, load_runs, read_all, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
-
-SEED = 0
-"""Seed of the resampling, so that a leaderboard comes out the same each time."""
-
 
 UNKNOWN = "unknown"
 """Category of a benchmark that is not in the catalog, such as one of another harness."""
@@ -62,6 +61,8 @@ def leaderboard(
     resample: Resample | None = None,
     shared: bool = False,
     clinicians: CalibrationOptions | None = None,
+    rank_baselines: bool = False,
+    completers_only: bool = False,
     benchmark_folders: Sequence[Path] = (),
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
@@ -76,7 +77,7 @@ def leaderboard(
     """
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_inputs(stores, rule, tier, single_scores=resample != "none")
+    finished = read_inputs(stores, rule, tier, single_scores=resample != "none", completers_only=completers_only)
     cells, remarks = finished.cells, finished.remarks
     if clinicians:
         if len(stores) > 1 or rule != "corrected":
@@ -98,6 +99,7 @@ def leaderboard(
         known=names,
         resample=resample,
         shared=shared,
+        rank_baselines=rank_baselines,
         scoring=rule,
         tier=finished.tier,
     )
@@ -112,6 +114,7 @@ def leaderboard_from_cells(
     known: Sequence[str] = (),
     resample: Resample | None = None,
     shared: bool = False,
+    rank_baselines: bool = False,
     scoring: Rule,
     tier: Tier = "real",
 ) -> Leaderboard:
@@ -124,10 +127,10 @@ def leaderboard_from_cells(
     board = build_leaderboard(
         cells,
         columns,
-        rng=np.random.default_rng(SEED),
         benchmarks=None if chosen.weights is None else list(chosen.weights),
         shared=shared,
         resample=resample,
+        rank_baselines=rank_baselines,
         suite=chosen.name,
         scoring=scoring,
         tier=tier,
@@ -214,9 +217,17 @@ class LeaderboardInputs:
 
 
 def read_inputs(
-    stores: Sequence[Path], rule: Rule, tier: Tier | None, *, single_scores: bool = True
+    stores: Sequence[Path],
+    rule: Rule,
+    tier: Tier | None,
+    *,
+    single_scores: bool = True,
+    completers_only: bool = False,
 ) -> LeaderboardInputs:
-    """Read what counts; without `single_scores` no records are opened, and only means are known.
+    """Read what counts.
+
+    Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
+    model caused are left out instead of counted as the worst answer.
 
     Raises UserError if there is nothing.
     """
@@ -236,29 +247,62 @@ def read_inputs(
     keys = sorted(chosen, key=lambda key: key[1])
     if single_scores:
         read = read_all([chosen[key] for key in keys], rule)
-        cells = [_cell(model, run, rule, scored) for (model, _), (run, scored) in zip(keys, read, strict=True)]
+        cells = [
+            _cell(
+                model,
+                run,
+                columns[run.benchmark],
+                scored,
+                as_worst=rule == "corrected" and not completers_only,
+                rule=rule,
+            )
+            for (model, _), (run, scored) in zip(keys, read, strict=True)
+        ]
     else:
-        cells = [_cell(key[0], chosen[key], rule, None) for key in keys]
+        cells = [_cell(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
     remarks = [*choice.excluded, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
     remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
     return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen)
 
 
-def _cell(model: str, run: Run, rule: Rule, scored: RunScores | None) -> Cell:
-    estimate = run.estimates.get(rule, {}).get(run.main_metric)
-    if estimate and not math.isfinite(estimate.value):
-        estimate = None  # JSON of others can hold NaN, which is no result
-    return Cell(
+def _cell(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
+    """A run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
+    found = run.estimates.get(rule, {}).get(run.main_metric)
+    if found and not math.isfinite(found.value):
+        found = None  # JSON of others can hold NaN, which is no result
+    cell = Cell(
         model=model,
         benchmark=run.benchmark,
-        value=estimate.value if estimate else None,
-        estimate=estimate,
-        n_failed=estimate.n_failed if estimate else run.n_failed,
+        value=found.value if found else None,
+        estimate=found,
+        n_failed=found.n_failed if found else run.n_failed,
         ids=scored.ids if scored else (),
         scores=linearized(scored.values, scored.parts) if scored else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
+    )
+    return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
+
+
+def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
+    """Count the failures that the model caused as the worst answer."""
+    if cell.scores is None or scored.failure_codes is None:
+        return cell
+    caused = np.array([code in CAUSED_BY_MODEL for code in scored.failure_codes]) & np.isnan(cell.scores)
+    if not caused.any():
+        return cell
+    worst = column.low if column.higher_is_better else column.high
+    scores = np.where(caused, worst, cell.scores)
+    counted = estimate(scores, cell.clusters, low=column.low, high=column.high)
+    return replace(
+        cell,
+        value=counted.value if counted else None,
+        estimate=counted,
+        n_failed_by_model=int(caused.sum()),
+        n_failed=int(np.isnan(cell.scores).sum()),
+        completers=cell.estimate,
+        scores=scores,
     )
 
 

@@ -37,13 +37,25 @@ class LeaderboardOptions:
     """Unit to resample for intervals; None: instances if their scores are known, else benchmarks."""
     shared: bool = False
     """True if only benchmarks count on which every model has a score."""
+    rank_baselines: bool = False
+    """True if baselines compete for ranks."""
+    completers_only: bool = False
+    """True if failures that the model caused are left out instead of counted as the worst answer."""
     folders: tuple[Path, ...] = ()
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
 
 OPTIONS = JsonForm(
     LeaderboardOptions,
-    {"scoring": "scoring", "tier": "tier", "suite": "suite", "resample": "resample", "shared": "shared"},
+    {
+        "scoring": "scoring",
+        "tier": "tier",
+        "suite": "suite",
+        "resample": "resample",
+        "shared": "shared",
+        "rank_baselines": "rank_baselines",
+        "completers_only": "completers_only",
+    },
     not_stored=("folders",),
 )
 """The options in the manifest of a release."""
@@ -92,6 +104,8 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
         suite=options.suite,
         resample=options.resample,
         shared=options.shared,
+        rank_baselines=options.rank_baselines,
+        completers_only=options.completers_only,
         benchmark_folders=options.folders,
     )
     return leaderboard_report.as_json(board)
@@ -99,7 +113,8 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
 
 def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
     """Return the options of a release; the file of its suite is written into `scratch`."""
-    options = OPTIONS.read(release.options, folders=tuple(folders))
+    # Releases that do not say so were made when baselines always competed and failures were always left out.
+    options = OPTIONS.read({"rank_baselines": True, "completers_only": True, **release.options}, folders=tuple(folders))
     if not release.suite_text:
         return options
     file = scratch / options.suite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import JURY, JuryResult, Remark, Rule, Run
 from medhelm.results.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS

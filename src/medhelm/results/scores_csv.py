@@ -21,7 +21,7 @@ from medhelm.errors import ConfigError, Problem
 from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.types import Cell, Column
+    from medhelm.analysis.leaderboard.cells import Cell, Column
 
 Scale = tuple[float, float]
 """Ends of a scale."""
@@ -309,7 +309,7 @@ def _outside(values: Iterable[_Value], scale: Scale, title: str) -> Iterator[Pro
 
 def _cells(values: Mapping[int, Sequence[_Value]], headings: Mapping[int, _Heading]) -> Iterator[Cell]:
     """Cells, model by model as in the file."""
-    from medhelm.analysis.leaderboard.types import Cell
+    from medhelm.analysis.leaderboard.cells import Cell
 
     found = [(value.line, place, value) for place in headings for value in values[place]]
     for _, place, value in sorted(found, key=lambda item: item[:2]):
@@ -318,7 +318,7 @@ def _cells(values: Mapping[int, Sequence[_Value]], headings: Mapping[int, _Headi
 
 def _column(heading: _Heading, scale: Scale) -> Column:
     """A benchmark of the board."""
-    from medhelm.analysis.leaderboard.types import Column
+    from medhelm.analysis.leaderboard.cells import Column
 
     return Column(
         benchmark=heading.entry.name,

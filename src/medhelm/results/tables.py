@@ -239,16 +239,20 @@ def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
     for board in boards:
-        for row in board.rows:
+        for row in board.all_rows:
             yield {
                 "scoring": board.scoring,
-                "rank": row.rank,
+                "rank": row.rank or None,
                 "rank_low": row.rank_low,
                 "rank_high": row.rank_high,
                 "tie_group": row.tie_group,
                 "model": row.model,
                 **_average("win_rate", row.win_rate),
                 "guarded_win_rate": row.guarded_win_rate,
+                "win_share": row.win_share and row.win_share.value,
+                "win_share_low": row.win_share and row.win_share.low,
+                "win_share_high": row.win_share and row.win_share.high,
+                "guarded_win_share": row.guarded_win_share,
                 **_average("macro_average", row.macro_average),
                 "n_benchmarks": row.n_benchmarks,
                 "coverage": row.coverage,

@@ -21,9 +21,11 @@ from medhelm.analysis.leaderboard.diff import (
     RunCheck,
     ValueDifference,
     Verification,
+    has_earlier_ranking,
     json_differences,
     leaderboard_differences,
     provenance_differences,
+    without_ranking,
 )
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
@@ -101,7 +103,9 @@ def _verify(
     benchmarks = _against_data(runs, checked, source, data, options.folders)
     _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier))
-    against = release.leaderboard if release else now.leaderboard
+    against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
+    if has_earlier_ranking(against):
+        against, derived = without_ranking(against, against), without_ranking(derived, against)
     return Verification(
         release=release.name if release else "",
         runs=(*checked.values(), *gone),
@@ -330,6 +334,11 @@ def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator
     """Yield notes on all runs."""
     if release and release.medhelm_version != __version__:
         yield f"The release was made by medhelm {release.medhelm_version}; this is {__version__}."
+    if release and has_earlier_ranking(release.leaderboard):
+        yield (
+            "The release was made when win rates ranked models: its ranks, intervals of averages and significant pairs "
+            "are not compared."
+        )
     by_model: dict[str, set[str]] = {}
     for basis in bases:
         by_model.setdefault(basis.model, set()).update(basis.snapshots)

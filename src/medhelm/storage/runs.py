@@ -186,6 +186,8 @@ class RunScores:
     """Cluster of each instance, "" for none; None if no instance has a cluster."""
     parts: Sequence[Parts] | None
     """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
+    failure_codes: Sequence[str] | None = None
+    """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
@@ -344,7 +346,8 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
             f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
             "metric. `medhelm rescore` writes them again."
         )
-    wanted = ["position", "instance_id", "cluster", column, *([parts] if parts in names else [])]
+    optional = [name for name in (parts, "failure_code") if name in names]
+    wanted = ["position", "instance_id", "cluster", column, *optional]
     query = f"SELECT {', '.join(map(sql_name, wanted))} FROM read_parquet({_records_file(run)})"
     try:
         found = database.execute(query).fetchnumpy()
@@ -364,7 +367,14 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
         values=found[column],
         clusters=clusters,
         parts=_parsed(found[parts].tolist()) if parts in found else None,
+        failure_codes=_codes(found.get("failure_code")),
     )
+
+
+def _codes(column: Any) -> list[str] | None:
+    """Return the codes of failures, None if there are none; DuckDB gives a column of NULLs as numbers."""
+    codes = [] if column is None else [code if isinstance(code, str) else "" for code in column.tolist()]
+    return codes if any(codes) else None
 
 
 def _parsed(texts: Sequence[str]) -> list[Parts]:

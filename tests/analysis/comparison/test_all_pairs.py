@@ -13,10 +13,9 @@ import pytest
 
 from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, compare_all_pairs
 from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
-from medhelm.analysis.comparison.overall import swapped_win_differences
-from medhelm.analysis.comparison.paired import paired_differences
-from medhelm.analysis.leaderboard.types import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import wins
+from medhelm.analysis.leaderboard.build import rank_models
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.win_rates import instance_win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.benchmarks.suites import load_suite
@@ -63,7 +62,7 @@ def some_board(seed: int = 1, models: int = 4, n: int = 60) -> tuple[list[Cell],
 
 
 def found_on(cells: list[Cell], columns: list[Column]) -> AllPairs:
-    return compare_all_pairs(cells, columns, rng(7))
+    return compare_all_pairs(cells, columns)
 
 
 def known(test: AdjustedDifference | None) -> AdjustedDifference:
@@ -71,27 +70,29 @@ def known(test: AdjustedDifference | None) -> AdjustedDifference:
     return test
 
 
-def test_every_pair_comes_once_better_one_first() -> None:
-    found = found_on(*some_board())
+def test_every_pair_comes_once_in_the_order_asked_for() -> None:
+    cells, columns = some_board()
+    found = compare_all_pairs(cells, columns, models=["m3", "m0", "m1", "m2"])
     assert set(found.models) == {"m0", "m1", "m2", "m3"}
     assert [(pair.first, pair.second) for pair in found.pairs] == list(combinations(found.models, 2))
     assert found.models[0] == "m3"
     for pair in found.pairs:
         assert (pair.unit, pair.n_benchmarks, list(pair.benchmarks)) == ("instances", 3, ["rights", "grades", "noted"])
-        assert known(pair.win_rate).difference.value >= -1e-12
 
 
 def test_point_values_are_those_of_the_leaderboard() -> None:
     cells, columns = some_board()
     found = found_on(cells, columns)
-    scale = {c.benchmark: c for c in columns}
-    values = {(c.model, c.benchmark): scale[c.benchmark].normalize(float(np.mean(c.scores))) for c in cells}  # type: ignore[arg-type]
-    table = np.array([[values[m, c.benchmark] for c in columns] for m in found.models])
-    win_rates = np.mean([wins(table[:, j]) for j in range(3)], axis=0)
+    scores = [
+        np.array([next(c.scores for c in cells if (c.model, c.benchmark) == (m, b.benchmark)) for m in found.models])
+        for b in columns
+    ]
+    table = np.array([(one.mean(axis=1) - b.low) / (b.high - b.low) for one, b in zip(scores, columns, strict=True)]).T
+    shares = np.mean([instance_win_shares(one).mean(axis=1) for one in scores], axis=0)
     for pair in found.pairs:
         i, j = found.models.index(pair.first), found.models.index(pair.second)
         assert known(pair.macro_average).difference.value == pytest.approx(table[i].mean() - table[j].mean())
-        assert known(pair.win_rate).difference.value == pytest.approx(win_rates[i] - win_rates[j])
+        assert known(pair.win_share).difference.value == pytest.approx(shares[i] - shares[j])
         assert pair.benchmarks["grades"].difference.value == pytest.approx(table[i, 1] - table[j, 1])
 
 
@@ -103,7 +104,7 @@ def test_adjustment_is_over_all_pairs_and_benchmarks() -> None:
     assert [test.p_holm for test in tests] == pytest.approx(holm(p))
     assert [test.p_bh for test in tests] == pytest.approx(benjamini_hochberg(p))
     for overall in (
-        [known(pair.win_rate) for pair in found.pairs],
+        [known(pair.win_share) for pair in found.pairs],
         [known(pair.macro_average) for pair in found.pairs],
     ):
         p = [test.difference.p_value for test in overall]
@@ -117,7 +118,7 @@ def test_the_order_of_cells_and_columns_changes_no_number() -> None:
     assert there.models == back.models
     for one, other in zip(there.pairs, back.pairs, strict=True):
         assert one.macro_average == other.macro_average
-        assert one.win_rate == other.win_rate
+        assert one.win_share == other.win_share
         assert dict(one.benchmarks) == dict(other.benchmarks)
 
 
@@ -139,37 +140,63 @@ def test_weights_of_benchmarks_are_kept() -> None:
         assert known(pair.macro_average).difference.value == pytest.approx(float(np.average(own, weights=[1, 4, 1])))
 
 
-def test_swapping_answers_by_hand() -> None:
-    """Two models of three, two instances: the four swaps, each counted by hand."""
-    scores = np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
-    found = paired_differences(scores, None, [(0, 1)], rng(), flips=4000)
-    drawn = swapped_win_differences(found, (0, 1), scores.mean(axis=1))
-    # Not swapped, or only the second instance, on which both are right: 1 and 0.5 against a rival at 0.5. One wins
-    # against both, the other ties with the rival: 1 - 0.25. Swapped in the first instance: the other way round.
-    assert set(np.round(drawn, 12)) == {0.75, -0.75}
-    assert drawn.mean() == pytest.approx(0, abs=0.05)
-    assert swapped_win_differences(found, (0, 1), scores.mean(axis=1)).shape == (4000,)
-
-
-def test_the_win_rate_test_agrees_with_swapping_in_plain_code() -> None:
+def test_the_test_of_win_shares_agrees_with_swapping_in_plain_code() -> None:
     generator = rng(3)
-    data = [(generator.random((3, 10)) < chance).astype(float) for chance in (0.5, 0.6)]
+    data = [np.round(generator.random((3, 12)) * 4 + np.array([[0.6], [0.0], [0.3]])) / 4 for _ in range(2)]
     cells = [cell for b, scores in enumerate(data) for cell in cells_of(f"b{b}", scores)]
-    found = compare_all_pairs(cells, [column("b0"), column("b1")], rng(1), models=["m0", "m1", "m2"])
+    found = compare_all_pairs(cells, [column("b0", 0, 2), column("b1", 0, 2)], models=["m0", "m1", "m2"])
 
-    def win_difference(boards: Sequence[Floats]) -> float:
-        return float(np.mean([np.subtract(*wins(board.mean(axis=1))[:2]) for board in boards]))
+    def difference(boards: Sequence[Floats]) -> float:
+        return float(np.mean([np.subtract(*instance_win_shares(board).mean(axis=1)[:2]) for board in boards]))
 
-    observed, hits, tries = win_difference(data), 0, 4000
+    observed, hits, tries = difference(data), 0, 4000
     for _ in range(tries):
         swapped = []
         for scores in data:
-            turn = generator.random(10) < 0.5
+            turn = generator.random(12) < 0.5
             board = scores.copy()
             board[0, turn], board[1, turn] = scores[1, turn], scores[0, turn]
             swapped.append(board)
-        hits += abs(win_difference(swapped)) >= abs(observed) - 1e-9
-    assert known(found.pairs[0].win_rate).difference.p_value == pytest.approx(hits / tries, abs=0.03)
+        hits += abs(difference(swapped)) >= abs(observed) - 1e-9
+    test = known(found.pairs[0].win_share).difference
+    assert test.value == pytest.approx(observed)
+    assert test.p_value == pytest.approx(hits / tries, abs=0.03)
+
+
+def test_on_right_or_wrong_answers_win_shares_and_averages_have_one_test_and_rivals_do_not_matter() -> None:
+    scores = [(rng(s).random((5, 80)) < 0.6).astype(float) for s in (1, 2)]
+    cells = [cell for b, one in enumerate(scores) for cell in cells_of(f"b{b}", one)]
+    columns = [column("b0"), column("b1")]
+    everyone = compare_all_pairs(cells, columns, models=[f"m{i}" for i in range(5)])
+    for pair in everyone.pairs:
+        share, macro = known(pair.win_share).difference, known(pair.macro_average).difference
+        assert share.p_value == pytest.approx(macro.p_value)
+        assert share.value == pytest.approx(macro.value * 5 / 8)  # M / (2 (M - 1))
+    two = compare_all_pairs([c for c in cells if c.model in ("m0", "m1")], columns, models=["m0", "m1"])
+    alone, among = known(two.pairs[0].win_share).difference, known(everyone.pairs[0].win_share).difference
+    assert alone.p_value == pytest.approx(among.p_value)
+
+
+def test_on_one_benchmark_there_is_no_test_but_its_own() -> None:
+    cells, columns = some_board()
+    for pair in found_on([c for c in cells if c.benchmark == "grades"], columns).pairs:
+        own = pair.benchmarks["grades"].difference
+        assert known(pair.win_share).difference == known(pair.macro_average).difference
+        assert (own.value, own.low, own.high, own.p_value) == pytest.approx(
+            tuple(getattr(known(pair.win_share).difference, name) for name in ("value", "low", "high", "p_value"))
+        )
+
+
+def test_a_finding_survives_failures_only_if_they_could_not_reverse_it() -> None:
+    scores = np.stack([np.ones(200), np.r_[np.ones(100), np.zeros(100)]])
+    for n_missing, survives in ((0, True), (20, True), (120, False)):
+        some = scores.copy()
+        some[0, 200 - n_missing :] = np.nan
+        (pair,) = compare_all_pairs(
+            [*cells_of("x", some), *cells_of("y", scores)], [column("x"), column("y")], models=["m0", "m1"]
+        ).pairs
+        assert known(pair.win_share).p_holm < 0.05
+        assert pair.survives_failures == survives
 
 
 # --- what is odd ------------------------------------------------------------------------------------------------------
@@ -179,7 +206,7 @@ def test_models_that_answer_alike_throughout_do_not_differ() -> None:
     scores = np.tile((rng(2).random(40) < 0.5).astype(float), (3, 1))
     found = found_on(cells_of("x", scores), [column("x")])
     for pair in found.pairs:
-        for test in (pair.benchmarks["x"], known(pair.macro_average), known(pair.win_rate)):
+        for test in (pair.benchmarks["x"], known(pair.macro_average), known(pair.win_share)):
             assert (test.difference.value, test.difference.p_value, test.p_holm, test.p_bh) == (0, 1, 1, 1)
             assert math.isfinite(test.difference.low)
             assert math.isfinite(test.difference.high)
@@ -190,7 +217,7 @@ def test_models_without_a_shared_instance_have_no_test() -> None:
     scores = np.full((2, 20), np.nan)
     scores[0, :10], scores[1, 10:] = 1.0, 0.0
     (pair,) = found_on(cells_of("x", scores), [column("x")]).pairs
-    assert (pair.macro_average, pair.win_rate, pair.n_benchmarks) == (None, None, 0)
+    assert (pair.macro_average, pair.win_share, pair.n_benchmarks) == (None, None, 0)
     assert pair.benchmarks == {}
 
 
@@ -207,9 +234,8 @@ def test_one_cluster_says_nothing_and_takes_away_certainty() -> None:
     (pair,) = found_on(one, [column("x")]).pairs
     test = known(pair.macro_average)
     assert (test.difference.p_value, test.difference.n_clusters) == (1, 1)
-    assert test.difference.low < -0.9
-    assert test.difference.high == 1
-    assert known(pair.win_rate).difference.p_value == 1
+    assert (test.difference.low, test.difference.high) == (-1, 1)
+    assert known(pair.win_share).difference.p_value == 1
     other = cells_of("y", np.stack([np.ones(60), np.zeros(60)]))
     (both,) = found_on([*one, *other], [column("x"), column("y")]).pairs
     wide = known(both.macro_average).difference
@@ -220,7 +246,7 @@ def test_failures_are_left_out_pair_by_pair() -> None:
     generator = rng(5)
     scores = (generator.random((3, 100)) < 0.6).astype(float)
     scores[0, :30], scores[1, 90:] = np.nan, np.nan
-    found = compare_all_pairs(cells_of("x", scores), [column("x")], rng(1), models=["m0", "m1", "m2"])
+    found = compare_all_pairs(cells_of("x", scores), [column("x")], models=["m0", "m1", "m2"])
     alone = {(pair.first, pair.second): pair.benchmarks["x"].difference for pair in found.pairs}
     counts = {pair: (one.n, one.n_left_out) for pair, one in alone.items()}
     assert counts == {("m0", "m1"): (60, 40), ("m0", "m2"): (70, 30), ("m1", "m2"): (90, 10)}
@@ -239,19 +265,18 @@ def test_a_benchmark_that_only_some_have_counts_for_them() -> None:
 
 def published() -> AllPairs:
     table = read_scores(PUBLISHED, load_suite())
-    return compare_all_pairs(table.cells, table.columns, rng(0))
+    return compare_all_pairs(table.cells, table.columns, models=rank_models(table.cells, table.columns, "published"))
 
 
-def test_the_published_table_separates_22_of_36_pairs_and_one_of_eight_neighbours() -> None:
-    """As was found by a paired bootstrap over its 37 benchmarks."""
+def test_most_published_pairs_differ_before_adjustment_and_few_neighbors_do() -> None:
     found = published()
     assert len(found.pairs) == 36
     apart = {
-        (p.first, p.second): known(p.win_rate).difference.low > 0 or known(p.win_rate).difference.high < 0
+        (p.first, p.second): known(p.win_share).difference.low > 0 or known(p.win_share).difference.high < 0
         for p in found.pairs
     }
     assert 20 <= sum(apart.values()) <= 22
-    assert sum(known(p.win_rate).difference.p_value <= 0.05 for p in found.pairs) == pytest.approx(22, abs=1)
+    assert sum(known(p.win_share).difference.p_value <= 0.05 for p in found.pairs) == pytest.approx(22, abs=1)
     assert sum(apart[pair] for pair in zip(found.models, found.models[1:], strict=False)) <= 1
     assert not any(apart[found.models[0], other] for other in found.models[1:5])
 
@@ -259,10 +284,9 @@ def test_the_published_table_separates_22_of_36_pairs_and_one_of_eight_neighbour
 def test_published_pairs_are_compared_over_benchmarks_only() -> None:
     for pair in published().pairs:
         assert (pair.unit, pair.n_benchmarks, pair.benchmarks) == ("benchmarks", 37, {})
-    best, last = published().models[0], published().models[-1]
-    assert (best, last) == ("DeepSeek R1", "Gemini 1.5 Pro")
+    best, last = "DeepSeek R1", "Gemini 1.5 Pro"
     gap = next(p for p in published().pairs if (p.first, p.second) == (best, last))
-    assert known(gap.win_rate).difference.value == pytest.approx(0.662 - 0.235, abs=0.001)
+    assert known(gap.win_share).difference.value == pytest.approx(0.662 - 0.235, abs=0.001)
     assert known(gap.macro_average).difference.value == pytest.approx(0.753 - 0.675, abs=0.001)
 
 
@@ -278,7 +302,7 @@ def test_a_published_model_beside_measured_ones() -> None:
 def test_a_single_published_benchmark_tells_nobody_apart() -> None:
     cells = [Cell(model=m, benchmark="x", value=v) for m, v in (("a", 0.9), ("b", 0.1))]
     (pair,) = found_on(cells, [column("x")]).pairs
-    for test in (known(pair.macro_average), known(pair.win_rate)):
+    for test in (known(pair.macro_average), known(pair.win_share)):
         assert (test.difference.p_value, test.difference.low, test.difference.high) == (1, -1, 1)
 
 
@@ -300,7 +324,7 @@ def trial(generator: np.random.Generator, lift: Sequence[float], sizes: Sequence
         cells += cells_of(f"b{b}", scores, clusters)
         columns.append(column(f"b{b}"))
     names = [f"m{i}" for i in range(len(lift))]
-    return compare_all_pairs(cells, columns, generator, models=names, draws=400, flips=499)
+    return compare_all_pairs(cells, columns, models=names)
 
 
 def p_values(tests: Sequence[AdjustedDifference | None]) -> list[float]:
@@ -308,7 +332,7 @@ def p_values(tests: Sequence[AdjustedDifference | None]) -> list[float]:
 
 
 def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
-    """Each of the three kinds of test at its 5 % level, and Holm's adjustment for any false finding."""
+    """Each of the three kinds of test at its 5% level, and Holm's adjustment for any false finding."""
     generator = rng(40)
     single, macro, win, covered = [], [], [], []
     any_single, any_overall = [], []
@@ -317,7 +341,7 @@ def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
         pairs: Sequence[ModelPair] = found.pairs
         single += p_values([t for pair in pairs for t in pair.benchmarks.values()])
         macro += p_values([pair.macro_average for pair in pairs])
-        win += p_values([pair.win_rate for pair in pairs])
+        win += p_values([pair.win_share for pair in pairs])
         covered += [abs(known(p.macro_average).difference.value) <= _half(p) for p in pairs]
         any_single.append(min(t.p_holm for pair in pairs for t in pair.benchmarks.values()) <= 0.05)
         any_overall.append(min(known(pair.macro_average).p_holm for pair in pairs) <= 0.05)

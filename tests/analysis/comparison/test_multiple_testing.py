@@ -65,7 +65,7 @@ def test_adjusted_values_keep_their_order_and_holm_asks_for_more(p_values: list[
 
 
 def test_both_ways_have_a_name() -> None:
-    assert [adjust_p_values([0.01, 0.04], way) for way in ADJUSTMENTS] == [[0.02, 0.04], [0.02, 0.04]]
+    assert [adjust_p_values([0.01, 0.04], way).tolist() for way in ADJUSTMENTS] == [[0.02, 0.04], [0.02, 0.04]]
 
 
 def p_values_of_pairs(generator: np.random.Generator, shifts: Floats, n: int = 60) -> Floats:

@@ -16,7 +16,7 @@ from medhelm.analysis.comparison.power import (
     power_at,
 )
 from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 AIM = PowerDesign()

@@ -11,9 +11,7 @@ from scipy import stats
 
 from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
-from medhelm.analysis.leaderboard.types import Cell, Column
-
-RNG_SEED = 7
+from medhelm.analysis.leaderboard.cells import Cell, Column
 
 
 def column(name: str, low: float = 0.0, high: float = 1.0) -> Column:
@@ -34,8 +32,7 @@ def cell(model: str, benchmark: str, scores: list[float], clusters: list[str] | 
 def compared(
     first: list[Cell], second: list[Cell], *columns: Column, adjustment: Adjustment = "holm"
 ) -> Comparison | None:
-    cells = [{c.benchmark: c for c in side} for side in (first, second)]
-    return compare_two_models(cells[0], cells[1], columns, np.random.default_rng(RNG_SEED), adjustment=adjustment)
+    return compare_two_models([*first, *second], columns, "a", "b", adjustment=adjustment)
 
 
 def test_differences_are_paired_by_instance_and_normalised() -> None:
@@ -47,12 +44,12 @@ def test_differences_are_paired_by_instance_and_normalised() -> None:
     )
     assert found is not None
     assert [b.difference.value for b in found.benchmarks] == [0.5, 0.0]
-    assert found.value == 0.25
-    # By hand: differences 1, 0, 0, 1 have sum of squared residuals 1, so the error is sqrt(1) / 4; those of y,
-    # 0.5, 0, 0, -0.5, give sqrt(0.5) / 4.
-    errors = [math.sqrt(1.0) / 4, math.sqrt(0.5) / 4]
+    assert found.macro_average.difference.value == 0.25
+    # By hand: of four questions the first alone got two right: shares 3/6 and 1/6, variance (4/6 - 1/9) / 6. The
+    # differences of y, 0.5, 0, 0, -0.5, have the variance 0.5 / 3 / 4.
+    errors = [math.sqrt((4 / 6 - 1 / 9) / 6), math.sqrt(0.5 / 12)]
     assert [b.difference.standard_error for b in found.benchmarks] == pytest.approx(errors)
-    assert found.low < 0.25 < found.high
+    assert found.macro_average.difference.low < 0.25 < found.macro_average.difference.high
 
 
 def test_the_overall_interval_is_near_the_one_of_satterthwaite() -> None:
@@ -69,9 +66,11 @@ def test_the_overall_interval_is_near_the_one_of_satterthwaite() -> None:
     df = sum(variances) ** 2 / sum(v**2 / (len(d) - 1) for v, d in zip(variances, differences, strict=True))
     half = float(stats.t.ppf(0.975, df)) * math.sqrt(sum(variances)) / 3
     value = float(np.mean([d.mean() for d in differences]))
-    assert found.value == pytest.approx(value)
-    assert (found.low, found.high) == pytest.approx((value - half, value + half), abs=0.08 * half)
-    assert found.p_value == pytest.approx(
+    assert found.macro_average.difference.value == pytest.approx(value)
+    assert (found.macro_average.difference.low, found.macro_average.difference.high) == pytest.approx(
+        (value - half, value + half), abs=0.08 * half
+    )
+    assert found.macro_average.difference.p_value == pytest.approx(
         2 * float(stats.t.sf(abs(value) / (half / stats.t.ppf(0.975, df)), df)), abs=0.02
     )
     assert (found.unit, found.n_benchmarks, found.adjustment) == ("instances", 3, "holm")
@@ -95,9 +94,13 @@ def test_nothing_shared_is_no_comparison() -> None:
 
 def test_equal_models_do_not_differ() -> None:
     scores = [1.0, 0.0] * 20
-    found = compared([cell("a", "x", scores)], [cell("a", "x", scores)], column("x"))
+    found = compared([cell("a", "x", scores)], [cell("b", "x", scores)], column("x"))
     assert found is not None
-    assert (found.value, found.p_value, found.benchmarks[0].p_adjusted) == (0.0, 1.0, 1.0)
+    assert (
+        found.macro_average.difference.value,
+        found.macro_average.difference.p_value,
+        found.benchmarks[0].p_adjusted,
+    ) == (0.0, 1.0, 1.0)
 
 
 def test_a_clear_difference_is_found_and_adjusted_for_the_number_of_benchmarks() -> None:
@@ -109,7 +112,7 @@ def test_a_clear_difference_is_found_and_adjusted_for_the_number_of_benchmarks()
         *(column(name) for name in names),
     )
     assert found is not None
-    assert found.p_value < 1e-6
+    assert found.macro_average.difference.p_value < 1e-6
     assert all(b.p_adjusted >= b.difference.p_value for b in found.benchmarks)
     assert max(b.p_adjusted for b in found.benchmarks) < 0.01
 
@@ -126,10 +129,10 @@ def test_clusters_widen_the_error() -> None:
 def test_the_first_stays_the_first_whoever_is_better() -> None:
     low, high = [0.0] * 20 + [1.0] * 4, [1.0] * 24
     for sign, a, b in ((-1, low, high), (1, high, low)):
-        found = compared([cell("z", "x", a)], [cell("a", "x", b)], column("x"))
+        found = compared([cell("a", "x", a)], [cell("b", "x", b)], column("x"))
         assert found is not None
-        assert (found.first, found.second) == ("z", "a")
-        assert found.value == pytest.approx(sign * 20 / 24)
+        assert (found.first, found.second) == ("a", "b")
+        assert found.macro_average.difference.value == pytest.approx(sign * 20 / 24)
 
 
 def test_benjamini_and_hochberg_ask_for_less_than_holm() -> None:
@@ -146,7 +149,7 @@ def test_benjamini_and_hochberg_ask_for_less_than_holm() -> None:
     pairs = list(zip(strict.benchmarks, mild.benchmarks, strict=True))
     assert all(one.p_adjusted >= other.p_adjusted for one, other in pairs)
     assert any(one.p_adjusted > other.p_adjusted for one, other in pairs)
-    assert (strict.value, strict.p_value) == (mild.value, mild.p_value)
+    assert strict.macro_average == mild.macro_average
 
 
 def test_a_benchmark_that_counts_twice_pulls_twice() -> None:
@@ -158,7 +161,7 @@ def test_a_benchmark_that_counts_twice_pulls_twice() -> None:
     )
     assert even is not None
     assert uneven is not None
-    assert (even.value, uneven.value) == pytest.approx((0.5, 0.75))
+    assert (even.macro_average.difference.value, uneven.macro_average.difference.value) == pytest.approx((0.5, 0.75))
 
 
 def test_without_single_scores_benchmarks_stand_for_instances() -> None:
@@ -172,14 +175,14 @@ def test_without_single_scores_benchmarks_stand_for_instances() -> None:
     found = compared(sides[0], sides[1], *(column(name) for name in names))
     assert found is not None
     assert (found.unit, found.n_benchmarks, found.benchmarks) == ("benchmarks", 9, ())
-    assert found.value == pytest.approx(float((values[0] - values[1]).mean()))
+    assert found.macro_average.difference.value == pytest.approx(float((values[0] - values[1]).mean()))
     exact = stats.permutation_test(
         (values[0] - values[1],), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False
     )
-    assert found.p_value == pytest.approx(exact.pvalue)
+    assert found.macro_average.difference.p_value == pytest.approx(exact.pvalue)
 
 
 def test_failures_throughout_are_no_comparison() -> None:
     nothing = cell("a", "x", [0.0, 0.0])
-    nothing = replace(nothing, scores=np.full(2, math.nan))
+    nothing = replace(nothing, value=None, scores=np.full(2, math.nan))
     assert compared([nothing], [cell("b", "x", [1.0, 0.0])], column("x")) is None

@@ -172,7 +172,7 @@ def test_nothing_judged_gives_no_numbers_and_no_error() -> None:
     empty = benchmark(np.zeros((0, 2, 4, 2)), judges=(), tallies={"gpt": JudgeTally()})
     own = numbers_of(empty)
     assert (own.n_completions, own.agreement, own.best, own.length, own.ranking) == (0, (), None, None, None)
-    together = summarize_benchmarks([empty], [own], np.random.default_rng(0))
+    together = summarize_benchmarks([empty], [own])
     assert (together.best, together.ranking, [judge.judge for judge in together.judges]) == (None, None, ["gpt"])
 
 
@@ -198,7 +198,7 @@ def test_only_judges_of_all_models_rank_them() -> None:
 
 
 def together(*benchmarks: JudgedBenchmark) -> JurySummary:
-    return summarize_benchmarks(benchmarks, [numbers_of(own) for own in benchmarks], np.random.default_rng(0))
+    return summarize_benchmarks(benchmarks, [numbers_of(own) for own in benchmarks])
 
 
 def test_over_benchmarks_each_counts_once() -> None:
@@ -282,7 +282,7 @@ def test_tallies_add_up_and_an_unknown_cost_stays_unknown() -> None:
 
 def said_of(*benchmarks: JudgedBenchmark) -> str:
     numbers = [numbers_of(own) for own in benchmarks]
-    overall = summarize_benchmarks(benchmarks, numbers, np.random.default_rng(0))
+    overall = summarize_benchmarks(benchmarks, numbers)
     return "\n".join(map(str, remarks(numbers, overall, "real")))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.remarks import WIN_RATE
 from medhelm.domain import Tier
 from tests.support.remarks import texts
 
@@ -32,36 +33,30 @@ def cell(model: str, benchmark: str, scores: list[float], ids: str = "") -> Cell
 def warnings(
     cells: list[Cell], benchmarks: list[str] | None = None, tier: Tier = "real", columns: list[Column] = COLUMNS
 ) -> tuple[str, ...]:
-    return texts(
-        build_leaderboard(cells, columns, rng=np.random.default_rng(0), benchmarks=benchmarks, tier=tier).remarks
-    )
+    return texts(build_leaderboard(cells, columns, benchmarks=benchmarks, tier=tier).remarks)
 
 
 GOOD, BAD, FAIR = [1.0] * 39 + [0.0], [0.0] * 39 + [1.0], [1.0] * 38 + [0.0, 1.0]
 
 
-DRAWN = (
-    "Intervals of averages and ranks are from 1,000 bootstrap resamples of the instances in each benchmark; they do "
-    "not include errors of the judges."
+BASIS = (
+    "Intervals and tests reflect the choice of questions on these benchmarks; they do not include errors of the judges."
 )
 
 
 def test_a_board_without_limits_only_says_what_it_can_tell() -> None:
     found = warnings([cell(model, name, scores) for name in "ab" for model, scores in (("x", GOOD), ("y", BAD))])
-    assert found == (
-        "Win rates differ significantly for 1 of 1 pair of models.",
-        DRAWN,
-    )
+    assert found == (BASIS,)
 
 
 def test_ties_name_their_members_and_ranks_their_ends() -> None:
     found = warnings([cell(m, name, s) for name in "ab" for m, s in (("x", GOOD), ("y", FAIR), ("z", BAD))])
     assert found == (
-        "Win rates differ significantly for 2 of 3 pairs of models (2 after Holm correction) and for 1 of 2 pairs that "
-        "are adjacent in rank.",
+        "2 of 3 pairs of models differ significantly by win share, with Holm correction: if all models were equal, the "
+        "chance of any such finding would be at most 5%.",
         "Rows 1 to 2 cannot be separated from row 1: x, y.",
-        "1 of 3 models has an unambiguous rank (95% interval); the widest interval is that of x, from 1 to 2.",
-        DRAWN,
+        BASIS,
+        WIN_RATE.text,
     )
 
 
@@ -73,19 +68,14 @@ def test_a_single_benchmark_speaks_for_itself_alone() -> None:
 def test_a_lone_model_is_not_compared() -> None:
     assert warnings([cell("x", "a", GOOD)]) == (
         "There is one model: win rates need at least two.",
-        DRAWN,
+        BASIS,
     )
 
 
 def test_equal_models_have_no_order() -> None:
     found = warnings([cell(model, name, GOOD) for name in "ab" for model in "xyz"])
-    assert (
-        "Win rates differ significantly for 0 of 3 pairs of models and for 0 of 2 pairs that are adjacent in rank."
-        in found
-    )
-    assert "All models have the same guarded win rate, which decides the rank: they are tied." in found
+    assert any(text.startswith("0 of 3 pairs of models differ significantly by win share") for text in found)
     assert "Rows 1 to 3 cannot be separated from row 1: x, y, z." in found
-    assert any(text.startswith("3 of 3 models have an unambiguous rank") for text in found), "all share the first"
 
 
 def test_where_everything_failed_nothing_is_said_of_order() -> None:
@@ -150,6 +140,23 @@ def test_constant_answers_that_do_as_well_as_models_are_named() -> None:
     cells = [cell(model, name, scores) for name in "abcd" for model, scores in (("x", GOOD), ("y", BAD))]
     found = warnings(cells, columns=columns)
     answer = "a very long answer a very long..."
-    assert f"No model beats a constant answer on a (`{answer}`: 0.975)." in found
-    assert f"Only some models beat a constant answer on b (`{answer}`: 0.500)." in found
-    assert not any(" c (" in warning or " d (" in warning for warning in found)
+    assert f"No model is shown to be better than a constant answer on a (`{answer}`: 0.975)." in found
+    names = f"b (`{answer}`: 0.500), c (`{answer}`: 0.000)"
+    assert f"Only some models are shown to be better than a constant answer on {names}." in found
+    assert not any(" d (" in warning for warning in found)
+
+
+def test_failures_that_the_model_caused_are_told_from_missing_scores() -> None:
+    mixed = replace(cell("x", "a", [*GOOD[:30], 0.0, 0.0, np.nan]), n_failed=3, n_failed_by_model=2)
+    found = warnings([mixed, cell("y", "a", [1.0] * 33)])
+    assert "x: 2 refusals or exhausted limits counted as the worst answer, on a." in found
+    assert "x: 1 instance without a score, left out of its means, on a." in found
+
+
+def test_a_model_no_better_than_the_majority_baseline_is_not_shown_to_be_better() -> None:
+    """Four questions more than the constant answer are chance; a model that got twenty more is better."""
+    constant = cell("baseline/majority", "a", [1.0] * 20 + [0.0] * 20)
+    near = cell("x", "a", [0.0] * 8 + [1.0] * 12 + [1.0] * 12 + [0.0] * 8)
+    far = cell("y", "a", [1.0] * 40)
+    found = warnings([constant, near, far])
+    assert "Only some models are shown to be better than a constant answer on a." in found

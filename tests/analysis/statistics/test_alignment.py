@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.alignment import align
 from medhelm.errors import UserError
 

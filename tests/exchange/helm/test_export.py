@@ -59,7 +59,7 @@ def mean(folder: Path, metric: str) -> float | None:
 
 def board(medhelm: Medhelm, store: Path, rule: str) -> dict[str, Any]:
     """Plain name of the model -> its row."""
-    done = medhelm("leaderboard", "--store", store, "--scoring", rule, "--json")
+    done = medhelm("leaderboard", "--store", store, "--scoring", rule, "--completers-only", "--json")
     return {row["model"].partition("@")[0]: row for row in done.json["models"]}
 
 

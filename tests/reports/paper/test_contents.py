@@ -69,8 +69,9 @@ def test_table_3_of_the_paper_comes_out_to_its_printed_digits() -> None:
         toy_board(2, 3),
         toy_board(4, 6, missing=[(0, 0), (2, 5)]),
         toy_board(3, 2, tied=True),
+        toy_board(3, 2, names=["baseline/majority"]),
     ],
-    ids=["published", "one", "two", "gaps", "ties"],
+    ids=["published", "one", "two", "gaps", "ties", "baseline"],
 )
 def test_table_1_holds_the_numbers_of_the_boards_json(board: Leaderboard) -> None:
     models = as_json(board)["models"]
@@ -84,16 +85,40 @@ def test_table_1_holds_the_numbers_of_the_boards_json(board: Leaderboard) -> Non
             assert number(row[f"{name}_sd"]) == model[sd]
         for name in ("rank", "rank_low", "rank_high", "tie_group", "n_benchmarks", "coverage", "guarded_win_rate"):
             assert number(row[name]) == model[name]
+        share = model["win_share"] or {"value": None, "low": None, "high": None}
+        assert [number(row[f"win_share{end}"]) for end in ("", "_low", "_high")] == list(share.values())
         assert (row["suite"], row["scoring"], row["tier"]) == (board.suite, board.scoring, board.tier)
 
 
-def test_a_model_with_gaps_is_shown_with_the_win_rate_that_ranks_it() -> None:
+def test_a_model_with_gaps_is_shown_with_the_win_share_that_ranks_it() -> None:
     whole, gaps = toy_board(3, 4), toy_board(3, 4, missing=[(2, 0)])
     assert "Guarded" not in contents.table_1(whole).headers
     table = contents.table_1(gaps)
     at = list(table.headers).index("Guarded")
-    assert [row[at] for row in table.rows] == [f"{row.guarded_win_rate:.3f}" for row in gaps.rows]
+    assert [row[at] for row in table.rows] == [f"{row.guarded_win_share:.3f}" for row in gaps.rows]
+    assert "win share with missing benchmarks counted as losses" in table.notes[-1]
     assert {"4 (100%)", "3 (75%)"} == {row[-1] for row in table.rows}
+
+
+def test_baselines_are_below_the_models_in_table_1_and_table_d1() -> None:
+    board = toy_board(3, 2, names=["baseline/majority"])
+    table = contents.table_1(board)
+    assert [(row[0], row[1], row[2]) for row in table.rows][-1] == ("-", None, "baseline/majority")
+    assert {row[3] for row in table.rows if row[0] == "-"} == {None}
+    assert contents.BASELINES in table.notes
+    assert contents.BASELINES not in contents.table_1(toy_board(3, 2)).notes
+    assert appendix.table_d1(board, taxonomy_titles()).headers[-1] == "baseline/majority"
+
+
+def test_table_1_shows_win_shares_with_intervals_where_questions_are_sampled() -> None:
+    table = contents.table_1(toy_board(3, 4))
+    share, rate = (list(table.headers).index(name) for name in ("Win share", "Win rate"))
+    assert all("[" in str(row[share]) and "[" not in str(row[rate]) for row in table.rows)
+    assert contents.NO_INTERVAL in table.notes
+    paper = contents.table_1(published())
+    assert "Win share" not in paper.headers
+    assert all("[" in str(row[list(paper.headers).index("Win rate")]) for row in paper.rows)
+    assert not any("resampl" in note or "bootstrap" in note for note in (*table.notes, *paper.notes))
 
 
 def test_table_d1_holds_the_means_of_the_boards_subcategories() -> None:

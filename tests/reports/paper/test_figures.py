@@ -17,7 +17,7 @@ from jsonschema import ValidationError
 
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
-from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, win_rate_by_cost
+from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, average_by_cost
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
@@ -133,13 +133,13 @@ def test_the_frontier_has_the_efficient_models() -> None:
     best = ["GPT-4o mini", "Gemini 2.0 Flash", "GPT-4o", "Claude 3.7 Sonnet", "o3-mini", "DeepSeek R1"]
     assert {name.removesuffix(" †") for name, kind in kinds.items() if kind == BEST} == set(best)
     assert set(kinds.values()) == {BEST, BEATEN}
-    line = [row for row in data_of(figure) if set(row) == {"cost_usd", "win_rate"}]
+    line = [row for row in data_of(figure) if set(row) == {"cost_usd", "value"}]
     assert [row["cost_usd"] for row in line] == [804.74, 814.77, 1413.19, 1536.64, 1722.04, 1806.17]
-    assert [row["win_rate"] for row in line] == sorted(row["win_rate"] for row in line)
+    assert [row["value"] for row in line] == sorted(row["value"] for row in line)
     (x_type,) = {part["scale"]["type"] for part in parts(figure.spec) if part.get("field") == "cost_usd"}
     assert x_type == "log"
     for row in points:
-        assert row["low"] <= row["win_rate"] <= row["high"]
+        assert row["low"] < row["value"] < row["high"]
     assert "ceilings" in json.dumps(figure.spec)
 
 
@@ -154,7 +154,7 @@ def test_models_without_a_price_are_beside_the_plot_and_never_at_zero() -> None:
     assert figures.figure_5(board, toy_costs(board, unknown=[0, 1], free=[2, 3, 4])) is None
     assert figures.figure_5(board, []) is None
     with pytest.raises(ValueError, match="no model has a known cost"):
-        win_rate_by_cost([], heading="", notes=[], sample=False)
+        average_by_cost([], heading="", notes=[], sample=False)
 
 
 def test_ceilings_and_bills_are_not_on_one_axis() -> None:
@@ -177,10 +177,10 @@ def test_ceilings_and_bills_are_not_on_one_axis() -> None:
 )
 def test_the_frontier_agrees_with_comparing_all_pairs(points: list[tuple[float | None, float]]) -> None:
     models = [
-        PricedModel(model=f"m{i}", win_rate=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
+        PricedModel(model=f"m{i}", average=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)
         for i, (cost, value) in enumerate(points)
     ]
-    rows = rows_of(win_rate_by_cost(models, heading="h", notes=[], sample=False))
+    rows = rows_of(average_by_cost(models, heading="h", notes=[], sample=False))
     known = [(f"m{i}", cost, value) for i, (cost, value) in enumerate(points) if cost is not None]
     beaten = {
         name
@@ -192,20 +192,20 @@ def test_the_frontier_agrees_with_comparing_all_pairs(points: list[tuple[float |
     assert {row["model"]: row["kind"] for row in rows if "cost_usd" in row and "kind" in row} == {
         name: BEATEN if name in beaten else BEST for name in on_axis
     }
-    line = [(row["cost_usd"], row["win_rate"]) for row in rows if set(row) == {"cost_usd", "win_rate"}]
+    line = [(row["cost_usd"], row["value"]) for row in rows if set(row) == {"cost_usd", "value"}]
     assert sorted(line) == sorted((cost, value) for name, cost, value in known if name in on_axis - beaten)
     assert len({row["model"] for row in rows if row.get("kind") == OFF_AXIS}) == len(points) - len(on_axis)
 
 
 def test_an_unknown_interval_has_no_bar() -> None:
     models = [
-        PricedModel(model=f"m{i}", win_rate=Average(value=0.2 * i, low=None, high=None, sd=None), cost_usd=1.0 + i)
+        PricedModel(model=f"m{i}", average=Average(value=0.2 * i, low=None, high=None, sd=None), cost_usd=1.0 + i)
         for i in range(3)
     ]
-    spec = win_rate_by_cost(models, heading="h", notes=[], sample=False)
+    spec = average_by_cost(models, heading="h", notes=[], sample=False)
     points = [row for row in rows_of(spec) if "kind" in row]
     assert {row["model"] for row in points} == {"m0", "m1", "m2"}
-    assert all(row["low"] == row["win_rate"] == row["high"] for row in points)
+    assert all(row["low"] == row["value"] == row["high"] for row in points)
 
 
 def test_win_rates_are_in_tie_groups_with_their_numbers_in_words() -> None:
@@ -215,7 +215,7 @@ def test_win_rates_are_in_tie_groups_with_their_numbers_in_words() -> None:
         shown = rows[shown_name(row)]
         assert shown["group"] == str(row.tie_group)
         assert row.win_rate is not None
-        assert shown["win_rate"] == pytest.approx(row.win_rate.value, abs=1e-6)
+        assert shown["value"] == pytest.approx(row.win_rate.value, abs=1e-6)
         assert shown["text"].startswith(f"{row.win_rate.value:.3f} [")
 
 
@@ -226,9 +226,30 @@ def test_the_triangle_of_pairs_agrees_with_the_leaderboard() -> None:
     assert len(cells) == 36
     signs = {(names[cell["better"]], names[cell["other"]]): cell["text"] for cell in cells}
     for pair, sign in signs.items():
-        expected = "»" if pair in board.significant_pairs_adjusted else ">" if pair in board.significant_pairs else "="
-        assert sign == expected
-    assert sum(sign != "=" for sign in signs.values()) == len(board.significant_pairs)
+        assert sign == (">" if pair in board.separated else "=")
+    assert sum(sign != "=" for sign in signs.values()) == len(board.separated)
+
+
+def test_own_models_are_drawn_by_win_share_with_error_bars() -> None:
+    board = toy_board(3, 4)
+    figure = figures.figure_5(board, toy_costs(board))
+    assert figure is not None and figure.title == "Figure 5. Win share and cost"
+    for drawn_rows in (data_of(figure), data_of(figures.figure_win_rates(board))):
+        shown = {row["model"]: row for row in drawn_rows if "low" in row}
+        for row in board.rows:
+            assert row.win_share is not None
+            assert shown[row.model]["value"] == pytest.approx(row.win_share.value, abs=1e-6)
+            assert shown[row.model]["low"] < shown[row.model]["value"] < shown[row.model]["high"]
+
+
+def test_baselines_are_right_of_the_models_in_heat_maps_and_in_no_comparison() -> None:
+    board = toy_board(3, 4, names=["baseline/majority"])
+    for figure in drawn(board):
+        orders = {tuple(part["sort"]) for part in parts(figure.spec) if part.get("field") == "model" and "sort" in part}
+        if figure.key.startswith(("figure3", "figure4")):
+            assert {order[-1] for order in orders} == {"baseline/majority"}
+        else:
+            assert "baseline/majority" not in json.dumps(data_of(figure))
 
 
 def test_figures_of_ties_only() -> None:

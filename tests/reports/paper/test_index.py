@@ -64,18 +64,19 @@ class Outline(HTMLParser):
 
 
 def test_the_published_board_in_words() -> None:
-    first, *rest = findings(published())
-    assert first.startswith("DeepSeek R1 ranks first, win rate 0.662 [")
-    assert all(name in first for name in ("o3-mini", "Claude 3.5 Sonnet", "Claude 3.7 Sonnet", "GPT-4o ("))
-    assert "Gemini" not in first
-    assert rest[0].startswith("Tie group 2: Gemini 2.0 Flash")
-    assert any("of 36 pairs" in text for text in rest)
-    assert "bootstrap over benchmarks" in rest[-1]
+    first, cost, *rest = findings(published())
+    assert first.startswith("DeepSeek R1 leads (win rate 0.662), but cannot be separated from ")
+    assert all(name in first for name in ("o3-mini", "Claude 3.5 Sonnet", "Claude 3.7 Sonnet", "GPT-4o"))
+    assert "Gemini 1.5" not in first
+    assert "cost ceiling" in cost
+    assert rest[0].startswith("Tie group 2: GPT-4o mini, win rate 0.")
+    assert f"{len(published().separated)} of 36 pairs of models differ significantly by win rate" in rest[1]
+    assert "reflect the choice of benchmarks" in rest[-1]
 
 
 def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
     board = toy_board(6, 5)
-    sentences = [text for text in findings(board) if " ranks first" in text or text.startswith("Tie group")]
+    sentences = [text for text in findings(board) if " leads (" in text or text.startswith("Tie group")]
     assert len(sentences) == len({row.tie_group for row in board.rows})
     for row in board.rows:
         assert sum(row.model in text for text in sentences) == 1
@@ -83,15 +84,26 @@ def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
 
 def test_a_clear_winner_is_called_one() -> None:
     board = toy_board(2, 8, n=60)
-    assert board.significant_pairs
-    assert findings(board)[0].endswith("No other model is tied with it.")
+    assert board.separated
+    assert findings(board)[0].endswith("is significantly better than the other model.")
 
 
 def test_one_model_and_missing_intervals_are_reported() -> None:
     assert "at least two models" in findings(toy_board(1, 2))[0]
-    board = toy_board(3, 2)
-    bare = replace(board, rows=tuple(replace(row, tie_group=None) for row in board.rows), interval_method="nothing")
-    assert "Nothing could be resampled" in findings(bare)[0]
+    bare = replace(toy_board(3, 2), pairs=None, interval_method="nothing", verdict=())
+    assert findings(bare) == ["Nothing was tested, so significance is unknown."]
+
+
+@pytest.mark.parametrize("board", [published(), toy_board(3, 4)], ids=["published", "own"])
+def test_the_verdict_comes_first(board: Leaderboard) -> None:
+    markdown, html = to_markdown(page_of(board)), to_html(page_of(board))
+    assert markdown.split("\n## ")[1].startswith("Verdict\n\n- ")
+    assert html.index("<h2>Verdict</h2>") < html.index("<h2>Significant differences</h2>")
+    for text in board.verdict:
+        assert text in Outline(html).text
+        assert Outline(html).text.count(text) == 1, "said once"
+    for page in (markdown, html):
+        assert "bootstrap" not in page and "resampl" not in page
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------

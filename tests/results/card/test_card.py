@@ -49,9 +49,11 @@ def limits(store: Path, **options: Any) -> str:
 def test_the_card_holds_the_numbers_of_the_leaderboard(medhelm: Medhelm, store: Path) -> None:
     found = card(store)
     board = medhelm("leaderboard", "--store", store, "--json").json
+    assert found["ranked_by"] == board["ranked_by"]
     assert [model["name"] for model in found["models"]] == [row["model"].partition("@")[0] for row in board["models"]]
     for model, row in zip(found["models"], board["models"], strict=True):
-        for name in ("win_rate", "macro_average"):
+        assert model["rank"] == row["rank"]
+        for name in ("win_share", "win_rate", "macro_average"):
             for key in ("value", "low", "high"):
                 assert model[name][key] == pytest.approx(row[name][key], abs=1e-6)
         for benchmark in found["benchmarks"]:
@@ -115,7 +117,14 @@ def test_judges_with_their_missing_judgments(store: Path) -> None:
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
     assert "24 of 144 judgments are missing, so 2 answers have no score." in said
-    assert "2 of 54 answers are missing (refusal 2)" in said
+    assert "2 of 54 answers failed because of the model (refusal 2): they count as the worst answer." in said
+    assert "answers are missing" not in said
+
+
+def test_failures_are_missing_by_the_published_rule(store: Path) -> None:
+    said = limits(store, rule="published")
+    assert "2 of 54 answers are missing (refusal 2): they are left out, not counted as wrong." in said
+    assert "worst answer" not in said
 
 
 def test_significant_differences_agree_with_the_leaderboard(medhelm: Medhelm, tmp_path: Path) -> None:
@@ -129,7 +138,7 @@ def test_significant_differences_agree_with_the_leaderboard(medhelm: Medhelm, tm
         for other in re.split(", | and ", below)
     }
     equal = set(re.findall(r"(\S+) and (\S+?)[;.](?:\s|$)", said.partition("Cannot be separated")[2]))
-    assert better == {tuple(pair) for pair in board["told_apart"]}
+    assert better == {tuple(pair) for pair in board["told_apart_adjusted"]}
     assert len(better) + len(equal) == 6
 
 
@@ -139,6 +148,27 @@ def test_many_models_are_described_in_groups(tmp_path: Path) -> None:
     add_judged_runs(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
     found = card(tmp_path / "store")
     assert re.match(r"\d+ of 28 pairs of models differ significantly", found["findings"][0])
+
+
+def test_the_verdict_is_that_of_the_leaderboard_without_addresses(medhelm: Medhelm, store: Path) -> None:
+    board = medhelm("leaderboard", "--store", store, "--json").json
+    said = re.sub(r"@[^\s,)]*", "", " ".join(board["verdict"]))
+    assert said
+    assert " ".join(card(store)["verdict"]) == said
+    export_card(store, store.parent / "card.md", today=TODAY)
+    assert (store.parent / "card.md").read_text(encoding="utf-8").splitlines()[2] == said
+
+
+def test_baselines_follow_the_models_without_a_rank(tmp_path: Path) -> None:
+    models = ("lab/one", "baseline/majority", "lab/two", "lab/three")
+    add_judged_runs(tmp_path / "store", "letters", grades(1, 20), models=models)
+    found = card(tmp_path / "store")
+    *competing, baseline = found["models"]
+    assert [model["rank"] is None for model in competing] == [False] * 3
+    assert (baseline["name"], baseline["rank"], baseline["win_share"]) == ("baseline/majority", None, None)
+    assert baseline["macro_average"]["value"] > 0
+    assert any("Baselines are simple rules" in text for text in found["limits"])
+    assert not any("baseline/majority" in text for text in found["findings"])
 
 
 # --- what it says of limits -------------------------------------------------------------------------------------------
@@ -244,7 +274,7 @@ def test_the_page_is_whole_and_fetches_nothing(store: Path, tmp_path: Path) -> N
         "card.html", "card.json", "card.md", "medhelm-export.json",
     ]  # fmt: skip
     text = page_of(tmp_path / "out" / "card.html").text
-    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "0.625 [0.306, 0.863], 1 missing"):
+    for words in ("Evaluation card: 2 models on 3 benchmarks", "openai/b", "1 failed"):
         assert words in text
         assert words in (tmp_path / "out" / "card.md").read_text(encoding="utf-8")
     assert "url(" not in text and "@import" not in text

@@ -31,7 +31,7 @@ NAMES = [model.name for model in load_results().models.values()]
 
 
 def row_of(board: Leaderboard, name: str) -> Row:
-    (found,) = [row for row in board.rows if row.model == name]
+    (found,) = [row for row in board.all_rows if row.model == name]
     return found
 
 
@@ -72,11 +72,22 @@ def test_all_37_cost_more() -> None:
 
 def test_significant_pairs_are_listed() -> None:
     board = published_leaderboard()
-    assert len(board.significant_pairs) == 22
-    assert sum(pair in board.significant_pairs for pair in pairwise(row.model for row in board.rows)) == 1
-    assert "22 of 36 pairs of models" in told(board, "Win rates differ significantly")
+    assert len(board.separated) == 15
+    assert sum(pair in board.separated for pair in pairwise(row.model for row in board.rows)) == 0
+    assert told(board, "15 of 36 pairs of models").startswith(
+        "15 of 36 pairs of models differ significantly by win rate"
+    )
     assert board.interval_method == "benchmarks"
     assert any("reflect the choice of benchmarks" in warning for warning in texts(board.remarks))
+
+
+def test_the_verdict_names_the_number_that_ranks_and_calls_published_costs_ceilings() -> None:
+    leads, cost = published_leaderboard().verdict
+    assert leads.startswith("DeepSeek R1 leads (win rate 0.662), but cannot be separated from o3-mini, ")
+    assert cost == (
+        "DeepSeek R1 has a cost ceiling of 1,849.85 US dollars; of the models that cannot be separated from it, Gemini "
+        "2.0 Flash has the lowest (814.83)."
+    )
 
 
 def test_known_errors_in_published_results_are_reported() -> None:
@@ -160,7 +171,8 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
     board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["med_qa", "pubmed_qa"]
     assert {row.model for row in board.rows if row.published} == set(NAMES)
-    assert {row.model for row in board.rows if not row.published} == {"baseline/majority", "baseline/random"}
+    assert {row.model for row in board.rows} == set(NAMES), "baselines do not compete"
+    assert {row.model for row in board.baselines} == {"baseline/majority", "baseline/random"}
     assert (board.scoring, board.tier) == ("published", "real")
     assert "2 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
     assert told(board, "Left out") == "Left out, because results are not published: toy."
@@ -177,15 +189,16 @@ def test_own_values_follow_the_published_rule(store: Path) -> None:
     finished = read_inputs([store], "published", None)
     expected = {(c.model, c.benchmark): c.value for c in finished.cells if c.benchmark != "toy"}
     board = leaderboard_with_published([store])
-    found = {
-        (row.model, name): cell.value for row in board.rows if not row.published for name, cell in row.cells.items()
-    }
+    found = {(row.model, name): cell.value for row in board.baselines for name, cell in row.cells.items()}
     assert found == expected
 
 
 def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
+    change(store, "*/*majority*", model="local/one")
+    change(store, "*/*random*", model="local/two")
     board = leaderboard_with_published([store])
-    row = row_of(board, "baseline/majority")
+    assert len(board.rows) == 11
+    row = row_of(board, "local/one")
     shares = []
     for name in ("pubmed_qa", "med_qa"):
         mine = row.cells[name].value
@@ -274,7 +287,7 @@ def test_two_stores_keep_their_names(store: Path, tmp_path: Path) -> None:
     other = Path(copytree(store, tmp_path / "theirs"))
     change(other, "pubmed_qa/*", n=1000)
     board = leaderboard_with_published([store, other])
-    assert {row.model for row in board.rows if not row.published} == {
+    assert {row.model for row in board.baselines} == {
         f"baseline/{name} [{place}]" for name in ("majority", "random") for place in ("store", "theirs")
     }
     assert "pubmed_qa 30 or 1,000 (published: 1,000)" in told(board, "Instances differ")
@@ -308,7 +321,7 @@ def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> N
     board = leaderboard_with_published([store])
     assert not row_of(board, "GPT-4o").published
     assert row_of(board, "GPT-4o [published]").published
-    assert len(board.rows) == 11
+    assert len(board.rows) == 10
     said = told(board, "GPT-4o is the model published as GPT-4o")
     gap = np.mean([20 / 30 - 0.701, 20 / 30 - 0.877])
     assert f"On 2 benchmarks its own results differ from the published ones by {gap:+.3f} on average" in said

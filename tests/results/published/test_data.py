@@ -10,7 +10,7 @@ from statistics import fmean, pstdev, stdev
 import pytest
 from scipy.stats import binomtest
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.suites import load_suite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -91,7 +92,8 @@ def test_the_page_names_every_file_and_counts_pairs_right() -> None:
         assert f"`{source['file']}`" in text
         for path in source["taken_from"].split():
             assert not path.startswith("data/") or f"`{path}`" in text
-    assert (
-        f"win rates differ significantly for {len(published_leaderboard().significant_pairs)} of the 36 pairs of models"
-        in text
-    )
+    board = published_leaderboard()
+    adjacent = sum(pair in board.separated for pair in pairwise(row.model for row in board.rows))
+    assert f"{len(board.separated)} of the 36 pairs of models differ significantly" in text
+    assert f"{adjacent or 'none'} of the eight pairs that are adjacent in rank" in text
+    assert " ".join(board.verdict) in text.replace(" > ", " ")

@@ -420,7 +420,8 @@ def _calibrated(
         limits = constant_interval(value, int(is_rated.sum()), low, high)
         error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
     else:
-        error, below, above = spread_of_sum(shares, is_rated)
+        of_units = np.bincount(sample.rated_units, weights, sample.k)[is_rated].astype(float)
+        error, below, above = spread_of_sum(shares, is_rated, weights=of_units if is_weighted else None)
         method += "-clustered" if sample.k < len(sample.jury) else ""
     return CalibratedMean(
         value=value,

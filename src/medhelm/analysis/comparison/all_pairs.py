@@ -1,52 +1,59 @@
-"""Compares every pair of models on every benchmark they share, and overall, and tests the differences.
+"""Compares every two models on every benchmark they share, and over all of them: the one place where models are tested.
 
-Where the scores of single instances are known, an overall difference is tested on them, the benchmarks taken as they
-are: instances are resampled within each benchmark, and the two models' answers are swapped cluster by cluster. Where a
-value is published without its instances, benchmarks take the place of instances: another question, named as such.
+Over several benchmarks two differences are tested, each a weighted mean of the differences on single benchmarks:
 
-    macro average   mean of the differences on the benchmarks both have, with their weights; interval from the sum of
-                    the benchmarks' draws, its tails from Student's t with degrees of freedom by Satterthwaite (1946,
-                    Biom. Bull. 2); sign-flip test
-    win rate        mean over those benchmarks of the share of rivals one beats minus the share the other beats;
-                    interval of the draws as on the leaderboard; swap test with fixed rivals
+    macro average   the mean scores, normalized to 0..1
+    win share       the share of rivals that a model's answer beats, instance by instance; a tie counts one half
+
+Both are means over instances, so that one machinery serves them: the interval from the sum of the benchmarks'
+variances, with Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the
+sign-flip test of all clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third
+model matters. Where models share one benchmark, its own test is the only one: `win_share` equals `macro_average`.
+
+Where a value is known without its instances, benchmarks take the place of instances: another question, named as such.
 
 P-values are adjusted twice, by Holm and by Benjamini and Hochberg: those of single benchmarks over all pairs and
-benchmarks together, those of macro averages and of win rates each over all pairs.
+benchmarks together, those of each overall difference over all pairs.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
-from medhelm.analysis.comparison.multiple_testing import Adjustment, benjamini_hochberg, holm
-from medhelm.analysis.comparison.overall import PairSums
-from medhelm.analysis.comparison.paired import Pair, PairedDifference, paired_differences
-from medhelm.analysis.comparison.sign_flip_test import FLIPS
-from medhelm.analysis.leaderboard.types import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import guarded_table, win_table
-from medhelm.analysis.statistics.alignment import align
+from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
+from medhelm.analysis.comparison.paired import (
+    ENDLESS,
+    Ints,
+    PairedDifference,
+    PairedDifferences,
+    PairedScores,
+    pair_indices,
+    sign_flip_p,
+    t_quantiles,
+)
+from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.win_rates import instance_win_shares, row_means, win_table
+from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import DRAWS
+from medhelm.analysis.statistics.means import Z95, constant_interval
 from medhelm.domain import Remark, Rule, Tier
+
+NO_SPREAD = 1e-24
+"""Sum of squared deviations below which differences are equal."""
 
 LEVEL = 0.05
 """Significance level."""
 
-MOST_NUMBERS = 20_000_000
-"""Maximum number of flips over all pairs held in memory (160 MB); with many models, each pair gets fewer."""
-
-FEWEST_FLIPS = 999
-"""Minimum number of flips per pair."""
-
 Unit = Literal["instances", "benchmarks"]
-"""Unit that is resampled and flipped for an overall difference."""
+"""Unit of an overall test: what gets a random sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +62,9 @@ class AdjustedDifference:
 
     difference: PairedDifference
     """First minus second, on a scale where 1 is best."""
-    p_holm: float = 1.0
+    p_holm: float
     """P-value adjusted by Holm."""
-    p_bh: float = 1.0
+    p_bh: float
     """P-value adjusted by Benjamini and Hochberg."""
 
     def p_adjusted(self, way: Adjustment) -> float:
@@ -65,38 +72,111 @@ class AdjustedDifference:
         return self.p_holm if way == "holm" else self.p_bh
 
 
+@dataclass(frozen=True, eq=False)
+class TestedDifferences:
+    """The differences of all pairs of one kind, with adjusted p-values: arrays of shape (n_pairs,)."""
+
+    differences: PairedDifferences
+    """First minus second."""
+    p_holm: Floats
+    """P-values adjusted by Holm, nan for pairs that share nothing."""
+    p_bh: Floats
+    """P-values adjusted by Benjamini and Hochberg."""
+
+    def __getitem__(self, pair: int) -> AdjustedDifference | None:
+        """Return one difference; None if the two models share nothing."""
+        found = self.differences[pair]
+        if found is None:
+            return None
+        return AdjustedDifference(difference=found, p_holm=float(self.p_holm[pair]), p_bh=float(self.p_bh[pair]))
+
+    def significant(self, adjustment: Adjustment = "holm") -> NDArray[np.bool_]:
+        """Return which pairs differ at the 5% level after adjustment."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.p_holm if adjustment == "holm" else self.p_bh) <= LEVEL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPair:
     """Two models on everything they share."""
 
     first: str
-    """The higher-ranked model, unless another order was requested."""
+    """One model; on a leaderboard and in comparisons of all models, the one with the higher rank."""
     second: str
     """The other."""
     unit: Unit
-    """Unit that the overall tests resample and flip."""
+    """Unit of the overall tests."""
     n_benchmarks: int
     """Number of benchmarks in the overall differences."""
     macro_average: AdjustedDifference | None
     """Difference of their macro averages over those benchmarks; None if there is none."""
-    win_rate: AdjustedDifference | None
-    """Difference of their win rates over those benchmarks; None if there is none."""
+    win_share: AdjustedDifference | None
+    """Difference of their win shares over those benchmarks; None if there is none."""
+    survives_failures: bool
+    """True if the difference of win shares is significant whatever the missing scores would have been."""
     benchmarks: Mapping[str, AdjustedDifference]
     """Benchmark -> difference on it, if instance scores of both are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AllPairs:
     """Every pair of models."""
 
     models: tuple[str, ...]
-    """Best first, unless another order was requested."""
+    """Names, in the requested order."""
     columns: tuple[Column, ...]
     """The benchmarks, in the requested order."""
-    pairs: tuple[ModelPair, ...]
-    """Every pair once, in the order of the models."""
-    flips: int
-    """Number of random flips for the p-values of win rates."""
+    by_instance: NDArray[np.bool_]
+    """Shape (n_pairs,): True where instance scores are known on every benchmark that both have."""
+    n_benchmarks: Ints
+    """Shape (n_pairs,): benchmarks in the overall differences."""
+    macro_average: TestedDifferences
+    """Differences of macro averages."""
+    win_share: TestedDifferences
+    """Differences of win shares."""
+    benchmarks: Mapping[str, TestedDifferences]
+    """Benchmark -> differences on it, if instance scores are known."""
+    survives_failures: NDArray[np.bool_]
+    """Shape (n_pairs,): True where the interval of the win shares' difference excludes 0 even if all missing scores of
+    the better model were losses and all of the other were wins."""
+
+    def separated(self, *, adjusted: bool = True) -> frozenset[tuple[str, str]]:
+        """Return the pairs that differ at the 5% level, models in their order; differences against it do not count.
+
+        The order can be against the difference where models lack benchmarks, which count as losses in ranks.
+        """
+        found = self.is_separated if adjusted else self._is_different(self.win_share.differences.p_value)
+        first, second = pair_indices(len(self.models))
+        return frozenset((self.models[first[p]], self.models[second[p]]) for p in np.flatnonzero(found))
+
+    @cached_property
+    def is_separated(self) -> NDArray[np.bool_]:
+        """Shape (n_pairs,): True where the first model is significantly better after Holm correction."""
+        return self._is_different(self.win_share.p_holm)
+
+    def _is_different(self, p_values: Floats) -> NDArray[np.bool_]:
+        with np.errstate(invalid="ignore"):
+            return np.asarray((p_values <= LEVEL) & (self.win_share.differences.value > 0))
+
+    @cached_property
+    def pairs(self) -> tuple[ModelPair, ...]:
+        """Every pair once, in the order of the models."""
+        return tuple(self[place] for place in range(len(self.by_instance)))
+
+    def __getitem__(self, place: int) -> ModelPair:
+        """Return one pair, by its place in the arrays."""
+        first, second = pair_indices(len(self.models))
+        tests = {column.benchmark: self.benchmarks.get(column.benchmark) for column in self.columns}
+        return ModelPair(
+            first=self.models[first[place]],
+            second=self.models[second[place]],
+            unit="instances" if self.by_instance[place] else "benchmarks",
+            n_benchmarks=int(self.n_benchmarks[place]),
+            macro_average=self.macro_average[place],
+            win_share=self.win_share[place],
+            survives_failures=bool(self.survives_failures[place]),
+            benchmarks={name: test for name, tested in tests.items() if tested and (test := tested[place])},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,190 +197,267 @@ class ComparedPairs:
     """Limits of the comparison."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AlignedBenchmark:
+    """One benchmark in a comparison of all models."""
+
+    column: Column
+    """The benchmark, with its weight."""
+    aligned: AlignedScores | None
+    """Instance scores of all models; None if none are known."""
+
+
 def compare_all_pairs(
-    cells: Iterable[Cell],
-    columns: Sequence[Column],
-    rng: np.random.Generator,
-    *,
-    models: Sequence[str] | None = None,
-    draws: int = DRAWS,
-    flips: int = FLIPS,
+    cells: Iterable[Cell], columns: Sequence[Column], *, models: Sequence[str] | None = None
 ) -> AllPairs:
     """Test every pair of models. The order of cells and columns does not change a number.
 
     Parameters: cells, one per model and benchmark; those without a column are left out. A cell without `scores` counts
-    with its value alone. models, the order in which to pair them; None: best first.
+    with its value alone. models, the order in which to pair them; None: by name.
     """
-    board = _board(cells, columns, models)
-    n_pairs = len(board.pairs)
-    flips = min(flips, max(FEWEST_FLIPS, MOST_NUMBERS // max(n_pairs, 1)))
-    seed = int(rng.integers(2**32))
-    total = PairSums(n_pairs, draws, flips)
-    single: list[dict[str, PairedDifference]] = [{} for _ in board.pairs]
-    for place, column in enumerate(board.columns):
-        # Each benchmark has its own stream: what one pair shares does not change the draws of another benchmark.
-        own = np.random.default_rng([seed, zlib.crc32(column.benchmark.encode())])
-        _add_benchmark(board, place, total, single, own, draws=draws, flips=flips)
-    overall = [total.differences(p) if board.by_instance[p] else (None, None) for p in range(n_pairs)]
-    _fill_in_by_benchmark(overall, board, np.random.default_rng([seed, 1]), draws=draws, flips=flips)
-    made = [
-        ModelPair(
-            first=board.models[i],
-            second=board.models[j],
-            unit="instances" if board.by_instance[p] else "benchmarks",
-            n_benchmarks=len(single[p]) if board.by_instance[p] else board.n_shared(i, j),
-            macro_average=_contrast(overall[p][0]),
-            win_rate=_contrast(overall[p][1]),
-            benchmarks={
-                column.benchmark: AdjustedDifference(difference=single[p][column.benchmark])
-                for column in columns
-                if column.benchmark in single[p]
-            },
-        )
-        for p, (i, j) in enumerate(board.pairs)
-    ]
-    kept = tuple(column for column in columns if column.benchmark in board.table)
-    return AllPairs(models=tuple(board.models), columns=kept, pairs=tuple(_adjusted(made)), flips=flips)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Board:
-    """Models, benchmarks and values to compare, in the order of computation."""
-
-    models: list[str]
-    columns: list[Column]
-    table: Mapping[str, Mapping[str, Cell]]
-    values: Floats
-    weights: Floats
-    pairs: list[Pair]
-    by_instance: list[bool]
-
-    def n_shared(self, i: int, j: int) -> int:
-        """Benchmarks on which two models have a value."""
-        return int((~np.isnan(self.values[i] - self.values[j])).sum())
-
-
-def _board(cells: Iterable[Cell], columns: Sequence[Column], models: Sequence[str] | None) -> _Board:
-    """Return the cells with a value and a column, sorted."""
     shown = {column.benchmark: column for column in columns}
     table: dict[str, dict[str, Cell]] = {}
     for cell in cells:
         if cell.benchmark in shown and cell.value is not None:
             table.setdefault(cell.benchmark, {})[cell.model] = cell
     used = [shown[name] for name in sorted(table)]
-    weights = np.array([column.weight for column in used])
     order = list(models) if models else sorted({model for row in table.values() for model in row})
-    values = _values(order, used, table)
-    if not models:
-        order, values = _in_order(order, values, weights)
-    pairs = list(combinations(range(len(order)), 2))
-    return _Board(order, used, table, values, weights, pairs, _by_instance(order, pairs, table))
+    values = np.array([[_value(table[column.benchmark].get(model), column) for column in used] for model in order])
+    values = values.reshape(len(order), len(used))
+    benchmarks = [AlignedBenchmark(column, _aligned(table[column.benchmark], column, order)) for column in used]
+    return compare_aligned(order, benchmarks, values, kept=tuple(c for c in columns if c.benchmark in table))
 
 
-def _add_benchmark(
-    board: _Board,
-    place: int,
-    total: PairSums,
-    single: list[dict[str, PairedDifference]],
-    rng: np.random.Generator,
+def compare_aligned(
+    models: Sequence[str],
+    benchmarks: Iterable[AlignedBenchmark],
+    values: Floats,
     *,
-    draws: int,
-    flips: int,
-) -> None:
-    """Test every pair on one benchmark where single scores of both are known, and add what it says to the total."""
-    column = board.columns[place]
-    row = board.table[column.benchmark]
-    known = [model in row and row[model].scores is not None for model in board.models]
-    places = [p for p, (i, j) in enumerate(board.pairs) if known[i] and known[j]]
-    if not places:
-        return
-    chosen = [board.pairs[p] for p in places]
-    aligned = align(row, column, board.models)
-    found = paired_differences(aligned.scores, aligned.codes, chosen, rng, draws=draws, flips=flips)
-    for p, difference in zip(places, found.differences, strict=True):
-        if difference is not None:
-            single[p][column.benchmark] = difference
-    total.add(found, places, chosen, board.values[:, place], column.weight, rng)
+    kept: tuple[Column, ...],
+    panel: NDArray[np.bool_] | None = None,
+    with_benchmarks: bool = True,
+) -> AllPairs:
+    """Test every pair of models on aligned scores.
 
-
-def _values(models: Sequence[str], columns: Sequence[Column], table: Mapping[str, Mapping[str, Cell]]) -> Floats:
-    """Normalized values, shape (n_models, n_benchmarks), nan where a model has none."""
-    values = np.full((len(models), len(columns)), np.nan)
-    for j, column in enumerate(columns):
-        for i, model in enumerate(models):
-            cell = table[column.benchmark].get(model)
-            if cell is not None and cell.value is not None:
-                values[i, j] = column.normalize(cell.value)
-    return values
-
-
-def _in_order(models: list[str], values: Floats, weights: Floats) -> tuple[list[str], Floats]:
-    """Return the models and their values, best first."""
-
-    def mean(row: Floats) -> float:
-        known = ~np.isnan(row)
-        return round(float(np.average(row[known], weights=weights[known])), 12) if known.any() else -1.0
-
-    # Rank as the leaderboard does: a model gains nothing by lacking a benchmark.
-    wins = guarded_table(values) if len(models) else values
-    order = sorted(range(len(models)), key=lambda i: (-mean(wins[i]), -mean(values[i]), models[i]))
-    return [models[i] for i in order], values[order]
-
-
-def _by_instance(models: Sequence[str], pairs: Sequence[Pair], table: Mapping[str, Mapping[str, Cell]]) -> list[bool]:
-    """Return for each pair if instance scores of both are known on every benchmark that both have."""
-    known = [{name for name, row in table.items() if m in row and row[m].scores is not None} for m in models]
-    has = [{name for name, row in table.items() if m in row} for m in models]
-    return [has[i] & has[j] <= known[i] & known[j] for i, j in pairs]
-
-
-def _fill_in_by_benchmark(
-    overall: list[tuple[PairedDifference | None, PairedDifference | None]],
-    board: _Board,
-    rng: np.random.Generator,
-    *,
-    draws: int,
-    flips: int,
-) -> None:
-    """Compare pairs without instance scores over benchmarks."""
-    places = [p for p, known in enumerate(board.by_instance) if not known]
-    if not places:
-        return
-    chosen = [board.pairs[p] for p in places]
-    macro, wins = (
-        paired_differences(table, None, chosen, rng, draws=draws, flips=flips, weights=board.weights).differences
-        for table in (board.values, win_table(board.values))
+    Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
+    columns to name in the result; panel, see `instance_win_shares`; with_benchmarks, whether to keep single benchmarks.
+    """
+    n_pairs = len(models) * (len(models) - 1) // 2
+    macro, won = _Sum(n_pairs), _Sum(n_pairs)
+    single: dict[str, PairedDifferences] = {}
+    by_instance = np.ones(n_pairs, dtype=np.bool_)
+    first, second = pair_indices(len(models))
+    weights = []
+    missing = _Missing(len(models))
+    for place, benchmark in enumerate(benchmarks):
+        weight = benchmark.column.weight
+        weights.append(weight)
+        has = ~np.isnan(values[:, place])
+        if benchmark.aligned is None:
+            by_instance &= ~(has[first] & has[second])
+            continue
+        scored = ~np.isnan(benchmark.aligned.scores).all(axis=1)
+        lacking = has & ~scored
+        by_instance &= ~((has[first] & has[second]) & (lacking[first] | lacking[second]))
+        paired = PairedScores(benchmark.aligned.scores, benchmark.aligned.codes, benchmark.aligned.k)
+        macro.add(paired, weight)
+        shares = instance_win_shares(benchmark.aligned.scores, panel)
+        missing.add(shares, weight)
+        won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
+        if with_benchmarks:
+            single[benchmark.column.benchmark] = paired.differences()
+        macro.forget_sums()
+        won.forget_sums()
+    shared = (~np.isnan(values[first] - values[second])).sum(axis=1)
+    macro_differences, win_differences = macro.differences(), won.differences()
+    _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
+    if not by_instance.all():
+        over = _over_benchmarks(values, np.array(weights), panel)
+        for kept_one, new in zip((macro_differences, win_differences), over, strict=True):
+            _replace(kept_one, new, ~by_instance)
+    return AllPairs(
+        models=tuple(models),
+        columns=kept,
+        by_instance=by_instance,
+        n_benchmarks=np.where(by_instance, macro.n_benchmarks, shared),
+        macro_average=_adjusted([macro_differences])[0],
+        win_share=_adjusted([win_differences])[0],
+        benchmarks=dict(zip(single, _adjusted(list(single.values())), strict=True)),
+        survives_failures=missing.survived_by(win_differences, first, second),
     )
-    for p, first, second in zip(places, macro, wins, strict=True):
-        overall[p] = first, second
 
 
-def _contrast(difference: PairedDifference | None) -> AdjustedDifference | None:
-    return None if difference is None else AdjustedDifference(difference=difference)
+class _Missing:
+    """Bounds of the effect of missing scores on the win share of each model, summed over benchmarks."""
+
+    def __init__(self, n_models: int) -> None:
+        self._down, self._up, self._weight = np.zeros((3, n_models))
+
+    def add(self, shares: Floats, weight: float) -> None:
+        """Add a benchmark. `shares`: shape (n_models, n), nan where a score is missing."""
+        missing = np.isnan(shares).mean(axis=1)
+        here = missing < 1
+        mean = np.nan_to_num(row_means(shares))
+        self._down += here * weight * missing * mean
+        self._up += here * weight * missing * (1 - mean)
+        self._weight += here * weight
+
+    def survived_by(self, differences: PairedDifferences, first: Ints, second: Ints) -> NDArray[np.bool_]:
+        """Return which intervals exclude 0 after the worst shift against the better model (Imbens and Manski 2004)."""
+        weight = np.maximum(self._weight, 1e-300)
+        down, up = self._down / weight, self._up / weight
+        low = differences.low - down[first] - up[second]
+        high = differences.high + up[first] + down[second]
+        with np.errstate(invalid="ignore"):
+            return np.asarray((low > 0) | (high < 0))
 
 
-def _adjusted(pairs: Sequence[ModelPair]) -> list[ModelPair]:
-    """Adjust the p-values of all pairs, separately for each kind of test."""
-    macro = _all_adjusted([pair.macro_average for pair in pairs])
-    wins = _all_adjusted([pair.win_rate for pair in pairs])
-    keys = [(place, name) for place, pair in enumerate(pairs) for name in pair.benchmarks]
-    tests = _all_adjusted([pairs[place].benchmarks[name] for place, name in keys])
-    single: list[dict[str, AdjustedDifference]] = [{} for _ in pairs]
-    for (place, name), test in zip(keys, tests, strict=True):
-        if test is not None:
-            single[place][name] = test
-    return [
-        replace(pair, macro_average=macro[place], win_rate=wins[place], benchmarks=single[place])
-        for place, pair in enumerate(pairs)
+class _Sum:
+    """Weighted sum of the differences of every pair over benchmarks."""
+
+    def __init__(self, n_pairs: int) -> None:
+        self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
+        self._squares, self._fourths = np.zeros((2, n_pairs))
+        self._counts = np.zeros((3, n_pairs), dtype=np.intp)
+        self._only: tuple[Floats, Floats, Floats] = tuple(np.zeros((3, n_pairs)))  # type: ignore[assignment]
+        self._parts: list[tuple[PairedScores, float]] = []
+        self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
+        """Benchmarks that the two models of each pair share."""
+
+    def add(self, paired: PairedScores, weight: float, raw: PairedScores | None = None) -> None:
+        """Add a benchmark. `raw` are the scores behind win shares: on 0/1 scores their variance is a multiple."""
+        here = paired.n > 0
+        n = np.maximum(paired.n, 1)
+        variance, df = paired.variance, paired.df
+        if raw is not None and raw.is_binary:
+            ratio = np.divide(paired.squares, raw.squares, out=np.full(len(n), 0.25), where=raw.squares > 0)
+            variance, df = raw.variance * ratio, raw.df
+        self._weight += weight * here
+        self._value += np.where(here, weight * paired.total / n, 0.0)
+        self._variance += here * weight**2 * variance
+        self._below += here * weight**4 * variance**2 / df
+        self._squares += here * weight**2 * paired.squares / n**2
+        self._fourths += here * weight**4 * paired.fourths / n.astype(float) ** 4
+        self._counts += np.stack([paired.n, paired.scores.shape[1] - paired.n, paired.n_clusters]) * here
+        if raw is None:
+            for kept, new in zip(self._only, (*paired.limits(), paired.p_values()), strict=True):
+                kept[here] = new[here]
+        self.n_benchmarks += here
+        self._parts.append((paired, weight))
+
+    def forget_sums(self) -> None:
+        """Free what the benchmark added last does not need any more: memory stays small for many models."""
+        self._parts[-1][0].forget_sums()
+
+    def _shares(self, pairs: Ints) -> Floats:
+        """Return the weighted contribution of each cluster of each benchmark to some differences."""
+        return np.concatenate([weight * paired.shares(pairs) for paired, weight in self._parts], axis=1)
+
+    def differences(self) -> PairedDifferences:
+        """Return the overall difference of every pair; where two models share one benchmark, that of the benchmark."""
+        here = self._weight > 0
+        weight = np.where(here, self._weight, 1.0)
+        value = np.where(here, self._value / weight, np.nan)
+        variance = self._variance / weight**2
+        df = np.divide(self._variance**2, self._below, out=np.full(len(weight), ENDLESS), where=self._below > 0)
+        half = t_quantiles(np.clip(df, 1.0, ENDLESS)) * np.sqrt(variance)
+        low, high = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
+        one = self.n_benchmarks == 1
+        several = np.flatnonzero(self.n_benchmarks > 1)
+        p_values = np.where(here, self._only[2], np.nan)
+        p_values[several] = sign_flip_p(
+            self._value[several],
+            self._squares[several],
+            self._fourths[several],
+            lambda some: self._shares(several[some]),
+        )
+        return PairedDifferences(
+            value=value,
+            low=np.where(one, self._only[0], low),
+            high=np.where(one, self._only[1], high),
+            n=self._counts[0],
+            n_left_out=self._counts[1],
+            standard_error=np.sqrt(variance),
+            p_value=p_values,
+            n_clusters=self._counts[2],
+        )
+
+
+def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDArray[np.bool_]) -> None:
+    """Take some differences from another array of them."""
+    for name in PairedDifferences.__slots__:
+        getattr(differences, name)[where] = getattr(new, name)[where]
+
+
+def _over_benchmarks(
+    values: Floats, weights: Floats, panel: NDArray[np.bool_] | None
+) -> tuple[PairedDifferences, PairedDifferences]:
+    """Compare all pairs with benchmarks in the place of instances: macro averages, and win rates over benchmarks."""
+    won = win_table(values) if panel is None else instance_win_shares(values, panel)
+    return _weighted_differences(values, weights), _weighted_differences(won, weights)
+
+
+def _weighted_differences(table: Floats, weights: Floats) -> PairedDifferences:
+    """Differences of weighted means over benchmarks, each benchmark an independent unit."""
+    first, second = pair_indices(len(table))
+    found = table[first] - table[second]
+    share = ~np.isnan(found) * weights
+    n = (share > 0).sum(axis=1)
+    total = np.where(n > 0, share.sum(axis=1), 1.0)
+    found = np.nan_to_num(found)
+    value = np.where(n > 0, (share * found).sum(axis=1) / total, np.nan)
+    middle = np.nan_to_num(value)
+    residual = (share**2 * (found - middle[:, None]) ** 2).sum(axis=1)
+    variance = n / np.maximum(n - 1, 1) * residual / total**2
+    for pair in np.flatnonzero((n > 1) & (residual < NO_SPREAD)):
+        low, high = constant_interval(float(middle[pair]), int(n[pair]), -1.0, 1.0)
+        variance[pair] = ((high - low) / (2 * Z95)) ** 2
+    half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 2.0)
+    return PairedDifferences(
+        value=value,
+        low=np.maximum(value - half, -1.0),
+        high=np.minimum(value + half, 1.0),
+        n=n,
+        n_left_out=table.shape[1] - n,
+        standard_error=np.sqrt(variance),
+        p_value=np.where(n > 0, sign_flip_tests(share * found), np.nan),
+        n_clusters=n,
+    )
+
+
+def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores]) -> NDArray[np.bool_]:
+    """Return which models are significantly different over benchmarks of equal weight, after Holm correction.
+
+    Parameters: benchmarks, models in the same order. Returns: shape (n_models, n_models), symmetric.
+    """
+    values = np.stack([row_means(one.scores) for one in benchmarks], axis=1)
+    columns = [
+        Column(benchmark=str(i), title="", category="", subcategory="", metric="") for i in range(len(benchmarks))
     ]
+    compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
+    found = compare_aligned(models, compared, values, kept=(), with_benchmarks=False).win_share.significant()
+    apart = np.zeros((len(models), len(models)), dtype=np.bool_)
+    apart[pair_indices(len(models))] = found
+    return apart | apart.T
 
 
-def _all_adjusted(tests: Sequence[AdjustedDifference | None]) -> list[AdjustedDifference | None]:
-    """Adjust the p-values of tests of one kind."""
-    known = [test for test in tests if test is not None]
-    p_values = [test.difference.p_value for test in known]
-    done = iter(
-        replace(test, p_holm=first, p_bh=second)
-        for test, first, second in zip(known, holm(p_values), benjamini_hochberg(p_values), strict=True)
-    )
-    return [None if test is None else next(done) for test in tests]
+def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
+    """Adjust p-values over all pairs of all these differences together."""
+    p_values = np.concatenate([kind.p_value for kind in kinds]) if kinds else np.empty(0)
+    known = ~np.isnan(p_values)
+    ways = []
+    for way in ("holm", "bh"):
+        adjusted = np.full(len(p_values), np.nan)
+        adjusted[known] = adjust_p_values(p_values[known], way)
+        ways.append(np.split(adjusted, len(kinds)) if kinds else [])
+    return [TestedDifferences(kind, holm, bh) for kind, holm, bh in zip(kinds, *ways, strict=True)]
+
+
+def _value(cell: Cell | None, column: Column) -> float:
+    """Normalized value, nan if there is none."""
+    return np.nan if cell is None or cell.value is None else column.normalize(cell.value)
+
+
+def _aligned(row: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores | None:
+    """Align the instance scores of a benchmark; None if none are known."""
+    return align(row, column, models) if any(cell.scores is not None for cell in row.values()) else None

@@ -21,7 +21,7 @@ from itertools import combinations
 
 import numpy as np
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.alignment import align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import MDE_FACTOR, pair_effects

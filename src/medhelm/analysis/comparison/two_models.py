@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-
-from medhelm.analysis.comparison.all_pairs import Unit, compare_all_pairs
-from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.comparison.all_pairs import AdjustedDifference, Unit, compare_all_pairs
+from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import PairedDifference
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,52 +35,46 @@ class Comparison:
     """One for each benchmark with shared instances, in the order of the columns."""
     n_benchmarks: int
     """Number of benchmarks in the overall difference."""
-    value: float
-    """Mean of the differences over benchmarks: the difference of the macro averages."""
-    low: float
-    """Lower end of its 95% interval."""
-    high: float
-    """Upper end of its 95% interval."""
-    p_value: float
-    """Two-sided, for no difference overall: sign-flip test over all clusters, or over benchmarks."""
+    macro_average: AdjustedDifference
+    """Difference of their macro averages over those benchmarks."""
+    win_share: AdjustedDifference
+    """Difference of their win shares over those benchmarks: the test that decides on the leaderboard."""
+    n_models: int
+    """Models on the leaderboard, whose pairs the overall p-values are adjusted for."""
     unit: Unit
-    """Unit that the overall interval and test resample: instances within benchmarks, or benchmarks."""
+    """Unit of the overall tests: instances within benchmarks, or benchmarks."""
     adjustment: Adjustment
     """Adjustment of the p-values of benchmarks."""
 
 
 def compare_two_models(
-    first: Mapping[str, Cell],
-    second: Mapping[str, Cell],
-    columns: Sequence[Column],
-    rng: np.random.Generator,
-    *,
-    adjustment: Adjustment = "holm",
+    cells: Iterable[Cell], columns: Sequence[Column], first: str, second: str, *, adjustment: Adjustment = "holm"
 ) -> Comparison | None:
     """Compare two models on the benchmarks that have scores of both.
 
-    Parameters: first and second, benchmark -> cell of one model each.
-    Returns: None if they share nothing.
+    Parameters: cells, of all models of the leaderboard: the win share and its adjustment depend on them, so that the
+    verdict is the one that the leaderboard shows.
+    Returns: None if the two share nothing.
     """
-    # Both can have the same name, if a model is compared with itself in another store.
-    sides = [replace(cell, model=str(side)) for side, cells in enumerate((first, second)) for cell in cells.values()]
-    (pair,) = compare_all_pairs(sides, columns, rng, models=["0", "1"]).pairs
-    if pair.macro_average is None:
+    cells = list(cells)
+    others = sorted({cell.model for cell in cells if cell.value is not None} - {first, second})
+    pair = compare_all_pairs(cells, columns, models=[first, second, *others])[0]
+    if pair.macro_average is None or pair.win_share is None:
         return None
-    overall = pair.macro_average.difference
+    names = [column.benchmark for column in columns if column.benchmark in pair.benchmarks]
+    adjusted = adjust_p_values([pair.benchmarks[name].difference.p_value for name in names], adjustment)
+    described = {column.benchmark: column for column in columns}
     return Comparison(
-        first=next(iter(first.values())).model,
-        second=next(iter(second.values())).model,
+        first=first,
+        second=second,
         benchmarks=tuple(
-            ComparedBenchmark(column=column, difference=test.difference, p_adjusted=test.p_adjusted(adjustment))
-            for column in columns
-            if (test := pair.benchmarks.get(column.benchmark)) is not None
+            ComparedBenchmark(column=described[name], difference=pair.benchmarks[name].difference, p_adjusted=float(p))
+            for name, p in zip(names, adjusted, strict=True)
         ),
-        n_benchmarks=len(pair.benchmarks) if pair.unit == "instances" else pair.n_benchmarks,
-        value=overall.value,
-        low=overall.low,
-        high=overall.high,
-        p_value=overall.p_value,
+        n_benchmarks=pair.n_benchmarks,
+        macro_average=pair.macro_average,
+        win_share=pair.win_share,
+        n_models=len(others) + 2,
         unit=pair.unit,
         adjustment=adjustment,
     )

@@ -7,23 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from medhelm.analysis.comparison.all_pairs import separated_matrix
 from medhelm.analysis.jury.agreement import average_agreement
 from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, win_rates_by_panel
-from medhelm.analysis.leaderboard.bootstrap import draw_win_rates
-from medhelm.analysis.leaderboard.win_rates import separable_pairs
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.domain import Estimate, JudgeTally, Usage
 
-DRAWS = 1000
-"""Number of bootstrap resamples for differences of win rates."""
 
-
-def summarize_benchmarks(
-    benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary], rng: np.random.Generator
-) -> JurySummary:
+def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary]) -> JurySummary:
     """All benchmarks together, in grades if all have one scale, else on a scale where 0 is the worst and 1 the best.
 
     Every number with an interval is the mean over the benchmarks that have it; models are ranked by win rate, as on the
@@ -50,7 +44,7 @@ def summarize_benchmarks(
         best=average_estimates([own.best for own in numbers]),
         worst=average_estimates([own.worst for own in numbers]),
         length=_length([own.length for own in even]),
-        ranking=_ranking(benchmarks, rng),
+        ranking=_ranking(benchmarks),
         all_judges_shared=all(own.all_judges_shared and len(own.judges) == len(names) for own in numbers),
     )
 
@@ -139,7 +133,7 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
     return replace(estimate, value=value, low=low, high=high)
 
 
-def _ranking(benchmarks: Sequence[JudgedBenchmark], rng: np.random.Generator) -> Ranking | None:
+def _ranking(benchmarks: Sequence[JudgedBenchmark]) -> Ranking | None:
     """Models by win rate over the benchmarks, with and without each judge that judged all of them."""
     names = list(dict.fromkeys(model for benchmark in benchmarks for model in benchmark.cells.models))
     shared = [set(shared_judges(benchmark.cells)) for benchmark in benchmarks]
@@ -157,5 +151,4 @@ def _ranking(benchmarks: Sequence[JudgedBenchmark], rng: np.random.Generator) ->
         filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
         columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
     rates = win_rates_by_panel(means, rows, len(names))
-    apart = separable_pairs(draw_win_rates(columns, DRAWS, rng), rates[next(iter(rates))])
-    return rank_by_panel(rates, judges, names, apart)
+    return rank_by_panel(rates, judges, names, separated_matrix(names, columns))

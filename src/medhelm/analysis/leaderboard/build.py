@@ -1,24 +1,25 @@
-"""The leaderboard: win rates, averages, ranks and ties, with their intervals, over a set of benchmarks.
+"""The leaderboard: win shares, win rates, averages, ranks and ties over a set of benchmarks.
 
-    win rate          mean, over benchmarks, of the share of rivals beaten; a tie counts one half
+    win share         mean, over instances and then over benchmarks, of the share of rivals that the model's answer
+                      beats; a tie counts one half (a probabilistic index: Acion et al. 2006, Stat. Med. 25)
+    win rate          mean, over benchmarks, of the share of rivals whose mean is beaten; a tie counts one half
     its SD            population SD, over rivals, of the share of benchmarks won strictly
     macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
     category          mean of the normalized values of its benchmarks; a subcategory likewise
-    guarded win rate  the win rate with every missing value counted as a loss: it decides the rank
+    guarded ...       a win share or win rate with every missing benchmark counted as a loss
 
 All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
-the first four are those of table 1 of the MedHELM paper (Bedi et al. 2025). Normalization reverses a metric where lower
-is better, so that 1 is always the best value.
+win rate, macro average and their SDs are those of table 1 of the MedHELM paper (Bedi et al. 2025). Normalization
+reverses a metric where lower is better, so that 1 is always the best value.
 
-A win rate compares models only where both have a value. Ranks, their intervals and tie groups use the guarded win rate,
-so that no model gains a rank by skipping a hard benchmark. The two are equal if no value is missing. Failed instances
-are left out of a benchmark's mean; a remark names the models whose rank could depend on them.
+Ranks go by the guarded win share. The win rate is shown as the paper defines it, and does not rank: it counts signs of
+differences, however small, so that no interval around it can be trusted (Hall and Miller 2009, Ann. Stat. 37). Where
+instance scores are not known, and with published scoring, the guarded win rate ranks; with one benchmark, its mean.
 
-Intervals of averages and ranks are from 1,000 bootstrap resamples. If every instance score is known, instances are
-resampled within each benchmark, the same ones for all models: the intervals describe other questions of the same kind.
-If only means are known, benchmarks are resampled instead; `interval_method` records which. Tie groups compare two
-models at a time at the 5% level, not adjusted for the number of pairs; `significant_pairs_adjusted` is adjusted.
+Two models are separated if their difference is significant after Holm correction for all pairs on the board, by the
+paired test of `comparison.all_pairs`. The places a model can have follow from that: below all that are significantly
+better, above all that are significantly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
 """
 
 from __future__ import annotations
@@ -29,36 +30,28 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.multiple_testing import holm
-from medhelm.analysis.leaderboard.bootstrap import (
-    LeaderboardDraws,
-    PairwiseTests,
-    compare_pairs,
-    draw_benchmarks,
-    draw_instances,
-    sign_flip_p_values,
-)
+from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, compare_aligned
+from medhelm.analysis.comparison.paired import PairedScores
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
     Table,
+    add_ranks,
     make_rows,
     measure,
+    measure_instances,
     ranks_if_failures_scored_worst,
 )
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard, ResampledUnit
+from medhelm.analysis.leaderboard.types import Leaderboard, ResampledUnit, Row
+from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.alignment import AlignedScores, align
-from medhelm.analysis.statistics.means import minimum_detectable_effect
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
 
-DRAWS = 1000
-"""Number of bootstrap resamples."""
-
-LEVEL = 0.05
-"""Significance level of adjusted p-values."""
+BASELINE = "baseline/"
+"""Beginning of the names of baselines."""
 
 Resample = Literal["instances", "benchmarks", "none"]
 """Unit to resample."""
@@ -68,11 +61,10 @@ def build_leaderboard(
     cells: Iterable[Cell],
     columns: Iterable[Column],
     *,
-    rng: np.random.Generator,
     benchmarks: Sequence[str] | None = None,
     shared: bool = False,
     resample: Resample | None = None,
-    draws: int = DRAWS,
+    rank_baselines: bool = False,
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
@@ -81,35 +73,48 @@ def build_leaderboard(
 
     Parameters: cells, one per model and benchmark; columns, one per benchmark of the cells; benchmarks, ids to keep, in
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
-    what is drawn for intervals, None for instances where all scores are known, else benchmarks; suite, scoring and
-    tier, carried along for readers.
+    the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
+    whether baselines compete, as they do where there is nothing else; suite, scoring and tier, carried along for
+    readers.
     Raises: UserError for two cells or columns of the same place, a cell without a column, a scale without bounds, a
-    weight that is none, instances to be resampled that are not known, or models that share no benchmark.
+    weight that is none, instances as the unit where scores are not known, or models that share no benchmark.
     """
-    table = _table(cells)
-    described = _describe(columns, table)
+    given = list(cells)
+    ranked = given if rank_baselines else without_baselines(given)
+    names = {cell.model for cell in ranked}
+    baselines = [cell for cell in given if cell.model not in names]
+    table = _table(ranked)
+    described = _describe(columns, {**table, **_table(baselines)})
     wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
     found = [described[name] for name in wanted if name in table and name in described]
     shown = _shared(found, table) if shared else found
     models = sorted({model for column in shown for model in table[column.benchmark]})
-    measured = measure(models, sorted(shown, key=lambda column: column.benchmark), table)
+    by_id = sorted(shown, key=lambda column: column.benchmark)
+    measured = measure(models, by_id, table)
     method = _method(resample, measured, table)
     instances = _Instances(measured, table)
-    drawn = _draw(measured, instances, method, draws, rng)
-    pairs = compare_pairs(drawn, measured.guarded) if drawn and len(models) > 1 else None
-    if pairs and method == "benchmarks":
-        pairs = replace(pairs, p_values=sign_flip_p_values(measured.values, measured.weights, rng))
-    one_group = None if drawn is None else np.zeros((len(models), len(models)), dtype=np.bool_)
-    rows, order = make_rows(measured, table, drawn, pairs.rank_significant if pairs else one_group)
+    aligned = list(instances.each())
+    if method == "instances within benchmarks":
+        measured = measure_instances(measured, aligned)
+    rows, order, ranked_by = make_rows(measured, table, method, scoring)
+    pairs = None
+    if method != "nothing" and len(models) > 1:
+        compared = [
+            AlignedBenchmark(column, one if method == "instances within benchmarks" else None)
+            for column, one in zip(measured.columns, aligned, strict=True)
+        ]
+        sorted_ = [replace(one, aligned=one.aligned and one.aligned.reordered(order)) for one in compared]
+        pairs = compare_aligned(
+            [models[i] for i in order], sorted_, measured.values[order], kept=tuple(shown), with_benchmarks=False
+        )
     board = Leaderboard(
-        rows=tuple(rows),
+        rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
         columns=tuple(shown),
         mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
         interval_method=method,
-        significant_pairs=_named(measured, order, pairs.significant) if pairs else frozenset(),
-        significant_pairs_adjusted=_named(measured, order, pairs.significant & _significant(pairs))
-        if pairs
-        else frozenset(),
+        ranked_by=ranked_by,
+        pairs=pairs,
+        baselines=_baseline_rows(baselines, by_id, method),
         suite=suite,
         scoring=scoring,
         tier=tier,
@@ -120,9 +125,54 @@ def build_leaderboard(
         differing=instances.differing,
         single=instances.single,
         if_failures_were_worst=ranks_if_failures_scored_worst(measured, table),
-        draws=draws,
     )
-    return replace(board, remarks=tuple(all_remarks(board, context)))
+    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:
+    """Return the models in the order of the leaderboard, without testing anything. Raises: as `build_leaderboard`."""
+    table = _table(cells)
+    described = _describe(columns, table)
+    shown = sorted((described[name] for name in table), key=lambda column: column.benchmark)
+    measured = measure(sorted({model for row in table.values() for model in row}), shown, table)
+    method = _method(None, measured, table)
+    if method == "instances within benchmarks":
+        measured = measure_instances(measured, list(_Instances(measured, table).each()))
+    rows, _, _ = make_rows(measured, table, method, scoring)
+    return [row.model for row in rows]
+
+
+def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> list[Cell]:
+    """Return the cells of models that compete: no baselines but those named, or all cells if there is nothing else."""
+    competing = [cell for cell in cells if not cell.model.startswith(BASELINE)]
+    named = [cell for cell in cells if cell.model.startswith(BASELINE) and cell.model in keep]
+    return [*competing, *named] if competing else list(cells)
+
+
+def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: ResampledUnit) -> tuple[Row, ...]:
+    """Rows of baselines on the benchmarks of the board, by macro average: no ranks, no win shares, no win rates."""
+    table = {name: row for name, row in _table(cells).items() if any(name == c.benchmark for c in columns)}
+    models = sorted({model for row in table.values() for model in row})
+    if not models:
+        return ()
+    measured = measure(models, columns, _every(table, columns))
+    aligned = list(_Instances(measured, _every(table, columns)).each())
+    if method == "instances within benchmarks":
+        has = [bool(table.get(column.benchmark)) for column in columns]
+        is_known = all(one is not None for one, here in zip(aligned, has, strict=True) if here)
+        method = method if is_known else "nothing"
+        measured = measure_instances(measured, aligned) if is_known else measured
+    rows, _, _ = make_rows(measured, _every(table, columns), method, "corrected")
+    bare = [
+        replace(row, rank=0, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
+        for row in rows
+    ]
+    return tuple(sorted(bare, key=lambda row: -(row.macro_average.value if row.macro_average else 0.0)))
+
+
+def _every(table: Table, columns: Sequence[Column]) -> Table:
+    """The table with an entry for every column."""
+    return {column.benchmark: table.get(column.benchmark, {}) for column in columns}
 
 
 def _table(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:
@@ -205,37 +255,10 @@ class _Instances:
                 yield None
                 continue
             aligned = align(cells, column, self._measured.models)
-            self.mde[column.benchmark] = minimum_detectable_effect(aligned.scores, aligned.codes)
+            paired = PairedScores(aligned.scores, aligned.codes, aligned.k)
+            self.mde[column.benchmark] = paired.minimum_detectable_effect()
             if not aligned.same_instances:
                 self.differing.append(column.benchmark)
             if aligned.k == 1:
                 self.single.append(column.benchmark)
             yield aligned
-
-
-def _draw(
-    measured: LeaderboardMeasures, instances: _Instances, method: ResampledUnit, draws: int, rng: np.random.Generator
-) -> LeaderboardDraws | None:
-    """Draw what is to be drawn, and look at all single scores that are known."""
-    if method == "instances within benchmarks":
-        known = (aligned for aligned in instances.each() if aligned is not None)
-        return draw_instances(known, measured.values, measured.weights, draws, rng)
-    for _ in instances.each():
-        pass
-    if method == "nothing" or not measured.columns:
-        return None
-    return draw_benchmarks(measured.values, measured.weights, draws, rng)
-
-
-def _significant(pairs: PairwiseTests) -> NDArray[np.bool_]:
-    """Pairs whose p-values are small even when their number is taken into account."""
-    places = np.triu_indices(len(pairs.p_values), 1)
-    small = np.zeros(pairs.p_values.shape, dtype=np.bool_)
-    small[places] = np.array(holm(pairs.p_values[places].tolist())) < LEVEL
-    return small | small.T
-
-
-def _named(measured: LeaderboardMeasures, order: Sequence[int], apart: NDArray[np.bool_]) -> frozenset[tuple[str, str]]:
-    """Pairs of names, better one first."""
-    models = measured.models
-    return frozenset((models[i], models[j]) for at, i in enumerate(order) for j in order[at + 1 :] if apart[i, j])

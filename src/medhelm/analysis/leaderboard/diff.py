@@ -147,6 +147,38 @@ def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -
     yield from json_differences(_keyed(before), _keyed(now))
 
 
+RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}
+"""Keys of a leaderboard's JSON that follow from the way models are ranked and tested."""
+
+
+def has_earlier_ranking(board: Mapping[str, Any]) -> bool:
+    """Return whether a leaderboard was made when models were ranked and tested by win rates."""
+    return "ranked_by" not in board
+
+
+def without_ranking(board: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a leaderboard does not depend on the way of ranking, and an earlier one, `like`, has too."""
+    earlier = {model["model"]: model for model in like["models"]}
+    models = [_shared_keys(model, earlier.get(model["model"], model)) for model in board["models"]]
+    return {
+        **{key: value for key, value in board.items() if key in like and key not in RANKING_KEYS},
+        "models": sorted(models, key=lambda model: str(model["model"])),
+    }
+
+
+def _shared_keys(model: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's entry without ranks and intervals of averages, and with the keys that an earlier one has."""
+    kept = {key: value for key, value in model.items() if key in earlier and key not in RANKING_KEYS}
+    for key in ("win_rate", "macro_average"):
+        if isinstance(kept.get(key), Mapping):
+            kept[key] = {"value": kept[key]["value"]}
+    kept["benchmarks"] = {
+        name: {key: value for key, value in cell.items() if key in earlier["benchmarks"].get(name, cell)}
+        for name, cell in model["benchmarks"].items()
+    }
+    return kept
+
+
 def provenance_differences(before: CellProvenance, now: CellProvenance) -> list[ValueDifference]:
     """Return the changed inputs of one value. The id and the time of the run are ignored."""
     found = []

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 
-from medhelm.analysis.leaderboard.types import Column, Leaderboard, Row
+import numpy as np
+
+from medhelm.analysis.comparison.all_pairs import LEVEL
+from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Remark
+from medhelm.domain.text import plural
 
 NAMES = 5
 """Most names written out in one sentence."""
@@ -15,12 +21,23 @@ NAMES = 5
 LONGEST_ANSWER = 30
 """Characters of a constant answer that are shown."""
 
+MAJORITY = "baseline/majority"
+"""The model that always gives the most frequent answer."""
+
 SAMPLE_TIER = Remark(
     code="sample_tier",
     subject="",
     text="Sample tier: these are a few invented rows per benchmark; they say nothing about real performance.",
 )
 """Comes first wherever numbers are made from sample rows."""
+
+WIN_RATE = Remark(
+    code="win_rate_is_descriptive",
+    subject="",
+    text="A win rate counts differences however small and depends on which rivals are on the board: adding or dropping "
+    "a model can reverse the win rates of two others.",
+)
+"""Says how far a win rate can be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +54,6 @@ class RemarkContext:
     """Benchmarks with one independent instance."""
     if_failures_were_worst: Mapping[str, int]
     """Model -> its rank if failed instances had the worst score; only for models with failures."""
-    draws: int
-    """Number of bootstrap resamples."""
 
 
 def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
@@ -65,13 +80,15 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from _coverage(board)
     yield from _instances(context)
     yield from _failures(board, context)
-    yield from _constant_baselines(rows, columns)
+    yield from _constant_answers(board)
     yield from _weights(columns)
     yield from _size(board)
     if len(rows) > 1 and board.interval_method != "nothing":
         yield from _significance(board)
         yield from _ties(rows)
-    yield _interval_basis(board, context.draws)
+    yield _interval_basis(board)
+    if len(rows) > 2 and len(columns) > 1:
+        yield WIN_RATE
 
 
 def _coverage(board: Leaderboard) -> Iterator[Remark]:
@@ -86,10 +103,11 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
             f"{row.model} has a value on {row.n_benchmarks} of {len(columns)} benchmarks, so its averages cover "
             f"different benchmarks than those of other models. Missing: {_names(lacking)}."
         )
-        if row.guarded_win_rate is not None:
-            rate = f"not its win rate ({row.win_rate.value:.3f})" if row.win_rate else "it has no win rate"
-            text += f" Missing benchmarks count as losses in its rank (guarded win rate {row.guarded_win_rate:.3f}, "
-            text += f"{rate})."
+        by, own = board.ranked_by, board.ranking_average(row)
+        guarded = row.guarded_win_share if by == "win share" else row.guarded_win_rate
+        if guarded is not None and by != "mean score":
+            rate = f"not its {by} ({own.value:.3f})" if own else f"it has no {by}"
+            text += f" Missing benchmarks count as losses in its rank (guarded {by} {guarded:.3f}, {rate})."
         yield Remark("model_lacks_benchmarks", row.model, text)
     if unscored := [name for name, models in having.items() if not models]:
         verb = "is not counted" if len(unscored) == 1 else "are not counted"
@@ -103,8 +121,8 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
             alone.setdefault(models[0], []).append(name)
     for model, names in alone.items():
         text = (
-            f"Only {model} has a value on {_names(names)}. That counts as a win in its rank, but not in its win rate. "
-            "Use --shared to leave such benchmarks out."
+            f"Only {model} has a value on {_names(names)}. That counts as a win in its rank, but not in its "
+            f"{board.ranked_by}. Use --shared to leave such benchmarks out."
         )
         yield Remark("only_one_model", model, text)
 
@@ -144,84 +162,110 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
         yield Remark("one_benchmark", board.columns[0].benchmark, text)
 
 
-def _interval_basis(board: Leaderboard, draws: int) -> Remark:
-    """Return a remark on the source of the intervals of averages and ranks."""
+def _interval_basis(board: Leaderboard) -> Remark:
+    """Return a remark on what the intervals of averages and ranks are about."""
     match board.interval_method:
         case "nothing":
-            text = "Nothing was resampled, so intervals and the significance of ranks are unknown."
+            text = (
+                "Nothing was tested, so intervals and the significance of ranks are unknown; all failures are left out."
+            )
         case "benchmarks" if any(cell.scores is None for row in board.rows for cell in row.cells.values()):
             text = (
-                "Instance scores are not known for all results, so intervals of averages and ranks reflect the choice "
-                "of benchmarks, not the choice of questions."
+                "Instance scores are not known for all results, so intervals and tests reflect the choice of "
+                "benchmarks, not the choice of questions."
             )
         case "benchmarks":
-            text = (
-                f"Intervals of averages and ranks are from {draws:,} bootstrap resamples of the benchmarks: they "
-                "reflect the choice of benchmarks, not the choice of questions."
-            )
+            text = "Intervals and tests reflect the choice of benchmarks, not the choice of questions."
         case "instances within benchmarks":
             text = (
-                f"Intervals of averages and ranks are from {draws:,} bootstrap resamples of the instances in each "
-                "benchmark; they do not include errors of the judges."
+                "Intervals and tests reflect the choice of questions on these benchmarks; they do not include errors "
+                "of the judges."
             )
     return Remark("interval_basis", "", text)
 
 
 def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
-    """Yield models with unscored instances, and the rank they could fall to."""
+    """Yield models with failed instances, and the rank they could fall to."""
     for row in board.rows:
-        failed = [name for name, cell in row.cells.items() if cell.n_failed]
-        if not failed:
+        caused = {name: cell.n_failed_by_model for name, cell in row.cells.items() if cell.n_failed_by_model}
+        if caused:
+            failures = plural(sum(caused.values()), "refusal or exhausted limit", "refusals or exhausted limits")
+            text = f"{row.model}: {failures} counted as the worst answer, on {_names(list(caused))}."
+            yield Remark("failures_counted_as_worst", row.model, text)
+        missing = {
+            name: cell.n_failed - cell.n_failed_by_model
+            for name, cell in row.cells.items()
+            if cell.n_failed and cell.n_failed > cell.n_failed_by_model
+        }
+        if not missing:
             continue
-        count = sum(row.cells[name].n_failed or 0 for name in failed)
-        instances = "1 instance" if count == 1 else f"{count} instances"
-        text = f"{row.model}: {instances} without a score, left out of its means, on {_names(failed)}."
+        instances = plural(sum(missing.values()), "instance")
+        text = f"{row.model}: {instances} without a score, left out of its means, on {_names(list(missing))}."
         worst = context.if_failures_were_worst.get(row.model, row.rank)
         if worst > row.rank:
             text += f" With the worst score for each, its rank would fall from {row.rank} to {worst}."
         yield Remark("instances_without_score", row.model, text)
 
 
-def _constant_baselines(rows: Sequence[Row], columns: Sequence[Column]) -> Iterator[Remark]:
-    """Yield benchmarks on which always giving one answer does as well as all models, or as some."""
+def _constant_answers(board: Leaderboard) -> Iterator[Remark]:
+    """Yield benchmarks on which no model, or only some, are shown to be better than a constant answer."""
     none: list[str] = []
     some: list[str] = []
-    for column in columns:
-        if column.constant_baseline is None:
-            continue
-        values = [row.cells[column.benchmark].value for row in rows if column.benchmark in row.cells]
-        known = [column.normalize(value) for value in values if value is not None]
-        above = sum(value > column.normalize(column.constant_baseline) for value in known)
-        if known and above < len(known):
+    for column in board.columns:
+        found = [better for row in board.rows if (better := beats_constant_answer(board, row, column)) is not None]
+        if found and not all(found):
             answer = " ".join(column.constant_answer.split())
             shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
-            (some if above else none).append(f"{column.title} (`{shown}`: {column.constant_baseline:.3f})")
+            value = "" if column.constant_baseline is None else f" (`{shown}`: {column.constant_baseline:.3f})"
+            (some if any(found) else none).append(f"{column.title}{value}")
     if none:
-        text = f"No model beats a constant answer on {_names(none)}."
+        text = f"No model is shown to be better than a constant answer on {_names(none)}."
         yield Remark("constant_baseline_not_beaten", "", text)
     if some:
-        text = f"Only some models beat a constant answer on {_names(some)}."
+        text = f"Only some models are shown to be better than a constant answer on {_names(some)}."
         yield Remark("constant_baseline_partly_beaten", "", text)
 
 
+def beats_constant_answer(board: Leaderboard, row: Row, column: Column) -> bool | None:
+    """Return whether a model is shown to be better than a constant answer; None if that is not known.
+
+    By the one-sided test at the 5% level, paired where `baseline/majority` was run on the same instances; where
+    instance scores are not known, by the lower end of the model's interval.
+    """
+    cell = row.cells.get(column.benchmark)
+    if cell is None:
+        return None
+    majority = next((other for other in board.baselines if other.model.split(" ")[0] == MAJORITY), None)
+    constant = majority.cells.get(column.benchmark) if majority else None
+    if cell.scores is not None:
+        if constant is not None and constant.scores is not None:
+            place = {name: i for i, name in enumerate(constant.ids)}
+            rival = np.array([constant.scores[place[name]] if name in place else np.nan for name in cell.ids])
+        elif column.constant_baseline is not None:
+            rival = np.full(len(cell.ids), column.constant_baseline)
+        else:
+            return None
+        found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)
+        return None if found is None else found.value > 0 and found.p_value / 2 <= LEVEL
+    if column.constant_baseline is None or cell.estimate is None:
+        return None
+    ends = (column.normalize(cell.estimate.low), column.normalize(cell.estimate.high))
+    return bool(min(ends) > column.normalize(column.constant_baseline))
+
+
 def _significance(board: Leaderboard) -> Iterator[Remark]:
-    """Yield how many pairs of models have significantly different win rates."""
-    rows, significant = board.rows, board.significant_pairs
-    pairs = len(rows) * (len(rows) - 1) // 2
-    adjacent = sum((a.model, b.model) in significant for a, b in pairwise(rows))
-    text = f"Win rates differ significantly for {len(significant)} of {pairs} pair{'s' * (pairs > 1)} of models"
-    if pairs > 1 and significant:
-        text += f" ({len(board.significant_pairs_adjusted)} after Holm correction)"
+    """Yield how many pairs of models are separated, and what that means."""
+    pairs = len(board.rows) * (len(board.rows) - 1) // 2
     if pairs > 1:
-        text += f" and for {adjacent} of {len(rows) - 1} pairs that are adjacent in rank"
-    yield Remark("significant_pairs", "", f"{text}.")
-    if len({row.guarded_win_rate for row in rows}) == 1:
-        text = "All models have the same guarded win rate, which decides the rank: they are tied."
-        yield Remark("all_tied", "", text)
+        text = (
+            f"{len(board.separated)} of {pairs} pairs of models differ significantly by {board.tested_by}, with Holm "
+            "correction: if all models were equal, the chance of any such finding would be at most 5%."
+        )
+        yield Remark("significant_pairs", "", text)
 
 
 def _ties(rows: Sequence[Row]) -> Iterator[Remark]:
-    """Yield models that cannot be separated from a better one, and how certain the ranks are."""
+    """Yield models that cannot be separated from a better one."""
     first = 1
     for _, group in groupby(rows, key=lambda row: row.tie_group):
         members = [row.model for row in group]
@@ -230,15 +274,6 @@ def _ties(rows: Sequence[Row]) -> Iterator[Remark]:
             text = f"Rows {first} to {last} cannot be separated from row {first}: {_names(members, len(members))}."
             yield Remark("tie_group", members[0], text)
         first = last + 1
-    if len(rows) < 3:
-        return
-    sure = [row.model for row in rows if row.rank_low == row.rank_high]
-    widest = max(rows, key=lambda row: (row.rank_high or 0) - (row.rank_low or 0))
-    verb = "has" if len(sure) == 1 else "have"
-    text = f"{len(sure)} of {len(rows)} models {verb} an unambiguous rank (95% interval)"
-    if widest.rank_low != widest.rank_high:
-        text += f"; the widest interval is that of {widest.model}, from {widest.rank_low} to {widest.rank_high}"
-    yield Remark("rank_certainty", "", f"{text}.")
 
 
 def _names(names: Sequence[str], most: int = NAMES) -> str:

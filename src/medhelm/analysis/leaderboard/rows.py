@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medhelm.analysis.leaderboard.bootstrap import LeaderboardDraws
-from medhelm.analysis.leaderboard.types import Average, Cell, Column, GroupMean, Row
+from medhelm.analysis.comparison.all_pairs import AllPairs
+from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.leaderboard.averages import (
+    Averages,
+    BenchmarkMeans,
+    average_over_benchmarks,
+    averages_of_benchmarks,
+    benchmark_means,
+    macro_means,
+    win_share_means,
+)
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Average, GroupMean, RankedBy, ResampledUnit, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
     competition_ranks,
     guarded_table,
-    rank_interval,
-    ranks_in_draws,
+    has_any_value,
+    instance_win_shares,
     row_means,
-    symmetric_interval,
     tie_groups,
     weighted_sd,
     win_rate_sd,
     win_table,
 )
+from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.domain import Rule
 
 Table = Mapping[str, Mapping[str, Cell]]
 """Benchmark -> model -> cell."""
@@ -48,6 +59,12 @@ class LeaderboardMeasures:
     """Guarded win rates, alike; nan throughout where there is one model, or no value."""
     macros: Floats
     """Macro averages, alike; nan for a model without any value."""
+    shares: Floats
+    """Win shares on each benchmark, as `values`; nan throughout where instance scores are not known."""
+    macro_means: Sequence[BenchmarkMeans] = ()
+    """One per benchmark, for the intervals of macro averages; empty where instance scores are not known."""
+    share_means: Sequence[BenchmarkMeans] = ()
+    """The same for win shares."""
 
 
 def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> LeaderboardMeasures:
@@ -62,44 +79,57 @@ def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> L
     if len(weights):
         weights = weights / weights.mean()
     tables = (win_table(values), guarded_table(values), values)
-    averages = (np.round(row_means(one, weights), DECIMALS) for one in tables)
-    return LeaderboardMeasures(tuple(models), tuple(columns), values, weights, *averages)
+    rates, guarded, macros = (np.round(row_means(one, weights), DECIMALS) for one in tables)
+    none = np.full(values.shape, np.nan)
+    return LeaderboardMeasures(tuple(models), tuple(columns), values, weights, rates, guarded, macros, none)
+
+
+def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None]) -> LeaderboardMeasures:
+    """Add win shares, and variances for intervals. `aligned` are the scores on each benchmark, None if not known."""
+    values = measured.values
+    used = has_any_value(values)
+    shares = np.full(values.shape, np.nan)
+    macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
+    won = list(macro)
+    for j, one in enumerate(aligned):
+        if one is not None and used[j]:
+            instance_shares = instance_win_shares(one.scores)
+            macro[j] = macro_means(one, int(used.sum()))
+            won[j] = win_share_means(one, instance_shares, int(used.sum()))
+            shares[:, j] = row_means(instance_shares)
+    return replace(measured, shares=shares, macro_means=macro, share_means=won)
 
 
 def make_rows(
-    measured: LeaderboardMeasures, table: Table, draws: LeaderboardDraws | None, apart: NDArray[np.bool_] | None
-) -> tuple[list[Row], list[int]]:
-    """Rows in order of rank, and which model each of them is.
+    measured: LeaderboardMeasures, table: Table, method: ResampledUnit, scoring: Rule
+) -> tuple[list[Row], list[int], RankedBy]:
+    """Rows in order of rank, which model each of them is, and the number that ranks them.
 
-    Parameters: draws and apart, from `bootstrap`, in the order of `measured.models`; None if nothing was drawn.
+    Parameters: table, benchmark -> model -> cell; method, unit of the intervals.
     """
     models, columns, values = measured.models, measured.columns, measured.values
-    keys = np.nan_to_num(-measured.guarded).tolist()
+    share, rate, macro = _averages(measured, table, method)
+    guarded_share = _guarded_shares(measured)
+    by, keys = _ranking(measured, guarded_share, scoring)
     # Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
     standing = row_means(np.nan_to_num(values), measured.weights)
     order = sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
     places = competition_ranks([keys[i] for i in order])
-    groups = None if apart is None else tie_groups(apart[np.ix_(order, order)])
-    drawn_ranks = ranks_in_draws(draws.guarded) if draws else None
     spread = win_rate_sd(values, measured.weights)
     rows = []
-    for at, (place, i) in enumerate(zip(places, order, strict=True)):
+    for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
         cells = {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]}
-        best, worst = (None, None) if drawn_ranks is None else rank_interval(drawn_ranks[:, i], place)
         rows.append(
             Row(
                 model=models[i],
                 rank=place,
-                rank_low=best,
-                rank_high=worst,
-                tie_group=None if groups is None else groups[at],
-                win_rate=_average(measured.win_rates[i], draws.win_rates[:, i] if draws else None, _known(spread[i])),
-                macro_average=_average(
-                    measured.macros[i],
-                    draws.macros[:, i] if draws else None,
-                    weighted_sd(values[i][has], measured.weights[has]),
-                ),
+                rank_low=None,
+                rank_high=None,
+                tie_group=None,
+                win_share=_average(share, i, None),
+                win_rate=_average(rate, i, _known(spread[i])),
+                macro_average=_average(macro, i, weighted_sd(values[i][has], measured.weights[has])),
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
                 cost_usd=_cost(cells.values()),
@@ -107,24 +137,104 @@ def make_rows(
                 categories=_group_means(values[i], measured.weights, [c.category for c in columns]),
                 subcategories=_group_means(values[i], measured.weights, [c.subcategory for c in columns]),
                 guarded_win_rate=_known(measured.guarded[i]),
+                guarded_win_share=_known(guarded_share[i]),
+                macro_bounds=_macro_bounds(cells, columns, measured.weights),
             )
         )
-    return rows, order
+    return rows, order, by
+
+
+def add_ranks(rows: Sequence[Row], pairs: AllPairs | None, *, tested: bool) -> list[Row]:
+    """Add the places that each model can have, and groups of ties, from the tests of all pairs in order of rank."""
+    if not tested:
+        return list(rows)
+    n = len(rows)
+    better, worse = np.zeros((2, n), dtype=int)
+    apart = np.zeros((n, n), dtype=np.bool_)
+    if pairs is not None:
+        first, second = pair_indices(n)
+        separated = pairs.is_separated
+        apart[first[separated], second[separated]] = True
+        worse, better = apart.sum(axis=1), apart.sum(axis=0)
+    groups = tie_groups(apart | apart.T)
+    return [
+        replace(row, rank_low=int(1 + better[i]), rank_high=int(n - worse[i]), tie_group=groups[i])
+        for i, row in enumerate(rows)
+    ]
+
+
+def _averages(
+    measured: LeaderboardMeasures, table: Table, method: ResampledUnit
+) -> tuple[Averages, Averages, Averages]:
+    """Win shares, win rates and macro averages with the intervals that they have."""
+    n, weights = len(measured.models), measured.weights
+    none = np.full(n, np.nan)
+    if method == "benchmarks":
+        rate = averages_of_benchmarks(win_table(measured.values), weights)
+        macro = averages_of_benchmarks(measured.values, weights)
+        return Averages(none, none, none), _rounded(rate), _rounded(macro)
+    rate = Averages(measured.win_rates, none, none)
+    if method == "nothing":
+        return Averages(none, none, none), rate, Averages(measured.macros, none, none)
+    macro = average_over_benchmarks(measured.values, measured.macro_means, weights)
+    share = average_over_benchmarks(measured.shares, measured.share_means, weights)
+    if len(measured.columns) == 1:
+        macro = _of_cells(macro, measured, table)
+    return _rounded(share), rate, _rounded(macro)
+
+
+def _rounded(averages: Averages) -> Averages:
+    """Cut off what depends on the order of sums."""
+    return Averages(*(np.round(one, DECIMALS) for one in averages))
+
+
+def _of_cells(macro: Averages, measured: LeaderboardMeasures, table: Table) -> Averages:
+    """With one benchmark the interval of the macro average is that of the cell."""
+    (column,) = measured.columns
+    low, high = macro.low.copy(), macro.high.copy()
+    for i, model in enumerate(measured.models):
+        cell = table[column.benchmark].get(model)
+        if cell is not None and cell.estimate is not None:
+            ends = sorted((column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)))
+            low[i], high[i] = min(ends[0], macro.value[i]), max(ends[1], macro.value[i])
+    return Averages(macro.value, low, high)
+
+
+def _guarded_shares(measured: LeaderboardMeasures) -> Floats:
+    """Win shares with missing benchmarks counted as losses to all that have one; nan where there are none."""
+    shares, n = measured.shares, len(measured.models)
+    if n < 2 or np.isnan(shares).all():
+        return np.full(n, np.nan)
+    present = ~np.isnan(measured.values)
+    any_value = present.any(axis=0)
+    rivals = np.maximum(present.sum(axis=0) - 1, 0)
+    lacking = n - 1 - rivals
+    won = np.nan_to_num(shares, nan=0.5)  # no instance in common with a rival: neither won nor lost
+    guarded = np.where(present, (won * rivals + lacking) / (n - 1), (lacking - 1) / 2 / (n - 1))
+    return np.round(row_means(np.where(any_value, guarded, np.nan), measured.weights), DECIMALS)
+
+
+def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule) -> tuple[RankedBy, list[float]]:
+    """Return the number that ranks, and a sort key per model, lowest for the best."""
+    if int(has_any_value(measured.values).sum()) == 1:
+        return "mean score", np.nan_to_num(-measured.macros, nan=1.0).tolist()
+    if scoring == "corrected" and not np.isnan(guarded_share).all():
+        return "win share", np.nan_to_num(-guarded_share).tolist()
+    return "win rate", np.nan_to_num(-measured.guarded).tolist()
 
 
 def ranks_if_failures_scored_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
-    """Model -> the place that it would have if each of its failed instances counted as the worst answer.
+    """Model -> the place by win rate that it would have if each of its missing scores were the worst.
 
-    One model at a time, the others unchanged; only for those with failures of which the number is known.
+    One model at a time, the others unchanged; only for those with missing scores.
     """
     found = {}
     for i, model in enumerate(measured.models):
         changed = measured.values.copy()
         for j, column in enumerate(measured.columns):
             cell = table[column.benchmark].get(model)
-            n_failed = cell.n_failed if cell else None
-            if cell is not None and cell.estimate is not None and n_failed:
-                changed[i, j] *= cell.estimate.n / (cell.estimate.n + n_failed)
+            if cell is not None:
+                changed[i, j] *= 1 - cell.share_missing
         if not np.array_equal(changed, measured.values, equal_nan=True):
             guarded = np.round(row_means(guarded_table(changed), measured.weights), DECIMALS)
             found[model] = 1 + int((guarded > guarded[i]).sum())
@@ -136,16 +246,25 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _average(value: float, draws: Floats | None, sd: float | None) -> Average | None:
-    """An average with its interval within 0..1; None if there is none."""
-    if np.isnan(value):
-        return None
-    if draws is None:
-        return Average(value=float(value), low=None, high=None, sd=sd)
-    low, high = symmetric_interval(draws, float(value))
-    return Average(
-        value=float(value), low=min(max(low, 0.0), float(value)), high=max(min(high, 1.0), float(value)), sd=sd
-    )
+def _average(averages: Averages, i: int, sd: float | None) -> Average | None:
+    """One model's average; None if it has none."""
+    value, low, high = (_known(one[i]) for one in averages)
+    return None if value is None else Average(value=value, low=low, high=high, sd=sd)
+
+
+def _macro_bounds(cells: Mapping[str, Cell], columns: Sequence[Column], weights: Floats) -> tuple[float, float] | None:
+    """Macro average with all missing scores the worst, and the best; None if nothing is missing."""
+    sums, total, is_missing = [0.0, 0.0], 0.0, False
+    for column, weight in zip(columns, weights.tolist(), strict=True):
+        cell = cells.get(column.benchmark)
+        if cell is None or cell.value is None:
+            continue
+        bounds = cell.bounds(column)
+        is_missing |= bounds is not None
+        total += weight
+        for place, value in enumerate(bounds or (cell.value, cell.value)):
+            sums[place] += weight * column.normalize(value)
+    return (sums[0] / total, sums[1] / total) if is_missing else None
 
 
 def _cost(cells: Iterable[Cell]) -> float | None:

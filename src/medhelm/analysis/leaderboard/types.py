@@ -2,84 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
-from medhelm.analysis.agreement.calibration import CalibratedMean
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import Estimate, Remark, Rule, Tier
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.domain import Remark, Rule, Tier
 
-Value = TypeVar("Value", float, Floats)
-"""One number, or an array of them."""
+if TYPE_CHECKING:
+    from medhelm.analysis.comparison.all_pairs import AllPairs
 
 ResampledUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
-"""Unit that was resampled for the intervals of averages and ranks."""
+"""Unit of the intervals of averages and of the tests behind ranks: other instances, or other benchmarks."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A benchmark on the board, with the metric it is judged by."""
-
-    benchmark: str
-    """Id of the benchmark."""
-    title: str
-    """Name for people."""
-    category: str
-    """Id of its category."""
-    subcategory: str
-    """Id of its subcategory."""
-    metric: str
-    """Name of the metric."""
-    metric_title: str = ""
-    """Short heading of the metric, such as `EM`; empty: as `metric`."""
-    low: float = 0.0
-    """Lower end of the metric's scale."""
-    high: float = 1.0
-    """Upper end of the metric's scale."""
-    higher_is_better: bool = True
-    """True if high values are good."""
-    judges: tuple[str, ...] = ()
-    """Names of its judges; empty if the metric needs none."""
-    constant_baseline: float | None = None
-    """Score of always giving the most frequent correct answer; None if unknown."""
-    constant_answer: str = ""
-    """That answer."""
-    weight: float = 1.0
-    """Weight in averages over benchmarks, above 0."""
-
-    def normalize(self, value: Value) -> Value:
-        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric."""
-        share = (value - self.low) / (self.high - self.low)
-        return share if self.higher_is_better else 1 - share
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cell:
-    """One model on one benchmark."""
-
-    model: str
-    """Name of the model."""
-    benchmark: str
-    """Id of the benchmark."""
-    value: float | None
-    """Mean score in the metric's own unit; None if nothing could be scored."""
-    estimate: Estimate | None = None
-    """The same mean with its interval; None if only the value is known."""
-    n: int | None = None
-    """Instances behind the value where there is no estimate to say so; None if unknown."""
-    n_failed: int | None = None
-    """Instances without a score; None if unknown."""
-    ids: Sequence[str] = ()
-    """Instance ids, in the order of `scores`."""
-    scores: Floats | None = None
-    """Shape (n,): score of each instance in the metric's own unit, nan for a failure; None if not known."""
-    clusters: Clusters = None
-    """Name of each instance's cluster, "" for none; None: all instances are independent."""
-    cost_usd: float | None = None
-    """Cost of the run in US dollars; None if unknown, which never counts as free."""
-    calibrated: CalibratedMean | None = None
-    """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+RankedBy = Literal["win share", "win rate", "mean score"]
+"""Number that decides ranks: win shares; win rates where instance scores are not known; with one benchmark its mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +27,9 @@ class Average:
     value: float
     """The average."""
     low: float | None
-    """Lower end of the 95% interval; None where nothing was resampled."""
+    """Lower end of the 95% interval; None where there is no interval."""
     high: float | None
-    """Upper end of the 95% interval; None where nothing was resampled."""
+    """Upper end of the 95% interval; None where there is no interval."""
     sd: float | None
     """Its spread, over rivals or over benchmarks; None where there are too few."""
 
@@ -113,15 +51,20 @@ class Row:
     model: str
     """Name of the model."""
     rank: int
-    """Place by guarded win rate, from 1; equal ones share a place."""
+    """Place by `Leaderboard.ranked_by`, with missing benchmarks counted as losses, from 1; equal ones share a place."""
     rank_low: int | None
-    """Best place of the 95% interval, from the draws behind that of the win rate; None where nothing was resampled."""
+    """Best place: one more than the models that are significantly better. The places of all models together hold the
+    true ones with 95% confidence. None where models were not tested."""
     rank_high: int | None
-    """Worst place of that interval."""
+    """Worst place: all models but those that are significantly worse."""
     tie_group: int | None
     """Models of one group cannot be separated from the best of the group; from 1. None as for `rank_low`."""
+    win_share: Average | None
+    """Share of rivals that its answers beat, instance by instance, a tie counting one half; averaged over instances and
+    benchmarks. None where instance scores are not known, or for a model without a rival."""
     win_rate: Average | None
-    """None for a model that has no benchmark in common with another."""
+    """Share of rivals beaten on a benchmark, averaged over benchmarks. It has an interval only where benchmarks are the
+    unit. None for a model that has no benchmark in common with another."""
     macro_average: Average | None
     """None for a model without any value."""
     n_benchmarks: int
@@ -137,13 +80,17 @@ class Row:
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
     guarded_win_rate: float | None = None
-    """Win rate with all missing values counted as losses. It decides the rank: no model gains by skipping benchmarks.
-    Equals the win rate if no value is missing; None if there is only one model, or no value."""
+    """Win rate with all missing values counted as losses. Equals the win rate if no value is missing; None if there is
+    only one model, or no value."""
+    guarded_win_share: float | None = None
+    """Win share with all missing benchmarks counted as losses."""
     published: bool = False
     """True if its scores are published ones and were not measured here."""
+    macro_bounds: tuple[float, float] | None = None
+    """Macro average if all missing scores were the worst, and the best; None if nothing is missing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Leaderboard:
     """Models in order of rank, on the benchmarks that at least one of them was run on."""
 
@@ -154,11 +101,16 @@ class Leaderboard:
     mde: Mapping[str, float | None]
     """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
     interval_method: ResampledUnit
-    """Unit that was resampled for the intervals of averages and ranks."""
-    significant_pairs: frozenset[tuple[str, str]]
-    """Pairs of models, better one first, whose win rates differ significantly; not adjusted for their number."""
-    significant_pairs_adjusted: frozenset[tuple[str, str]] = frozenset()
-    """Those of them that remain significant after Holm correction for the number of pairs (Holm 1979)."""
+    """Unit of the intervals and tests."""
+    ranked_by: RankedBy
+    """Number that decides ranks."""
+    pairs: AllPairs | None
+    """The tests of every two models, in order of rank; None where models were not tested."""
+    baselines: tuple[Row, ...] = ()
+    """Baselines, shown below the models and outside ranks, win shares and win rates: their rank is 0. Empty if the
+    board holds nothing else, or they are ranked on request."""
+    verdict: tuple[str, ...] = ()
+    """The verdict in sentences: who leads, who cannot be separated, and what it costs."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison, and which differences are significant."""
     suite: str = "all"
@@ -169,3 +121,30 @@ class Leaderboard:
     """Scoring rule."""
     tier: Tier = "real"
     """Real data or sample rows."""
+
+    @property
+    def all_rows(self) -> tuple[Row, ...]:
+        """Models in order of rank, then baselines."""
+        return (*self.rows, *self.baselines)
+
+    @property
+    def tested_by(self) -> RankedBy:
+        """The number whose differences are tested: that which ranks, but never a win rate over instances."""
+        over_instances = self.interval_method == "instances within benchmarks"
+        return "win share" if over_instances and self.ranked_by == "win rate" else self.ranked_by
+
+    def ranking_average(self, row: Row) -> Average | None:
+        """Return the average that ranks, over the benchmarks that the model has."""
+        if self.ranked_by == "mean score":
+            return row.macro_average
+        return row.win_share if self.ranked_by == "win share" else row.win_rate
+
+    @cached_property
+    def separated(self) -> frozenset[tuple[str, str]]:
+        """Pairs of models, better one first, that differ at the 5% level after Holm correction for all pairs."""
+        return frozenset() if self.pairs is None else self.pairs.separated()
+
+    @cached_property
+    def nominally_different(self) -> frozenset[tuple[str, str]]:
+        """Pairs of models, better one first, whose unadjusted p-value is below 5%: of 100 equal pairs, about five."""
+        return frozenset() if self.pairs is None else self.pairs.separated(adjusted=False)

@@ -21,9 +21,6 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 DECIMALS = 12
 """Precision to which two means are compared."""
 
-TAIL = 0.025
-"""Share of the draws left out at each end of a 95% interval."""
-
 
 def win_shares(values: Floats) -> tuple[Floats, Floats]:
     """Share of rivals that each model beats on one benchmark, a tie counting one half: `wins`, and `guarded_wins`.
@@ -58,6 +55,35 @@ def guarded_wins(values: Floats) -> Floats:
     Returns: the same shape; nan only if there is a single model.
     """
     return win_shares(values)[1]
+
+
+def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Share of rivals that each model's answer beats, instance by instance; a tie counts one half.
+
+    Parameters: scores, shape (n_models, n), nan if missing; panel, shape (n_models,), the models to be beaten; None:
+    all. Where a panel is given, a member's own answer counts as one more tie: all models meet the same panel.
+    Returns: shape (n_models, n); nan where a model has no score, or meets nobody who has.
+    """
+    models, n = scores.shape
+    order = np.argsort(scores, axis=0)
+    ranked = np.round(np.take_along_axis(scores, order, axis=0), DECIMALS).T  # one row per instance, missing ones last
+    members = np.ones(models) if panel is None else panel.astype(float)
+    there = members[order].T * ~np.isnan(ranked)
+    starts = np.ones(ranked.shape, dtype=np.bool_)
+    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    group = np.cumsum(starts.ravel()) - 1
+    equal = np.bincount(group, weights=there.ravel())
+    before = np.cumsum(there, axis=1) - there
+    below = before.ravel()[np.flatnonzero(starts.ravel())][group].reshape(n, models)
+    met = there.sum(axis=1, keepdims=True)
+    ties = equal[group].reshape(n, models)
+    if panel is None:
+        ties, met = ties - 1, met - 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        won = np.where(np.isnan(ranked) | (met <= 0), np.nan, (below + ties / 2) / met)
+    shares = np.empty_like(scores)
+    np.put_along_axis(shares, order, won.T, axis=0)
+    return shares
 
 
 def win_table(values: Floats) -> Floats:
@@ -118,53 +144,6 @@ def weighted_sd(values: Floats, weights: Floats) -> float | None:
     return float(np.sqrt(weights @ (values - mean) ** 2 / (total - weights @ weights / total)))
 
 
-def symmetric_interval(draws: Floats, point: float) -> tuple[float, float]:
-    """Percentile interval of the draws, shape (draws,), together with its mirror image about the point.
-
-    Drawn win rates crowd toward one half, because resampling makes clear races look closer; the percentile interval of
-    a clear winner can even lie below its own win rate. In simulations the percentile interval alone held the true win
-    rates of nearly equal models too rarely, its mirror image (the basic bootstrap interval) those of unequal ones; both
-    together held either. Where many models differ by less than a benchmark can resolve, true win rates are still missed
-    more often than once in twenty: there only `separable_pairs` and `tie_groups` should be read. The result is
-    symmetric about the point.
-    """
-    known = draws[~np.isnan(draws)]
-    if len(known) == 0:
-        return point, point
-    low, high = np.quantile(known, [TAIL, 1 - TAIL])
-    half = max(float(high) - point, point - float(low))
-    return point - half, point + half
-
-
-def separable_pairs(draws: Floats, points: Floats) -> NDArray[np.bool_]:
-    """Find the pairs of models whose averages differ: the percentile interval of the difference excludes zero.
-
-    The interval must lie on the same side of zero as the point estimate. It is not symmetrized as in
-    `symmetric_interval`: a model that beats another in every resample is better.
-
-    Parameters
-    ----------
-    draws : array of shape (n_resamples, n_models)
-        Resampled averages, paired by row.
-    points : array of shape (n_models,)
-        Averages as measured.
-
-    Returns
-    -------
-    array of bool, shape (n_models, n_models)
-        Symmetric; False where a model has no average.
-    """
-    models = len(points)
-    apart = np.zeros((models, models), dtype=np.bool_)
-    for i in range(models - 1):
-        differences = (draws[:, [i]] - draws[:, i + 1 :]) * np.sign(points[i] - points[i + 1 :])
-        apart[i, i + 1 :] = np.quantile(differences, TAIL, axis=0) > 0
-        for j in np.flatnonzero(np.isnan(differences).any(axis=0)):
-            known = differences[~np.isnan(differences[:, j]), j]
-            apart[i, i + 1 + j] = len(known) > 0 and np.quantile(known, TAIL) > 0
-    return apart | apart.T
-
-
 def competition_ranks(keys: Sequence[object]) -> list[int]:
     """Ranks of entries that are sorted, best first: equal keys share a rank, the next rank is skipped.
 
@@ -177,32 +156,10 @@ def competition_ranks(keys: Sequence[object]) -> list[int]:
     return result
 
 
-def ranks_in_draws(draws: Floats) -> NDArray[np.intp]:
-    """Rank of each model in each draw, by the same rule as `competition_ranks`: 1 and one more for each model above it.
-
-    Parameters: draws, shape (draws, n_models), without nan. Returns: the same shape.
-    """
-    rounded = np.round(draws, DECIMALS)
-    above = [(rounded > rounded[:, [i]]).sum(axis=1) for i in range(rounded.shape[1])]
-    return 1 + np.stack(above, axis=1)
-
-
-def rank_interval(drawn: NDArray[np.intp], rank: int) -> tuple[int, int]:
-    """Percentile interval of drawn ranks, shape (draws,), that holds the rank itself: best and worst place.
-
-    As in Goldstein and Spiegelhalter 1996 (J. R. Stat. Soc. A 159). The places of models that differ by less than the
-    benchmarks can resolve depend on tiny differences (Hall and Miller 2009, Ann. Stat. 37): their intervals are wide,
-    and still an approximation.
-    """
-    best = int(np.quantile(drawn, TAIL, method="lower"))
-    worst = int(np.quantile(drawn, 1 - TAIL, method="higher"))
-    return min(best, rank), max(worst, rank)
-
-
 def tie_groups(apart: NDArray[np.bool_]) -> list[int]:
     """Return groups of models that cannot be separated from the best of the group, numbered from 1.
 
-    Parameters: apart, shape (n_models, n_models), in the order of the ranking: see `separable_pairs`.
+    Parameters: apart, shape (n_models, n_models), in the order of the ranking.
     """
     groups: list[int] = []
     best = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.errors import UserError
 
@@ -25,6 +25,10 @@ class AlignedScores:
     """Number of clusters."""
     same_instances: bool
     """True if all models that were run at all were asked the same instances."""
+
+    def reordered(self, order: Sequence[int]) -> AlignedScores:
+        """Return the same with the models in another order."""
+        return AlignedScores(self.scores[list(order)], self.codes, self.k, self.same_instances)
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:

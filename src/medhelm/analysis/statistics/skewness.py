@@ -28,7 +28,9 @@ class Spread(NamedTuple):
     """Distance of the upper 95% limit, not negative."""
 
 
-def spread_of_sum(shares: Floats, is_rated: NDArray[np.bool_] | None = None, df: float | None = None) -> Spread:
+def spread_of_sum(
+    shares: Floats, is_rated: NDArray[np.bool_] | None = None, df: float | None = None, weights: Floats | None = None
+) -> Spread:
     """Compute the standard error of a sum of independent shares, and both half-widths of its 95% interval.
 
     Parameters
@@ -39,13 +41,15 @@ def spread_of_sum(shares: Floats, is_rated: NDArray[np.bool_] | None = None, df:
         Units whose shares were estimated together and therefore lack a degree of freedom; by default all. At least 3.
     df : float, optional
         Degrees of freedom; by default one less than the number of such units.
+    weights : array, optional
+        Weights of such units, by default equal: unequal ones count as fewer units (Kish 1965).
 
     >>> spread = spread_of_sum(np.array([-0.3, 0.1, 0.1, 0.1]))
     >>> f"{spread.error:.3f} {spread.below:.3f} {spread.above:.3f}"
     '0.400 2.795 0.707'
     """
     rated = np.ones(len(shares), dtype=bool) if is_rated is None else is_rated
-    units = int(rated.sum())
+    units = float(rated.sum()) if weights is None else max(float(weights.sum() ** 2 / (weights @ weights)), 3.0)
     squares = shares * shares
     total = float(squares.sum())
     error = math.sqrt(total + float(squares[rated].sum()) / (units - 1))

@@ -148,11 +148,20 @@ suite_option = click.option(
 shared_benchmarks_option = click.option(
     "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
 )
+rank_baselines_option = click.option(
+    "--rank-baselines", is_flag=True, help="Let baselines compete for ranks instead of showing them below the models."
+)
+
+completers_option = click.option(
+    "--completers-only",
+    is_flag=True,
+    help="Leave out refusals and exhausted limits instead of counting them as the worst answer.",
+)
+
 resample_option = click.option(
     "--resample",
     type=click.Choice(["instances", "benchmarks", "none"]),
-    help="Bootstrap over instances or over benchmarks; none reads no records.  [default: instances, if their scores "
-    "are known]",
+    help="Unit of intervals and tests; none reads no records.  [default: instances, if their scores are known]",
 )
 published_options = add_options(
     click.option(

@@ -1,4 +1,4 @@
-"""Figure 5: win rate against cost, with the efficient frontier.
+"""Figure 5: win share or win rate against cost, with the efficient frontier.
 
 Models are numbered; a key beside the plot gives their names. So names of any length fit, and none covers a point.
 """
@@ -33,22 +33,28 @@ FONT_SIZE = 11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedModel:
-    """Win rate and cost of one model."""
+    """Average and cost of one model."""
 
     model: str
     """Name of the model."""
-    win_rate: Average
-    """Win rate with its interval."""
+    average: Average
+    """The average that ranks, with its interval."""
     cost_usd: float | None
     """Total cost; None if unknown, which is never shown as 0."""
 
 
-def win_rate_by_cost(
-    models: Sequence[PricedModel], *, heading: str, notes: Sequence[str], sample: bool, axis: str = "Cost in US dollars"
+def average_by_cost(
+    models: Sequence[PricedModel],
+    *,
+    heading: str,
+    notes: Sequence[str],
+    sample: bool,
+    axis: str = "Cost in US dollars",
+    measure: str = "Win rate",
 ) -> dict[str, Any]:
-    """Return a plot of win rates with error bars over logarithmic costs; a step line joins the efficient models.
+    """Return a plot of averages with error bars over logarithmic costs; a step line joins the efficient models.
 
-    Models with a cost of zero, or an unknown cost, are shown beside the plot at their win rate.
+    Models with a cost of zero, or an unknown cost, are shown beside the plot at their average. `measure`: its name.
     Raises: ValueError if no model has a known cost above 0.
     """
     import altair as alt
@@ -64,7 +70,7 @@ def win_rate_by_cost(
 
     def y(field: str) -> Any:
         scale = alt.Scale(domain=domain, nice=False, zero=False)
-        return alt.Y(field, title="Win rate", scale=scale, axis=alt.Axis(format=".1f", tickCount=6))
+        return alt.Y(field, title=measure, scale=scale, axis=alt.Axis(format=".1f", tickCount=6))
 
     charts = [_plot(inside, y, axis, height)]
     if beside:
@@ -80,12 +86,12 @@ def _values(models: Sequence[PricedModel]) -> list[dict[str, Any]]:
     """Return the data of the figure, one row per model in the given order."""
     names = style.names([one.model for one in models])
     # Models of unknown cost cannot be efficient. A cost of 0 is off the logarithmic axis, but counts as efficient.
-    known = [CostPoint(name, one.cost_usd, one.win_rate.value) for name, one in zip(names, models, strict=True)]
+    known = [CostPoint(name, one.cost_usd, one.average.value) for name, one in zip(names, models, strict=True)]
     best = {point.name for point in efficient_frontier(known)}
     values = []
     for number, (name, one) in enumerate(zip(names, models, strict=True), start=1):
-        low, high = style.ends(one.win_rate)
-        rates = {"win_rate": round(one.win_rate.value, 6), "low": round(low, 6), "high": round(high, 6)}
+        low, high = style.ends(one.average)
+        rates = {"value": round(one.average.value, 6), "low": round(low, 6), "high": round(high, 6)}
         if one.cost_usd:
             row = {"cost_usd": one.cost_usd, "kind": BEST if name in best else BEATEN, "key": name}
         else:
@@ -107,11 +113,11 @@ def _plot(values: Sequence[dict[str, Any]], y: Any, axis: str, height: int) -> A
     scale = alt.Scale(type="log", domain=[low / margin, high * margin], nice=False)
     x = alt.X("cost_usd:Q", title=axis, scale=scale, axis=alt.Axis(values=ticks, format="$,~f", grid=False))
     frontier = sorted((value for value in values if value["kind"] == BEST), key=lambda value: value["cost_usd"])
-    steps = [{"cost_usd": value["cost_usd"], "win_rate": value["win_rate"]} for value in frontier]
+    steps = [{"cost_usd": value["cost_usd"], "value": value["value"]} for value in frontier]
     line = alt.Chart(alt.InlineData(values=steps)).mark_line(
         interpolate="step-after", strokeDash=[5, 4], strokeWidth=1.4, color=style.SOFT
     )
-    return alt.layer(line.encode(x=x, y=y("win_rate:Q")), _points(values, x, y)).properties(width=WIDTH, height=height)
+    return alt.layer(line.encode(x=x, y=y("value:Q")), _points(values, x, y)).properties(width=WIDTH, height=height)
 
 
 def _points(values: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
@@ -120,7 +126,7 @@ def _points(values: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
 
     base = alt.Chart(alt.InlineData(values=list(values))).encode(x=x)
     bars = base.mark_rule(strokeWidth=1.2, color="#8c8c8c").encode(y=y("low:Q"), y2="high:Q")
-    return alt.layer(bars, *_symbols(base.encode(y=y("win_rate:Q"))))
+    return alt.layer(bars, *_symbols(base.encode(y=y("value:Q"))))
 
 
 def _symbols(base: Any) -> list[Any]:

@@ -106,7 +106,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def ends(average: Average) -> tuple[float, float]:
-    """Return the ends of an interval; the value itself if nothing was resampled."""
+    """Return the ends of an interval; the value itself if there is no interval."""
     low = average.value if average.low is None else average.low
     high = average.value if average.high is None else average.high
     return low, high

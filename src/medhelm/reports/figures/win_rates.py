@@ -1,4 +1,4 @@
-"""Win rates with intervals, by tie group, and significant differences between pairs of models."""
+"""Averages that rank, with intervals, by tie group, and significant differences between pairs of models."""
 
 from __future__ import annotations
 
@@ -18,32 +18,38 @@ WIDTH, LINE_H = 380, 20
 CELL = 22
 """Pixels of a cell."""
 
+RANKING = {
+    "win share": ("Win shares", "Win share: share of other models whose answer is beaten, mean over questions"),
+    "win rate": ("Win rates", "Win rate: share of other models beaten, mean over benchmarks"),
+    "mean score": ("Mean scores", "Mean score on a scale of 0 to 1"),
+}
+"""Number that ranks -> its name, and the title of its axis."""
+
 HERE, PUBLISHED = "measured here", "published"
 """Sources of scores."""
 
 KNOWN = {
-    "» significant after adjustment (Holm)": ("»", "#579ed0"),
-    "> significant without adjustment": (">", "#abcee9"),
+    "> significant (Holm correction for all pairs)": (">", "#579ed0"),
     "= not significant": ("=", "#efefef"),
 }
 """Result for a pair of models -> its sign and color."""
 
 
 def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
-    """Return a plot with one line per model, best first: win rate, 95% interval, and the numbers."""
+    """Return a plot with one line per model, best first: the average that ranks, 95% interval, and the numbers."""
     import altair as alt
 
     shown = style.names([shown_name(row) for row in board.rows])
     values = []
     for name, row in zip(shown, board.rows, strict=True):
-        if (found := row.win_rate) is None:
+        if (found := board.ranking_average(row)) is None:
             continue
         low, high = style.ends(found)
         values.append({
             "model": name,
             "group": "" if row.tie_group is None else str(row.tie_group),
             "source": PUBLISHED if row.published else HERE,
-            "win_rate": round(found.value, 6),
+            "value": round(found.value, 6),
             "low": round(low, 6),
             "high": round(high, 6),
             "text": estimate_text(found),
@@ -52,14 +58,13 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
 
     def x(field: str) -> Any:
         axis = alt.Axis(format=".1f", values=[0, 0.2, 0.4, 0.6, 0.8, 1], labelFlush=False)
-        words = "Win rate: share of other models beaten, mean over benchmarks"
-        return alt.X(field, title=words, scale=alt.Scale(domain=[0, 1]), axis=axis)
+        return alt.X(field, title=RANKING[board.ranked_by][1], scale=alt.Scale(domain=[0, 1]), axis=axis)
 
     y = alt.Y("model:N", sort=shown, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=8))
     base = alt.Chart().encode(y=y)
     line = base.mark_rule(strokeWidth=1.6, color=style.SOFT).encode(x=x("low:Q"), x2="high:Q")
     sources = {str(value["source"]) for value in values}
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("win_rate:Q"), **_by_source(sources))
+    point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("value:Q"), **_by_source(sources))
     text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(text="text:N", x=alt.value(WIDTH + 12))
     layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
     header = alt.Header(
@@ -92,20 +97,14 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
     """Return a triangle of all pairs: the higher-ranked model on the left, the other one above."""
     import altair as alt
 
-    rows = [row for row in board.rows if row.win_rate is not None]
+    rows = [row for row in board.rows if board.ranking_average(row) is not None]
     shown = style.names([shown_name(row) for row in rows])
-    adjusted, alone, tied = KNOWN
+    adjusted, tied = KNOWN
     values = []
     for i, better in enumerate(rows):
         for j, other in enumerate(rows[i + 1 :], start=i + 1):
             pair = (better.model, other.model)
-            known = (
-                adjusted
-                if pair in board.significant_pairs_adjusted
-                else alone
-                if pair in board.significant_pairs
-                else tied
-            )
+            known = adjusted if pair in board.separated else tied
             values.append({"better": shown[i], "other": shown[j], "known": known, "text": KNOWN[known][0]})
     present = [known for known in KNOWN if any(value["known"] == known for value in values)]
     x = alt.X("other:N", sort=shown[1:], title=None, axis=style.names_above())

@@ -13,7 +13,8 @@ from medhelm.reports.tables import Value, decimal, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect
-    from medhelm.analysis.leaderboard.types import Column, Leaderboard
+    from medhelm.analysis.leaderboard.cells import Column
+    from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain.suite import SuiteEntry
 
 
@@ -73,7 +74,7 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
     for name, category in groups.items():
-        means = [row.subcategories.get(name) for row in board.rows]
+        means = [row.subcategories.get(name) for row in board.all_rows]
         shown = [titles.get(key, group_title(key)) for key in (category, name)]
         rows.append(
             [shown[0], f"{shown[1]} ({counts[name]})", *(decimal(mean.value) if mean else None for mean in means)]
@@ -81,13 +82,13 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
         csv_rows += [
             [category, name, counts[name], row.model, number(mean.value) if mean else None,
              mean.n_benchmarks if mean else 0, *end_of(board)]
-            for row, mean in zip(board.rows, means, strict=True)
+            for row, mean in zip(board.all_rows, means, strict=True)
         ]  # fmt: skip
     return PaperTable(
         key="tableD1",
         title="Table D1. Models by subcategory",
         caption=caption(board),
-        headers=["Category", "Subcategory", *(shown_name(row) for row in board.rows)],
+        headers=["Category", "Subcategory", *(shown_name(row) for row in board.all_rows)],
         rows=rows,
         csv_headers=["category", "subcategory", "n_benchmarks", "model", "value", "n_benchmarks_of_model", *END],
         csv_rows=csv_rows,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medhelm.reports.agreement import verdict
-from medhelm.reports.leaderboard import GUARDED, caption, has_weights, is_incomplete, place, shown_name
+from medhelm.reports.leaderboard import GUARDED, caption, guarded, has_weights, is_incomplete, place, shown_name
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
     from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 
-RESAMPLED = {
+BASIS = {
     "instances within benchmarks": (
-        "95% confidence intervals: bootstrap over the instances of each benchmark, with the same resamples for all "
-        "models."
+        "95% confidence intervals and tests reflect the choice of questions on these benchmarks. Tests pair the "
+        "answers to the same question."
     ),
     "benchmarks": (
-        "95% confidence intervals: bootstrap over benchmarks, because scores of instances are unknown. They show how "
-        "much the choice of benchmarks matters."
+        "95% confidence intervals and tests reflect the choice of benchmarks, not the choice of questions. Tests pair "
+        "the scores on the same benchmark."
     ),
-    "nothing": "No intervals: nothing could be resampled.",
+    "nothing": "No intervals: nothing could be tested.",
 }
-"""Resampled unit -> a sentence."""
+"""Unit of the tests -> a sentence."""
 
 
 def intervals_in_words(board: Leaderboard) -> str:
     """Return a sentence on the method of the intervals."""
-    return RESAMPLED.get(board.interval_method, f"95% confidence intervals: bootstrap over {board.interval_method}.")
+    return BASIS[board.interval_method]
 
 
 def source_of(row: Row) -> str:
@@ -42,42 +42,69 @@ def source_of(row: Row) -> str:
     return "published" if row.published else "measured here"
 
 
+WIN_SHARE = (
+    "Win share: share of other models whose answer is beaten, question by question, ties counting half; averaged over "
+    "questions and benchmarks."
+)
+"""Meaning of a win share."""
+
+NO_INTERVAL = "Win rates have no interval here: they count differences between means, however small."
+"""Reason why a win rate has no interval where questions are sampled."""
+
+BASELINES = "Baselines come last: they have no rank, and models are not compared with them in win shares and win rates."
+"""Place of baselines in the table."""
+
+
 def table_1(board: Leaderboard) -> PaperTable:
-    """Return the table of win rates, macro averages and ranks."""
-    headers = ["Rank", "Tie group", "Model", "Win rate", "SD", "Macro average", "SD", "Coverage"]
+    """Return the table of win shares, win rates, macro averages and ranks, baselines last."""
+    shares = any(row.win_share for row in board.rows)
+    headers = ["Rank", "Tie group", "Model", *(["Win share"] if shares else []), "Win rate", "SD", "Macro average",
+               "SD", "Coverage"]  # fmt: skip
     rows: list[list[Value]] = []
     csv_rows: list[list[Value]] = []
-    for row in board.rows:
+    for row in board.all_rows:
         win, macro = row.win_rate, row.macro_average
         rows.append([
-            place(row), row.tie_group, shown_name(row), estimate_text(win), decimal(win.sd) if win else None,
-            estimate_text(macro), decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
+            place(row), row.tie_group if row.rank else None, shown_name(row),
+            *([estimate_text(row.win_share)] if shares else []),
+            estimate_text(win), decimal(win.sd) if win else None, estimate_text(macro),
+            decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
         ])  # fmt: skip
         csv_rows.append([
-            row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
+            row.rank or None, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
             number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage), source_of(row), *end_of(board),
+            *estimate_numbers(row.win_share),
         ])  # fmt: skip
+    ranks = "" if board.pairs is None else (
+        " Brackets after a rank: the ranks that are possible, for all models together at the 95% level. Models of a "
+        "tie group do not differ significantly from its best model."
+    )  # fmt: skip
     notes = [
+        *([WIN_SHARE] if shares else []),
         "Win rate: mean over benchmarks of the share of other models beaten, ties counting half; its SD is over the "
         "other models. Macro average: mean of benchmark scores on a scale of 0 to 1; its SD is over benchmarks.",
-        intervals_in_words(board) + " Models of a tie group do not differ significantly from its best model.",
+        f"Models are ranked by {board.ranked_by}. {intervals_in_words(board)}{ranks}",
+        *([NO_INTERVAL] if shares else []),
+        *([BASELINES] if board.baselines else []),
     ]
     if is_incomplete(board):
-        headers.insert(5, GUARDED)
-        for row, cells in zip(board.rows, rows, strict=True):
-            cells.insert(5, decimal(row.guarded_win_rate))
-        notes.append(f"{GUARDED}: win rate with missing benchmarks counted as losses, by which models are ranked.")
+        at = headers.index("Win rate")
+        headers.insert(at, GUARDED)
+        for row, cells in zip(board.all_rows, rows, strict=True):
+            cells.insert(at, decimal(guarded(board, row)))
+        counted = f"{board.ranked_by} with missing benchmarks counted as losses"
+        notes.append(f"{GUARDED}: {counted}, by which models are ranked.")
     if has_weights(board):
         notes.append("Means over benchmarks are weighted, see table C3.")
     averages = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]
     return PaperTable(
         key="table1",
-        title="Table 1. Win rates and averages",
+        title=f"Table 1. {'Win shares, win rates' if shares else 'Win rates'} and averages",
         caption=caption(board),
         headers=headers,
         rows=rows,
         csv_headers=["rank", "rank_low", "rank_high", "tie_group", "model", *averages, "guarded_win_rate",
-                     "n_benchmarks", "coverage", "scores", *END],
+                     "n_benchmarks", "coverage", "scores", *END, "win_share", "win_share_low", "win_share_high"],
         csv_rows=csv_rows,
         notes=notes,
     )  # fmt: skip

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.figures.cost import PricedModel, win_rate_by_cost
+from medhelm.domain.text import plural
+from medhelm.reports.figures.cost import PricedModel, average_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
-from medhelm.reports.figures.win_rates import pairs, win_rates
+from medhelm.reports.figures.win_rates import RANKING, pairs, win_rates
 from medhelm.reports.leaderboard import caption, group_title, shown_name
 from medhelm.reports.paper.contents import intervals_in_words
 
@@ -46,7 +47,7 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
             values=[
                 None if (cell := row.cells.get(column.benchmark)) is None or cell.value is None
                 else column.normalize(cell.value)
-                for row in board.rows
+                for row in board.all_rows
             ],
         )
         for column in board.columns
@@ -57,7 +58,7 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
 def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
     """Return a heat map of models by category."""
     names = list(dict.fromkeys(column.category for column in board.columns))
-    lines = [_means(board, name, titles, "", [row.categories.get(name) for row in board.rows]) for name in names]
+    lines = [_means(board, name, titles, "", [row.categories.get(name) for row in board.all_rows]) for name in names]
     return _heat_map(board, lines, "figure4", "Figure 4. Scores by category", COUNTS)
 
 
@@ -66,7 +67,7 @@ def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> Pap
     places = {column.subcategory: column.category for column in board.columns}
     lines = [
         _means(board, name, titles, titles.get(category, group_title(category)),
-               [row.subcategories.get(name) for row in board.rows])
+               [row.subcategories.get(name) for row in board.all_rows])
         for name, category in places.items()
     ]  # fmt: skip
     return _heat_map(board, lines, "figure4_subcategories", "Figure 4, in detail. Scores by subcategory", COUNTS)
@@ -84,56 +85,66 @@ def _means(
 
 
 def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: str, more: str) -> PaperFigure:
-    models = [shown_name(row) for row in board.rows]
-    notes = [f"{caption(board)}. Models from left to right by rank.", f"{SCALED} {more}".rstrip()]
+    models = [shown_name(row) for row in board.all_rows]
+    order = "Models from left to right by rank" + (", then baselines." if board.baselines else ".")
+    notes = [f"{caption(board)}. {order}", f"{SCALED} {more}".rstrip()]
     spec = heat_map(lines, models, heading=title, notes=notes, sample=board.tier == "sample")
     return _figure(
-        key, title, f"A table of {len(lines)} lines and {len(models)} models with the value in each cell.", spec
+        key,
+        title,
+        f"A table of {plural(len(lines), 'line')} and {plural(len(models), 'model')} with the value in each cell.",
+        spec,
     )
 
 
 def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
-    """Return a plot of win rate against cost; None if no cost above 0 is known.
+    """Return a plot of the average that ranks against cost; None if no cost above 0 is known.
 
     If some models have bills and others published ceilings, all are shown with their ceiling.
     """
     as_ceiling = any(cost.is_ceiling for cost in costs)
     known = {cost.model: cost.ceiling_usd if as_ceiling else cost.total_usd for cost in costs}
     priced = [
-        PricedModel(model=shown_name(row), win_rate=row.win_rate, cost_usd=known.get(row.model))
+        PricedModel(model=shown_name(row), average=average, cost_usd=known.get(row.model))
         for row in board.rows
-        if row.win_rate is not None
+        if (average := board.ranking_average(row)) is not None
     ]
     if not any(one.cost_usd for one in priced):
         return None
     basis = "Cost in US dollars, judges included"
     if as_ceiling:
         basis += ": ceilings, with every completion as long as its limit"
-    title = "Figure 5. Win rate and cost"
+    measure = board.ranked_by.capitalize()
+    title = f"Figure 5. {measure} and cost"
     notes = [
         f"{caption(board)}.",
-        f"{intervals_in_words(board)} Dashed: the highest win rate at a cost, by point estimates.",
+        f"{intervals_in_words(board)} Dashed: the highest {board.ranked_by} at a cost, by point estimates.",
     ]
-    spec = win_rate_by_cost(priced, heading=title, notes=notes, sample=board.tier == "sample", axis=basis)
-    return _figure("figure5", title, f"{len(priced)} models by cost and win rate; numbers are in tables 1 and 3.", spec)
+    is_sample = board.tier == "sample"
+    spec = average_by_cost(priced, heading=title, notes=notes, sample=is_sample, axis=basis, measure=measure)
+    words = f"{len(priced)} models by cost and {board.ranked_by}; numbers are in tables 1 and 3."
+    return _figure("figure5", title, words, spec)
 
 
 def figure_win_rates(board: Leaderboard) -> PaperFigure:
-    """Return a plot of win rates with intervals, by tie group."""
-    title = "Win rates by tie group"
+    """Return a plot of the averages that rank, with intervals, by tie group."""
+    title = f"{RANKING[board.ranked_by][0]} by tie group"
     ties = "Models of a tie group do not differ significantly from its best model."
     spec = win_rates(board, heading=title, notes=[f"{caption(board)}.", f"{intervals_in_words(board)} {ties}"])
-    return _figure("win_rates", title, f"{len(board.rows)} models with their win rates; numbers are in table 1.", spec)
+    return _figure(
+        "win_rates",
+        title,
+        f"{len(board.rows)} models with their {RANKING[board.ranked_by][0].lower()}; numbers are in table 1.",
+        spec,
+    )
 
 
 def figure_pairs(board: Leaderboard) -> PaperFigure:
-    """Return a triangle of the pairs whose win rates differ significantly."""
+    """Return a triangle of the pairs that differ significantly."""
     title = "Significant differences between models"
     notes = [
         f"{caption(board)}.",
-        "By win rate, at the 5% level. The model on the left has the higher rank; the other one is above.",
+        f"By {board.tested_by}, at the 5% level. The model on the left has the higher rank; the other one is above.",
     ]
-    words = (
-        f"{len(board.significant_pairs)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
-    )
+    words = f"{len(board.separated)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
     return _figure("pairs", title, words, pairs(board, heading=title, notes=notes))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import listed
 from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
@@ -52,29 +52,28 @@ class ReportIndex:
 
 
 def findings(board: Leaderboard) -> list[str]:
-    """Return sentences on significant differences and ties."""
-    ranked = [row for row in board.rows if row.win_rate is not None]
-    if len(ranked) < 2:
-        return ["Win rates need at least two models on the same benchmark."]
-    if any(row.tie_group is None for row in ranked):
-        return ["Nothing could be resampled, so significance is unknown."]
+    """Return the verdict, then the significant differences."""
+    return [*board.verdict, *differences(board)]
+
+
+def differences(board: Leaderboard) -> list[str]:
+    """Return sentences on the tie groups below the first, on pairs that differ, and on the unit of the tests."""
+    if len(board.rows) < 2:
+        return ["A comparison needs at least two models."]
+    if board.pairs is None:
+        return ["Nothing was tested, so significance is unknown."]
     found = []
-    for number, group in groupby(ranked, key=lambda row: row.tie_group):
-        members = list(group)
-        best, others = members[0], members[1:]
-        rate = f"win rate {estimate_text(best.win_rate)}"
-        text = f"{best.model} ranks first, {rate}." if number == 1 else f"Tie group {number}: {best.model}, {rate}."
-        if others:
-            ties = listed([f"{row.model} ({estimate_text(row.win_rate)})" for row in others])
-            text += f" It does not differ significantly from {ties}."
-        elif number == 1:
-            text += " No other model is tied with it."
-        found.append(text)
-    pairs = len(ranked) * (len(ranked) - 1) // 2
-    adjusted = f" ({len(board.significant_pairs_adjusted)} after Holm's adjustment)" if board.significant_pairs else ""
-    found.append(
-        f"Win rates differ significantly for {len(board.significant_pairs)} of {plural(pairs, 'pair')}{adjusted}."
-    )
+    for number, group in groupby(board.rows, key=lambda row: row.tie_group):
+        best, *others = group
+        if number == 1 or not others:
+            continue
+        text = f"Tie group {number}: {best.model}, {board.ranked_by} {estimate_text(board.ranking_average(best))}."
+        ties = listed([f"{row.model} ({estimate_text(board.ranking_average(row))})" for row in others])
+        found.append(f"{text} It does not differ significantly from {ties}.")
+    pairs = len(board.rows) * (len(board.rows) - 1) // 2
+    if pairs > 1:
+        text = f"{len(board.separated)} of {pairs} pairs of models differ significantly by {board.tested_by}"
+        found.append(f"{text}, with Holm correction.")
     return [*found, intervals_in_words(board)]
 
 
@@ -86,7 +85,8 @@ def to_markdown(page: ReportIndex) -> str:
     parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
     if page.board.tier == "sample":
         parts.append(f"**{escape_markdown(STAMP)}**\n")
-    parts.append("## Significant differences\n\n" + _bullets(findings(page.board)))
+    parts += ["## Verdict\n\n" + _bullets(page.board.verdict)] if page.board.verdict else []
+    parts.append("## Significant differences\n\n" + _bullets(differences(page.board)))
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
     parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
     if page.board.remarks:
@@ -136,7 +136,8 @@ def to_html(page: ReportIndex) -> str:
     body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
     if page.board.tier == "sample":
         body.append(f'<p class="stamp">{_text(STAMP)}</p>')
-    body += ["<h2>Significant differences</h2>", _list(findings(page.board))]
+    body += ["<h2>Verdict</h2>", _list(page.board.verdict)] if page.board.verdict else []
+    body += ["<h2>Significant differences</h2>", _list(differences(page.board))]
     body += [_table_in_html(table) for table in page.tables]
     body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
     if page.board.remarks:

@@ -7,11 +7,13 @@ import json
 import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 from pathlib import Path
 
 from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
+from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
@@ -101,6 +103,7 @@ def card_of(
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
     names = card_names(runs)
+    named = with_names(board, names)
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
     versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
     return Card(
@@ -109,11 +112,13 @@ def card_of(
         last_run=days[-1],
         scoring=board.scoring,
         tier=selection.tier,
-        models=[_model(row, selection, names) for row in board.rows],
+        verdict=verdict(named),
+        ranked_by=board.ranked_by,
+        models=[_model(row, selection, names) for row in board.all_rows],
         benchmarks=_benchmarks(selection, board, definitions, names),
         judges=_judges(runs),
         settings=_settings(runs),
-        findings=findings(board, names),
+        findings=findings(named),
         limits=limits(selection, board, names),
         versions={
             name: ", ".join(found) or (__version__ if name == "medhelm" else platform.python_version())
@@ -134,6 +139,13 @@ def card_names(runs: Iterable[Run]) -> dict[str, str]:
     return names
 
 
+def with_names(board: Leaderboard, names: Mapping[str, str]) -> Leaderboard:
+    """Return the leaderboard with the names of the card in place of its own, for sentences."""
+    rows = tuple(replace(row, model=names[row.model]) for row in board.rows)
+    pairs = board.pairs and replace(board.pairs, models=tuple(names[model] for model in board.pairs.models))
+    return replace(board, rows=rows, pairs=pairs)
+
+
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
@@ -147,9 +159,10 @@ def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> Ca
         reached=_reached(reached, runs),
         served_as=reached.remote_name if reached else "",
         snapshots=completions_by_snapshot(runs),
-        rank=row.rank,
+        rank=row.rank or None,
         rank_low=row.rank_low,
         rank_high=row.rank_high,
+        win_share=_average(row.win_share),
         win_rate=_average(row.win_rate),
         macro_average=_average(row.macro_average),
         n_benchmarks=row.n_benchmarks,
@@ -202,7 +215,7 @@ def _benchmarks(
         run = next(iter(own.values()))
         known = definitions.get(run.benchmark)
         source, revision, files = _source(run, known)
-        cells = {row.model: row.cells[column.benchmark] for row in board.rows if column.benchmark in row.cells}
+        cells = {row.model: row.cells[column.benchmark] for row in board.all_rows if column.benchmark in row.cells}
         limits = sorted({int(one.settings.get("max_tokens") or 0) for one in own.values()})
         prompts = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
         found.append(
@@ -231,6 +244,7 @@ def _benchmarks(
                         high=cell.estimate.high if cell.estimate else None,
                         n=cell.estimate.n if cell.estimate else None,
                         n_failed=cell.n_failed,
+                        n_failed_by_model=cell.n_failed_by_model,
                     )
                     for model, cell in cells.items()
                     if cell.value is not None
@@ -296,10 +310,13 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
 
     temperatures = ["the server's own" if value == "None" else value for value in all_of("temperature")]
     tokens = sorted({int(run.settings.get("max_tokens") or 0) for run in runs} - {0})
-    limits = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}" if tokens else "not recorded"
+    limits = "not recorded"
+    if tokens:
+        ends = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}"
+        limits = f"{ends} tokens (pieces of words)"
     return {
         "Temperature (0: the likeliest answer each time)": " or ".join(temperatures),
-        "Longest answer": f"{limits} tokens (pieces of words)",
+        "Longest answer": limits,
         "Seed of the selection": " or ".join(all_of("seed")),
     }
 

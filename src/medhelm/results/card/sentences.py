@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.text import listed
 from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
@@ -14,12 +17,11 @@ FEW = 6
 """Most models whose pairs are listed one by one."""
 
 
-def findings(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def findings(board: Leaderboard) -> list[str]:
     """Return sentences on significant differences between models."""
-    models = [row.model for row in board.rows]
-    if len(models) < 2:
+    if len(board.rows) < 2:
         return ["There is one model: a comparison needs at least two."]
-    sentences = _pairs(board, names) if len(models) <= FEW else _groups(board, names)
+    sentences = _pairs(board) if len(board.rows) <= FEW else _groups(board)
     mdes = [mde for mde in board.mde.values() if mde]
     if mdes:
         low, high = f"{min(mdes):.2f}", f"{max(mdes):.2f}"
@@ -30,28 +32,27 @@ def findings(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     return sentences
 
 
-def _pairs(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def _pairs(board: Leaderboard) -> list[str]:
     models = [row.model for row in board.rows]
     sentences, equal = [], []
     for place, model in enumerate(models):
         below = models[place + 1 :]
-        beaten = [names[other] for other in below if (model, other) in board.significant_pairs]
-        equal += [
-            f"{names[model]} and {names[other]}" for other in below if (model, other) not in board.significant_pairs
-        ]
+        beaten = [other for other in below if (model, other) in board.separated]
+        equal += [f"{model} and {other}" for other in below if (model, other) not in board.separated]
         if beaten:
-            sentences.append(f"{names[model]} is significantly better than {listed(beaten)}.")
+            sentences.append(f"{model} is significantly better than {listed(beaten)}.")
     if equal:
         sentences.append(f"Cannot be separated with this data: {'; '.join(equal)}.")
     return sentences
 
 
-def _groups(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def _groups(board: Leaderboard) -> list[str]:
     n = len(board.rows)
-    sentences = [f"{len(board.significant_pairs)} of {n * (n - 1) // 2} pairs of models differ significantly."]
+    text = f"{len(board.separated)} of {n * (n - 1) // 2} pairs of models differ significantly by {board.tested_by}"
+    sentences = [f"{text}, with Holm correction."]
     groups: dict[int | None, list[str]] = {}
     for row in board.rows:
-        groups.setdefault(row.tie_group, []).append(names[row.model])
+        groups.setdefault(row.tie_group, []).append(row.model)
     sentences += [
         f"{group[0]} cannot be separated from {listed(group[1:])}."
         for number, group in groups.items()
@@ -68,7 +69,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         sentences.append("The questions are a few invented examples. They say nothing about real performance.")
     if board.scoring == "published":
         sentences.append("Scores follow the rule of the published leaderboard, known faults included.")
-    sentences += _missing_answers(selection)
+    sentences += _failed_answers(selection, board)
     sentences += _left_out(selection, board, names)
     sentences += _judged(selection)
     imported = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
@@ -81,13 +82,10 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         sentences.append(
             "Only the first questions of the data were used, so intervals are wider than with all of them."
         )
-    not_beaten = [
-        c.title
-        for c in board.columns
-        if c.constant_baseline is not None and _is_not_beaten(board, c.benchmark, c.constant_baseline)
-    ]
-    if not_beaten:
-        sentences.append(f"No model beats a constant answer on {listed(not_beaten)}.")
+    if not_beaten := [column.title for column in board.columns if _is_not_beaten(board, column)]:
+        sentences.append(f"No model is shown to be better than a constant answer on {listed(not_beaten)}.")
+    if board.baselines:
+        sentences.append("Baselines are simple rules, not models: they have no rank.")
     if any(row.cost_usd is None for row in board.rows):
         sentences.append("A missing cost means an unknown price, not a free model.")
     sentences.append(
@@ -97,16 +95,28 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
     return sentences
 
 
-def _missing_answers(selection: ExportSelection) -> list[str]:
-    """Return a sentence on missing completions."""
+def _failed_answers(selection: ExportSelection, board: Leaderboard) -> list[str]:
+    """Return sentences on failures that count as the worst answer, and on missing completions."""
     runs = list(selection.counted.values())
-    failed = sum(run.n_failed for run in runs)
-    if not failed:
-        return []
     codes = sum((Counter(run.failures) for run in runs), Counter[str]())
-    kinds = ", ".join(f"{code.replace('_', ' ')} {count}" for code, count in codes.most_common(3))
     total = sum(run.n for run in runs)
-    return [f"{failed:,} of {total:,} answers are missing ({kinds}): they are left out, not counted as wrong."]
+    worst = sum(cell.n_failed_by_model for row in board.all_rows for cell in row.cells.values())
+    missing = sum(run.n_failed for run in runs) - worst
+    sentences = []
+    if worst:
+        kinds = _kinds({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
+        text = f"{worst:,} of {total:,} answers failed because of the model ({kinds})"
+        sentences.append(f"{text}: they count as the worst answer.")
+    if missing > 0:
+        kinds = _kinds({code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL})
+        text = f"{missing:,} of {total:,} answers are missing ({kinds})"
+        sentences.append(f"{text}: they are left out, not counted as wrong.")
+    return sentences
+
+
+def _kinds(codes: Mapping[str, int]) -> str:
+    """Return the commonest kinds of failures with their numbers."""
+    return ", ".join(f"{code.replace('_', ' ')} {count}" for code, count in Counter(codes).most_common(3))
 
 
 def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
@@ -117,7 +127,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
         absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
         if absent:
             sentences.append(
-                f"{names[row.model]} has no score on {listed(absent)}, so it is compared with others without it."
+                f"{names[row.model]} has no score on {listed(absent)}: in its rank it loses there to all that have one."
             )
     other = {
         run.title
@@ -146,7 +156,7 @@ def _judged(selection: ExportSelection) -> list[str]:
     return sentences
 
 
-def _is_not_beaten(board: Leaderboard, benchmark: str, baseline: float) -> bool:
-    values = [row.cells[benchmark].value for row in board.rows if benchmark in row.cells]
-    known = [value for value in values if value is not None]
-    return bool(known) and max(known) <= baseline
+def _is_not_beaten(board: Leaderboard, column: Column) -> bool:
+    """Return whether no model is shown to be better than a constant answer, although this was tested."""
+    found = [better for row in board.rows if (better := beats_constant_answer(board, row, column)) is not None]
+    return bool(found) and not any(found)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
-from medhelm.analysis.leaderboard.types import Cell, Column, Leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
-from medhelm.results.leaderboard import SEED, LeaderboardInputs, read_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
 from medhelm.results.published.cells import published_cells, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -174,7 +174,6 @@ def _build(
     board = build_leaderboard(
         cells,
         [replace(column, weight=weights.get(column.benchmark, 1.0)) for column in columns],
-        rng=np.random.default_rng(SEED),
         benchmarks=names,
         shared=shared,
         resample=resample,
@@ -186,9 +185,10 @@ def _build(
 
 
 def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
-    """Return the leaderboard with published rows marked, and with further remarks."""
+    """Return the leaderboard with published rows marked, which changes the verdict on costs, and further remarks."""
     rows = tuple(replace(row, published=row.model in published) for row in board.rows)
-    return replace(board, rows=rows, remarks=(*board.remarks, *remarks))
+    marked = replace(board, rows=rows, remarks=(*board.remarks, *remarks))
+    return replace(marked, verdict=tuple(verdict(marked)))
 
 
 def _only_published(rule: Rule | None) -> None:

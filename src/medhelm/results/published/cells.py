@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.catalog import all_names
 from medhelm.benchmarks.suites import find_suite, load_suite

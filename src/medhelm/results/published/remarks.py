@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
 
-from medhelm.analysis.leaderboard.types import Cell, Column
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.domain.text import listed, plural

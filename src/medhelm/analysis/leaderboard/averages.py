@@ -1,0 +1,153 @@
+"""Intervals of a model's averages over benchmarks: its macro average and its win share.
+
+Both are weighted means of means over instances. Each interval is made from the sum of the benchmarks' variances with
+Student's t, degrees of freedom by Satterthwaite (1946, Biom. Bull. 2). On benchmarks with 0/1 scores a few invented
+instances, half of them right, stand for outcomes that were not seen: 4 over the number of benchmarks on each (Price and
+Bonett 2004, Comput. Stat. Data Anal. 45). Without them a model that gets everything right would have an interval of no
+width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
+from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
+from medhelm.analysis.statistics.means import Z95, constant_interval, effective_size
+
+
+class BenchmarkMeans(NamedTuple):
+    """Means of all models on one benchmark, and what they contribute to intervals. Arrays of shape (n_models,)."""
+
+    middle: Floats
+    """Mean with the invented instances, nan for a model without a score."""
+    variance: Floats
+    """Variance of the mean."""
+    df: Floats
+    """Degrees of freedom of the variance."""
+
+
+class Averages(NamedTuple):
+    """Averages of all models: arrays of shape (n_models,), nan for a model without a value."""
+
+    value: Floats
+    """The average."""
+    low: Floats
+    """Lower end of the 95% interval."""
+    high: Floats
+    """Upper end of the 95% interval."""
+
+
+def average_over_benchmarks(values: Floats, means: Sequence[BenchmarkMeans], weights: Floats) -> Averages:
+    """Average means over benchmarks, with intervals within 0..1.
+
+    Parameters: values, shape (n_models, n_benchmarks), nan if missing; means, one per benchmark.
+    """
+    present = ~np.isnan(values)
+    share = present * weights
+    total = share.sum(axis=1)
+    share = np.divide(share, total[:, None], out=np.zeros_like(values), where=total[:, None] > 0)
+    variances = np.array([mean.variance for mean in means]).T.reshape(values.shape)
+    middles = np.array([mean.middle for mean in means]).T.reshape(values.shape)
+    dfs = np.array([mean.df for mean in means]).T.reshape(values.shape)
+    value = np.where(total > 0, (share * np.nan_to_num(values)).sum(axis=1), np.nan)
+    parts = share**2 * np.nan_to_num(variances)
+    variance = parts.sum(axis=1)
+    below = (parts**2 / dfs).sum(axis=1)
+    df = np.divide(variance**2, below, out=np.full(len(values), ENDLESS), where=below > 0)
+    half = t_quantiles(np.clip(df, 1.0, ENDLESS)) * np.sqrt(variance)
+    middle = (share * np.nan_to_num(middles)).sum(axis=1)
+    return Averages(
+        value,
+        np.minimum(np.maximum(middle - half, 0.0), value),
+        np.maximum(np.minimum(middle + half, 1.0), value),
+    )
+
+
+def macro_means(aligned: AlignedScores, n_benchmarks: int) -> BenchmarkMeans:
+    """Means of the normalized scores on one benchmark of `n_benchmarks`."""
+    scores = aligned.scores
+    middle, variance, df = _means(scores, aligned)
+    if _is_binary(scores):
+        p, n = np.nan_to_num(middle), np.maximum(_effective_sizes(aligned), 1.0)
+        extra = 4 / n_benchmarks
+        shrunk = (p * n + extra / 2) / (n + extra)
+        return BenchmarkMeans(
+            np.where(np.isnan(middle), np.nan, shrunk),
+            shrunk * (1 - shrunk) / np.maximum(n - 1 + extra, 1.0),
+            np.full(len(scores), ENDLESS),
+        )
+    return BenchmarkMeans(middle, variance, df)
+
+
+def win_share_means(aligned: AlignedScores, shares: Floats, n_benchmarks: int) -> BenchmarkMeans:
+    """Means of the win shares on one benchmark.
+
+    Parameters: shares, as `aligned.scores`, from `instance_win_shares`.
+    """
+    middle, variance, df = _means(shares, aligned)
+    if not _is_binary(aligned.scores):
+        return BenchmarkMeans(middle, variance, df)
+    extra, n = 4 / n_benchmarks, np.maximum((~np.isnan(shares)).sum(axis=1), 1)
+    models = len(shares)
+    reach = models / (4 * max(models - 1, 1))  # of a right answer among rivals of which half are right
+    distance = (np.nan_to_num(middle) - 0.5) ** 2
+    invented = extra * (reach**2 + distance * n / (n + extra)) / ((n + extra) * np.maximum(n - 1 + extra, 1.0))
+    return BenchmarkMeans(
+        np.where(np.isnan(middle), np.nan, (np.nan_to_num(middle) * n + extra / 2) / (n + extra)),
+        variance * n / (n + extra) + invented,
+        np.full(models, ENDLESS),
+    )
+
+
+def benchmark_means(values: Floats) -> BenchmarkMeans:
+    """Means of models of which only the value on a benchmark is known: their spread over instances is left out."""
+    models = len(values)
+    return BenchmarkMeans(values, np.zeros(models), np.full(models, ENDLESS))
+
+
+def averages_of_benchmarks(table: Floats, weights: Floats) -> Averages:
+    """Averages with benchmarks in the place of instances: intervals are for other benchmarks of the same kind.
+
+    Parameters: table, shape (n_models, n_benchmarks), nan if missing.
+    """
+    present = ~np.isnan(table)
+    share, n = present * weights, present.sum(axis=1)
+    total = np.where(n > 0, share.sum(axis=1), 1.0)
+    filled = np.nan_to_num(table)
+    value = np.where(n > 0, (share * filled).sum(axis=1) / total, np.nan)
+    residual = (share**2 * (filled - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
+    variance = n / np.maximum(n - 1, 1) * residual / total**2
+    half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 1.0)
+    return Averages(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0))
+
+
+def _means(scores: Floats, aligned: AlignedScores) -> BenchmarkMeans:
+    """Mean of each model with the variance of a ratio over clusters (Cochran 1977, section 6.4)."""
+    sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
+    n, k = counts.sum(axis=0), (counts > 0).sum(axis=0)
+    mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
+    residual = ((sums - np.nan_to_num(mean) * counts) ** 2).sum(axis=0)
+    variance = np.where(k > 1, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2, 1 / 12)  # any mean
+    for row in np.flatnonzero((k > 1) & (residual <= 1e-20 * np.maximum(n, 1))):
+        low, high = constant_interval(float(mean[row]), int(k[row]), 0.0, 1.0)
+        variance[row] = ((high - low) / (2 * Z95)) ** 2
+    return BenchmarkMeans(mean, variance, np.maximum(k - 1.0, 1.0))
+
+
+def _is_binary(scores: Floats) -> bool:
+    return bool(np.isin(scores[~np.isnan(scores)], (0.0, 1.0)).all())
+
+
+def _effective_sizes(aligned: AlignedScores) -> Floats:
+    """Effective number of instances of each model."""
+    known = ~np.isnan(aligned.scores)
+    if aligned.k == aligned.scores.shape[1]:
+        sizes: Floats = known.sum(axis=1).astype(float)
+        return sizes
+    rows = zip(aligned.scores, known, strict=True)
+    return np.array([effective_size(row[here], aligned.codes[here]) if here.any() else 0.0 for row, here in rows])

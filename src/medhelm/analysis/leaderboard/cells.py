@@ -1,0 +1,101 @@
+"""Inputs of a leaderboard: cells, one per model and benchmark, and the columns they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from medhelm.analysis.agreement.calibration import CalibratedMean
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
+from medhelm.domain import Estimate
+
+Value = TypeVar("Value", float, Floats)
+"""One number, or an array of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A benchmark on the board, with the metric it is judged by."""
+
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Name for people."""
+    category: str
+    """Id of its category."""
+    subcategory: str
+    """Id of its subcategory."""
+    metric: str
+    """Name of the metric."""
+    metric_title: str = ""
+    """Short heading of the metric, such as `EM`; empty: as `metric`."""
+    low: float = 0.0
+    """Lower end of the metric's scale."""
+    high: float = 1.0
+    """Upper end of the metric's scale."""
+    higher_is_better: bool = True
+    """True if high values are good."""
+    judges: tuple[str, ...] = ()
+    """Names of its judges; empty if the metric needs none."""
+    constant_baseline: float | None = None
+    """Score of always giving the most frequent correct answer; None if unknown."""
+    constant_answer: str = ""
+    """That answer."""
+    weight: float = 1.0
+    """Weight in averages over benchmarks, above 0."""
+
+    def normalize(self, value: Value) -> Value:
+        """Map a value, or an array of values, to a scale where 0 is the worst and 1 the best value of the metric."""
+        share = (value - self.low) / (self.high - self.low)
+        return share if self.higher_is_better else 1 - share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cell:
+    """One model on one benchmark."""
+
+    model: str
+    """Name of the model."""
+    benchmark: str
+    """Id of the benchmark."""
+    value: float | None
+    """Mean score in the metric's own unit; None if nothing could be scored."""
+    estimate: Estimate | None = None
+    """The same mean with its interval; None if only the value is known."""
+    n: int | None = None
+    """Instances behind the value where there is no estimate to say so; None if unknown."""
+    n_failed: int | None = None
+    """Failed instances; None if unknown."""
+    n_failed_by_model: int = 0
+    """Those of them that the model caused, counted as the worst answer in `value`; the others have no score."""
+    completers: Estimate | None = None
+    """Mean over the instances that did not fail, where `value` counts some failures as the worst answer."""
+    ids: Sequence[str] = ()
+    """Instance ids, in the order of `scores`."""
+    scores: Floats | None = None
+    """Shape (n,): score of each instance in the metric's own unit, nan for a failure; None if not known."""
+    clusters: Clusters = None
+    """Name of each instance's cluster, "" for none; None: all instances are independent."""
+    cost_usd: float | None = None
+    """Cost of the run in US dollars; None if unknown, which never counts as free."""
+    calibrated: CalibratedMean | None = None
+    """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+
+    @property
+    def share_missing(self) -> float:
+        """Share of the instances that have no score, 0..1."""
+        missing = (self.n_failed or 0) - self.n_failed_by_model
+        return missing / (self.estimate.n + missing) if self.estimate and missing > 0 else 0.0
+
+    def bounds(self, column: Column) -> tuple[float, float] | None:
+        """Value if all missing scores were the worst, and the best, of the scale (Manski 1990, Am. Econ. Rev. 80).
+
+        Returns: None if nothing is missing.
+        """
+        share = self.share_missing
+        if not share or self.value is None:
+            return None
+        ends = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+        worst, best = ((1 - share) * self.value + share * end for end in ends)
+        return worst, best

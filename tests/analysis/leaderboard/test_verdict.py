@@ -1,0 +1,87 @@
+"""The verdict: sentences that hold for the table below them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from medhelm.analysis.leaderboard.build import build_leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.leaderboard.verdict import verdict
+from tests.support.leaderboards import toy_board
+
+BENCHMARKS = ("a", "b", "c")
+
+
+def board(
+    accuracy: dict[str, float], *, constants: dict[str, float] | None = None, costs: dict[str, float] | None = None
+) -> Leaderboard:
+    """Models that are right on a fixed share of 60 questions on each of three benchmarks."""
+    columns = [
+        Column(
+            benchmark=name, title=name.upper(), category="c", subcategory="s", metric="exact_match",
+            constant_baseline=(constants or {}).get(name),
+        )
+        for name in BENCHMARKS
+    ]  # fmt: skip
+    ids = [f"q{i}" for i in range(60)]
+    cells = []
+    for model, name in product(accuracy, BENCHMARKS):
+        scores = (np.arange(60) < round(60 * accuracy[model])).astype(float)
+        cost = (costs or {}).get(model)
+        cells.append(
+            Cell(model=model, benchmark=name, value=float(scores.mean()), ids=ids, scores=scores, cost_usd=cost)
+        )
+    return build_leaderboard(cells, columns)
+
+
+def test_a_leader_is_better_than_every_other_model_only_if_all_are_separated() -> None:
+    (clear,) = board({"x": 0.9, "y": 0.5, "z": 0.2}).verdict
+    assert clear.startswith("x leads (win share 0.")
+    assert clear.endswith("and is significantly better than every other model.")
+    (close,) = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}).verdict
+    assert close.endswith("but cannot be separated from y.")
+
+
+def test_ties_have_no_superlative() -> None:
+    (tied,) = board({"x": 0.5, "y": 0.5, "z": 0.5}).verdict
+    assert tied == "All 3 models share the first rank (win share 0.500)."
+    (close,) = board({"x": 0.5, "y": 0.5 - 1 / 60, "z": 0.5 - 1 / 60}).verdict
+    assert close.startswith("No two of the 3 models differ significantly; x ranks first by win share (0.5")
+
+
+def test_benchmarks_without_a_lead_over_a_constant_answer_are_named() -> None:
+    models = {"x": 0.8, "y": 0.2}
+    found = [board(models, constants=dict.fromkeys(BENCHMARKS, value)).verdict[1] for value in (0.1, 0.9)]
+    assert found[0] == "x is shown to be better than a constant answer on all 3 benchmarks where that was tested."
+    assert found[1].endswith("on 0 of 3 benchmarks where that was tested, not on A, B, C.")
+    assert board(models, constants={"a": 0.1}).verdict[1] == "x is shown to be better than a constant answer on A."
+    assert board(models, constants={"a": 0.9}).verdict[1].startswith("x is not shown to be better than")
+
+
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [
+        ({"x": 2.0, "y": 1.0, "z": 0.1}, "x cost 6.00 US dollars; of the models that cannot be separated from it, y"),
+        ({"x": 1.0, "y": 2.0, "z": 0.1}, "x cost 3.00 US dollars, and no model that cannot be separated from it cost"),
+        ({"x": 1.0, "z": 0.1}, "x cost 3.00 US dollars."),
+    ],
+    ids=["cheaper", "cheapest", "unknown"],
+)
+def test_costs_are_compared_only_with_models_that_cannot_be_separated(costs: dict[str, float], said: str) -> None:
+    found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs=costs).verdict
+    assert found[-1].startswith(said)
+
+
+def test_published_ceilings_are_not_compared_with_bills() -> None:
+    own = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs={"x": 2.0, "y": 1.0, "z": 0.1})
+    mixed = replace(own, rows=tuple(replace(row, published=row.model == "x") for row in own.rows))
+    assert verdict(mixed)[-1] == "x has a cost ceiling of 6.00 US dollars."
+
+
+def test_sample_rows_are_called_invented_first() -> None:
+    assert toy_board(3, 2, tier="sample").verdict[0].startswith("These are invented sample rows")

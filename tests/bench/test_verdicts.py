@@ -1,0 +1,30 @@
+"""Verdicts of leaderboards in simulations, where earlier methods were wrong; with fewer leaderboards than the study."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.studies.verdicts import EQUAL, KNOWN, EqualModels, KnownModels, coverages, false_findings
+
+
+def title(scenario: EqualModels) -> str:
+    return f"{scenario.models} models, {scenario.benchmarks} x {scenario.n}, {scenario.kind}"
+
+
+FEW = [scenario for scenario in EQUAL if scenario.models * scenario.benchmarks * scenario.n <= 3000]
+
+
+@pytest.mark.parametrize("scenario", FEW, ids=title)
+def test_equal_models_are_seldom_called_different(scenario: EqualModels) -> None:
+    """The level is 5%: of 60 leaderboards, 10 or more would be found one time in 10,000."""
+    found = false_findings(scenario, 60)
+    assert found.any_pair <= 9 / 60
+    assert found.certain_rank <= 9 / 60
+
+
+@pytest.mark.parametrize("scenario", KNOWN[1:6], ids=lambda scenario: scenario.title)
+def test_intervals_and_ranks_contain_the_truth(scenario: KnownModels) -> None:
+    found = coverages(scenario, 60)
+    assert found.win_share[0] >= 0.9
+    assert found.macro_average[0] >= 0.9
+    assert found.ranks >= 51 / 60
