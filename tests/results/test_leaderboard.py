@@ -32,7 +32,7 @@ def store(tmp_path: Path) -> Path:
     return make_store(tmp_path / "store", scores)
 
 
-def places(board: Leaderboard) -> dict[str, int]:
+def places(board: Leaderboard) -> dict[str, int | None]:
     return {row.model: row.rank for row in board.rows}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.build import Resample
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
+    from medhelm.results.leaderboard import CalibrationOptions
 
 
 @click.command()
@@ -94,23 +95,19 @@ def leaderboard(
       medhelm leaderboard --by benchmark --ratings ratings.csv
       medhelm leaderboard --suite ours.yaml --shared
     """
-    from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
-
+    if with_published or published_only or scores:
+        others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
+        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
     if with_published or published_only:
-        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, ratings=ratings)
-        choices: dict[str, Any] = {"suite": suite, "tier": tier, "resample": resample}
-        if with_published:
-            folders = shared.benchmark_folders
-            choices |= {"stores": shared.all_stores, "shared": shared_only, "benchmark_folders": folders}
-        board = _published(choices, rule)
+        stores = shared if with_published else None
+        board = _published(stores, rule, suite=suite, tier=tier, resample=resample, shared_only=shared_only)
     elif scores is not None:
+        from medhelm.results.leaderboard import leaderboard_from_scores
+
         board = leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only)
     else:
-        clinicians = None
-        if ratings:
-            clinicians = CalibrationOptions(
-                ratings=ratings, definitions=load(shared, ["open", "additional"]), curve=calibration == "curve"
-            )
+        from medhelm.results.leaderboard import leaderboard
+
         board = leaderboard(
             shared.all_stores,
             rule=rule,
@@ -118,7 +115,7 @@ def leaderboard(
             suite=suite,
             resample=resample,
             shared=shared_only,
-            clinicians=clinicians,
+            clinicians=_clinicians(shared, ratings, calibration),
             rank_baselines=rank_baselines,
             completers_only=completers_only,
             benchmark_folders=shared.benchmark_folders,
@@ -127,13 +124,35 @@ def leaderboard(
     return 0
 
 
-def _published(choices: dict[str, Any], rule: Rule) -> Leaderboard:
+def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> CalibrationOptions | None:
+    """Return the ratings to calibrate jury scores with; None if there are none."""
+    from medhelm.results.leaderboard import CalibrationOptions
+
+    if ratings is None:
+        return None
+    definitions = load(shared, ["open", "additional"])
+    return CalibrationOptions(ratings=ratings, definitions=definitions, curve=calibration == "curve")
+
+
+def _published(
+    stores: Shared | None, rule: Rule, *, suite: str, tier: Tier | None, resample: Resample | None, shared_only: bool
+) -> Leaderboard:
     """Return the published results, with those of `stores` if given; the default rule is the published one."""
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 
     source = click.get_current_context().get_parameter_source("rule")
     chosen = None if source is click.core.ParameterSource.DEFAULT else rule
-    return (leaderboard_with_published if "stores" in choices else published_leaderboard)(**choices, rule=chosen)
+    if stores is None:
+        return published_leaderboard(suite=suite, tier=tier, resample=resample, rule=chosen)
+    return leaderboard_with_published(
+        stores.all_stores,
+        suite=suite,
+        tier=tier,
+        resample=resample,
+        shared=shared_only,
+        rule=chosen,
+        benchmark_folders=stores.benchmark_folders,
+    )
 
 
 def _refuse_several(**options: object) -> None:

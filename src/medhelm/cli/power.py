@@ -100,9 +100,7 @@ def power(
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
-        if models or (disagreement is not None and sd is not None):
-            raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
-        _calculate(disagreement, sd, design_effect, design, difference, instances, format_)
+        _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
         raise UserError("--instances and --design-effect need --disagreement or --sd: with a store they are measured.")
@@ -111,16 +109,15 @@ def power(
     from medhelm.reports import power as power_report
     from medhelm.results.comparison import measure_power
 
-    stores, folders = shared.all_stores, shared.benchmark_folders
     found = measure_power(
-        stores,
+        shared.all_stores,
         models,
         rule=rule,
         tier=tier,
         suite=suite,
         design=design,
         difference=difference,
-        benchmark_folders=folders,
+        benchmark_folders=shared.benchmark_folders,
     )
     if format_ == "json":
         print_json(power_report.as_json(found))
@@ -130,6 +127,7 @@ def power(
 
 
 def _calculate(
+    models: tuple[str, ...],
     disagreement: float | None,
     sd: float | None,
     design_effect: float,
@@ -139,6 +137,8 @@ def _calculate(
     format_: str,
 ) -> None:
     """Print the power or sample size for given noise, without a store."""
+    if models or (disagreement is not None and sd is not None):
+        raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
     from medhelm.analysis.comparison.power import Noise
     from medhelm.reports import power as power_report
 

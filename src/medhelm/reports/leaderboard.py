@@ -28,9 +28,6 @@ PUBLISHED = "†"
 GUARDED = "Guarded"
 """Heading of the number that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
 
-FLOOR = "-"
-"""Place of a baseline, which has no rank."""
-
 CONSTANT = "constant baseline"
 """Heading of the score of the most frequent reference, given for every instance."""
 
@@ -95,7 +92,6 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     shown = [column for column in columns if column.benchmark in row.cells]
     return {
         **select(row, "model rank rank_low rank_high tie_group"),
-        **({} if row.rank else {"rank": None}),
         "win_share": _average(row.win_share),
         "guarded_win_share": number(row.guarded_win_share),
         "win_rate": _average(row.win_rate),
@@ -200,10 +196,10 @@ def shown_name(row: Row) -> str:
     return f"{row.model} {PUBLISHED}" if row.published else row.model
 
 
-def place(row: Row) -> str:
+def place(row: Row) -> str | None:
     """Return a rank with the places the model can have, such as `2 (1-4)`."""
-    if not row.rank:
-        return FLOOR
+    if row.rank is None:
+        return None  # a baseline
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
@@ -263,8 +259,7 @@ def _by_group(board: Leaderboard, by: str) -> Table:
     names = _group_names(board, by)
     headers = ["Rank", "Model", *(group_title(name) for name in names)]
     rows: list[list[Value]] = [
-        [row.rank or FLOOR, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)]
-        for row in board.all_rows
+        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.all_rows
     ]
     return headers, rows
 
@@ -332,7 +327,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     rows: list[list[Value]] = []
     for row in board.all_rows:
-        cells: list[Value] = [row.rank or None, row.tie_group, row.model]
+        cells: list[Value] = [row.rank, row.tie_group, row.model]
         for average in (row.win_rate, row.macro_average):
             cells += [*estimate_numbers(average), number(average.sd) if average else None]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]

@@ -242,7 +242,7 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
         for row in board.all_rows:
             yield {
                 "scoring": board.scoring,
-                "rank": row.rank or None,
+                "rank": row.rank,
                 "rank_low": row.rank_low,
                 "rank_high": row.rank_high,
                 "tie_group": row.tie_group,

@@ -313,6 +313,7 @@ def test_every_board_is_in_order_and_every_interval_holds_its_value(case: tuple[
     groups = [row.tie_group or 0 for row in found.rows]
     assert groups == sorted(groups)
     for place, row in enumerate(found.rows, start=1):
+        assert row.rank is not None
         assert 1 <= row.rank <= place
         assert row.rank_low is not None
         assert row.rank_high is not None
@@ -388,10 +389,12 @@ def test_taking_a_result_away_never_improves_a_place(
     if mine is None:
         return  # it left the board altogether
     was = before[gone.model]
-    assert mine.rank >= was.rank
+    places = {name: (before[name].rank or 0, row.rank or 0) for name, row in after.items()}
+    was_at, is_at = places[gone.model]
+    assert is_at >= was_at
     assert (mine.guarded_win_rate or 0.0) <= (was.guarded_win_rate or 0.0) + 1e-12
-    for name, row in after.items():
-        assert (before[name].rank < was.rank) <= (row.rank < mine.rank), f"{name} stays before it"
+    for name, (earlier, later) in places.items():
+        assert (earlier < was_at) <= (later < is_at), f"{name} stays before it"
 
 
 def test_only_benchmarks_that_all_have_are_kept_on_demand() -> None:

@@ -31,7 +31,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, compare_aligned
+from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, AllPairs, compare_aligned
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
@@ -42,9 +42,9 @@ from medhelm.analysis.leaderboard.rows import (
     make_rows,
     measure,
     measure_instances,
-    ranks_if_failures_scored_worst,
+    ranks_if_missing_were_worst,
 )
-from medhelm.analysis.leaderboard.types import Leaderboard, ResampledUnit, Row
+from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.domain import Rule, Tier
@@ -79,12 +79,10 @@ def build_leaderboard(
     Raises: UserError for two cells or columns of the same place, a cell without a column, a scale without bounds, a
     weight that is none, instances as the unit where scores are not known, or models that share no benchmark.
     """
-    given = list(cells)
-    ranked = given if rank_baselines else without_baselines(given)
-    names = {cell.model for cell in ranked}
-    baselines = [cell for cell in given if cell.model not in names]
+    ranked, baselines = _split(cells, rank_baselines)
     table = _table(ranked)
-    described = _describe(columns, {**table, **_table(baselines)})
+    known = {**table, **_table(baselines)}
+    described = _describe(columns, known)
     wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
     found = [described[name] for name in wanted if name in table and name in described]
     shown = _shared(found, table) if shared else found
@@ -97,16 +95,7 @@ def build_leaderboard(
     if method == "instances within benchmarks":
         measured = measure_instances(measured, aligned)
     rows, order, ranked_by = make_rows(measured, table, method, scoring)
-    pairs = None
-    if method != "nothing" and len(models) > 1:
-        compared = [
-            AlignedBenchmark(column, one if method == "instances within benchmarks" else None)
-            for column, one in zip(measured.columns, aligned, strict=True)
-        ]
-        sorted_ = [replace(one, aligned=one.aligned and one.aligned.reordered(order)) for one in compared]
-        pairs = compare_aligned(
-            [models[i] for i in order], sorted_, measured.values[order], kept=tuple(shown), with_benchmarks=False
-        )
+    pairs = _test_pairs(measured, aligned, order, method, tuple(shown))
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
         columns=tuple(shown),
@@ -120,13 +109,41 @@ def build_leaderboard(
         tier=tier,
     )
     context = RemarkContext(
-        absent=[name for name in wanted if name not in table] if benchmarks is not None else [],
+        absent=[] if benchmarks is None else [name for name in wanted if name not in known],
         not_shared=[column.benchmark for column in found if column not in shown],
+        only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
         differing=instances.differing,
         single=instances.single,
-        if_failures_were_worst=ranks_if_failures_scored_worst(measured, table),
+        if_missing_were_worst=ranks_if_missing_were_worst(measured, table, scoring),
     )
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+def _split(cells: Iterable[Cell], rank_baselines: bool) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells of models that compete, and those of baselines that do not."""
+    given = list(cells)
+    ranked = given if rank_baselines else without_baselines(given)
+    names = {cell.model for cell in ranked}
+    return ranked, [cell for cell in given if cell.model not in names]
+
+
+def _test_pairs(
+    measured: LeaderboardMeasures,
+    aligned: Sequence[AlignedScores | None],
+    order: Sequence[int],
+    method: IntervalUnit,
+    shown: tuple[Column, ...],
+) -> AllPairs | None:
+    """Test every two models, in order of rank; None if there is nothing to test."""
+    if method == "nothing" or len(order) < 2:
+        return None
+    by_instance = method == "instances within benchmarks"
+    compared = [
+        AlignedBenchmark(column, one.reordered(order) if one and by_instance else None)
+        for column, one in zip(measured.columns, aligned, strict=True)
+    ]
+    models = [measured.models[i] for i in order]
+    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, with_benchmarks=False)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:
@@ -149,7 +166,7 @@ def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> lis
     return [*competing, *named] if competing else list(cells)
 
 
-def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: ResampledUnit) -> tuple[Row, ...]:
+def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: IntervalUnit) -> tuple[Row, ...]:
     """Rows of baselines on the benchmarks of the board, by macro average: no ranks, no win shares, no win rates."""
     table = {name: row for name, row in _table(cells).items() if any(name == c.benchmark for c in columns)}
     models = sorted({model for row in table.values() for model in row})
@@ -164,7 +181,7 @@ def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: Res
         measured = measure_instances(measured, aligned) if is_known else measured
     rows, _, _ = make_rows(measured, _every(table, columns), method, "corrected")
     bare = [
-        replace(row, rank=0, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
+        replace(row, rank=None, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
         for row in rows
     ]
     return tuple(sorted(bare, key=lambda row: -(row.macro_average.value if row.macro_average else 0.0)))
@@ -219,7 +236,7 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
-def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> ResampledUnit:
+def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> IntervalUnit:
     """Return the unit to resample. Raises UserError for instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"

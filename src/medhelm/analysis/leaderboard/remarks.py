@@ -46,13 +46,15 @@ class RemarkContext:
 
     absent: Sequence[str]
     """Requested benchmarks without a result."""
+    only_baselines: Sequence[str]
+    """Requested benchmarks that only baselines have, which do not compete."""
     not_shared: Sequence[str]
     """Benchmarks that were left out because some model has no value on them."""
     differing: Sequence[str]
     """Benchmarks on which models were run on different instances."""
     single: Sequence[str]
     """Benchmarks with one independent instance."""
-    if_failures_were_worst: Mapping[str, int]
+    if_missing_were_worst: Mapping[str, int]
     """Model -> its rank if failed instances had the worst score; only for models with failures."""
 
 
@@ -65,9 +67,13 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
         yield Remark("no_results", "", "There is nothing to rank: none of the requested benchmarks has a result.")
         return
     if context.absent:
-        count = len(context.absent) + len(columns) + len(context.not_shared)
+        count = len(context.absent) + len(context.only_baselines) + len(columns) + len(context.not_shared)
         text = f"{len(context.absent)} of {count} requested benchmarks have no result: {_names(context.absent)}."
         yield Remark("benchmarks_without_result", "", text)
+    if context.only_baselines:
+        verb = "is" if len(context.only_baselines) == 1 else "are"
+        text = f"Only baselines were run on {_names(context.only_baselines)}, which {verb} not counted."
+        yield Remark("only_baselines", "", f"{text} --rank-baselines counts them.")
     if context.not_shared:
         count = len(context.not_shared) + len(columns)
         text = f"Only the {len(columns)} of {count} benchmarks on which every model has a value are counted."
@@ -201,8 +207,8 @@ def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
             continue
         instances = plural(sum(missing.values()), "instance")
         text = f"{row.model}: {instances} without a score, left out of its means, on {_names(list(missing))}."
-        worst = context.if_failures_were_worst.get(row.model, row.rank)
-        if worst > row.rank:
+        worst = context.if_missing_were_worst.get(row.model)
+        if worst is not None and row.rank is not None and worst > row.rank:
             text += f" With the worst score for each, its rank would fall from {row.rank} to {worst}."
         yield Remark("instances_without_score", row.model, text)
 

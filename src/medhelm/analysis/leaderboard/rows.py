@@ -20,7 +20,7 @@ from medhelm.analysis.leaderboard.averages import (
     win_share_means,
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.types import Average, GroupMean, RankedBy, ResampledUnit, Row
+from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
     competition_ranks,
@@ -101,7 +101,7 @@ def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedSc
 
 
 def make_rows(
-    measured: LeaderboardMeasures, table: Table, method: ResampledUnit, scoring: Rule
+    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule
 ) -> tuple[list[Row], list[int], RankedBy]:
     """Rows in order of rank, which model each of them is, and the number that ranks them.
 
@@ -163,9 +163,7 @@ def add_ranks(rows: Sequence[Row], pairs: AllPairs | None, *, tested: bool) -> l
     ]
 
 
-def _averages(
-    measured: LeaderboardMeasures, table: Table, method: ResampledUnit
-) -> tuple[Averages, Averages, Averages]:
+def _averages(measured: LeaderboardMeasures, table: Table, method: IntervalUnit) -> tuple[Averages, Averages, Averages]:
     """Win shares, win rates and macro averages with the intervals that they have."""
     n, weights = len(measured.models), measured.weights
     none = np.full(n, np.nan)
@@ -223,21 +221,28 @@ def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule
     return "win rate", np.nan_to_num(-measured.guarded).tolist()
 
 
-def ranks_if_failures_scored_worst(measured: LeaderboardMeasures, table: Table) -> dict[str, int]:
-    """Model -> the place by win rate that it would have if each of its missing scores were the worst.
+def ranks_if_missing_were_worst(measured: LeaderboardMeasures, table: Table, scoring: Rule) -> dict[str, int]:
+    """Model -> the rank that it would have if each of its missing scores were the worst.
 
     One model at a time, the others unchanged; only for those with missing scores.
     """
     found = {}
     for i, model in enumerate(measured.models):
-        changed = measured.values.copy()
-        for j, column in enumerate(measured.columns):
-            cell = table[column.benchmark].get(model)
-            if cell is not None:
-                changed[i, j] *= 1 - cell.share_missing
-        if not np.array_equal(changed, measured.values, equal_nan=True):
-            guarded = np.round(row_means(guarded_table(changed), measured.weights), DECIMALS)
-            found[model] = 1 + int((guarded > guarded[i]).sum())
+        cells = (table[column.benchmark].get(model) for column in measured.columns)
+        kept = np.array([1 - cell.share_missing if cell else 1.0 for cell in cells])
+        if (kept < 1).any():
+            values, shares = measured.values.copy(), measured.shares.copy()
+            values[i] *= kept
+            shares[i] *= kept
+            changed = replace(
+                measured,
+                values=values,
+                shares=shares,
+                guarded=np.round(row_means(guarded_table(values), measured.weights), DECIMALS),
+                macros=np.round(row_means(values, measured.weights), DECIMALS),
+            )
+            _, keys = _ranking(changed, _guarded_shares(changed), scoring)
+            found[model] = 1 + sum(key < keys[i] for key in keys)
     return found
 
 

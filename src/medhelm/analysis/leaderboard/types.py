@@ -13,7 +13,7 @@ from medhelm.domain import Remark, Rule, Tier
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AllPairs
 
-ResampledUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
+IntervalUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
 """Unit of the intervals of averages and of the tests behind ranks: other instances, or other benchmarks."""
 
 RankedBy = Literal["win share", "win rate", "mean score"]
@@ -50,8 +50,9 @@ class Row:
 
     model: str
     """Name of the model."""
-    rank: int
-    """Place by `Leaderboard.ranked_by`, with missing benchmarks counted as losses, from 1; equal ones share a place."""
+    rank: int | None
+    """Place by `Leaderboard.ranked_by`, with missing benchmarks counted as losses, from 1; equal ones share a place.
+    None for a baseline that does not compete."""
     rank_low: int | None
     """Best place: one more than the models that are significantly better. The places of all models together hold the
     true ones with 95% confidence. None where models were not tested."""
@@ -100,14 +101,14 @@ class Leaderboard:
     """One per benchmark, in the order asked for."""
     mde: Mapping[str, float | None]
     """Benchmark id -> minimum detectable effect on the 0..1 scale; None where single scores are not known."""
-    interval_method: ResampledUnit
+    interval_method: IntervalUnit
     """Unit of the intervals and tests."""
     ranked_by: RankedBy
     """Number that decides ranks."""
     pairs: AllPairs | None
     """The tests of every two models, in order of rank; None where models were not tested."""
     baselines: tuple[Row, ...] = ()
-    """Baselines, shown below the models and outside ranks, win shares and win rates: their rank is 0. Empty if the
+    """Baselines, shown below the models and outside ranks, win shares and win rates: they have no rank. Empty if the
     board holds nothing else, or they are ranked on request."""
     verdict: tuple[str, ...] = ()
     """The verdict in sentences: who leads, who cannot be separated, and what it costs."""

@@ -120,31 +120,12 @@ def open_dataset(
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
-    Parameters
-    ----------
-    data
-        Folder with one folder per benchmark; None if there is none.
-    tier
-        Real data, or all invented rows next to the definition, in order.
-    sample
-        `default`, `all`, or a name in `benchmark.samples`.
-    limit
-        Evaluate only the first so many of the selected instances.
-    seed
-        Seed of the random draw.
-    scoring
-        Also require files that only scoring needs.
-
-    Raises
-    ------
-    MissingError
-        If files are missing.
-    DataError
-        With all problems found together, if the data does not match the definition.
-    ConfigError
-        If the prompt names a column that the data lacks.
-    UserError
-        For an invalid argument.
+    Parameters: data, folder with one folder per benchmark, None if there is none; tier, real data, or all invented rows
+    next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
+    the first so many of the selected instances; seed, of the random draw; scoring, also require files that only scoring
+    needs.
+    Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
+    definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:

@@ -71,7 +71,7 @@ def table_1(board: Leaderboard) -> PaperTable:
             decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
         ])  # fmt: skip
         csv_rows.append([
-            row.rank or None, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
+            row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
             number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage), source_of(row), *end_of(board),
             *estimate_numbers(row.win_share),
         ])  # fmt: skip

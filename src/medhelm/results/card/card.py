@@ -159,7 +159,7 @@ def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> Ca
         reached=_reached(reached, runs),
         served_as=reached.remote_name if reached else "",
         snapshots=completions_by_snapshot(runs),
-        rank=row.rank or None,
+        rank=row.rank,
         rank_low=row.rank_low,
         rank_high=row.rank_high,
         win_share=_average(row.win_share),
