@@ -81,6 +81,12 @@ class KnownModels:
         found: Floats = 0.5 + (mean - (mean.sum() - mean) / (n - 1)) / 2
         return found
 
+    @property
+    def win_rate(self) -> float:
+        """True win rate of the first model."""
+        lead = self.shares[0] - self.shares[1:]
+        return float((np.sign(np.round(lead, 12)) + 1).mean() / 2)
+
 
 def leaderboard(scores: Sequence[Floats]) -> Leaderboard:
     """Build the leaderboard of simulated scores, on a scale from 0 to 1."""
@@ -127,6 +133,8 @@ class Coverages:
     """Of macro averages."""
     ranks: float
     """Share of leaderboards on which the places of all models contain all their true places."""
+    win_rate: float
+    """Mean win rate of the first model."""
 
 
 def coverages(scenario: KnownModels, boards: int) -> Coverages:
@@ -136,7 +144,7 @@ def coverages(scenario: KnownModels, boards: int) -> Coverages:
     best = [1 + int((truth > own + 1e-12).sum()) for own in truth]
     worst = [len(truth) - int((truth < own - 1e-12).sum()) for own in truth]
     held = np.zeros((2, len(truth)))
-    places = 0
+    places, win_rate = 0, 0.0
     for _ in range(boards):
         rows = {row.model: row for row in leaderboard(scenario.draw(rng)).rows}
         places_hold = True
@@ -149,11 +157,13 @@ def coverages(scenario: KnownModels, boards: int) -> Coverages:
                 held[kind, i] += (average.low or 0.0) - 1e-9 <= true <= (average.high or 0.0) + 1e-9
             places_hold &= (row.rank_low or 0) <= best[i] and worst[i] <= (row.rank_high or 0)
         places += places_hold
+        win_rate += rows["m0"].win_rate.value if rows["m0"].win_rate else 0.0
     shares = held / boards
     return Coverages(
         win_share=(float(shares[0].mean()), float(shares[0].min())),
         macro_average=(float(shares[1].mean()), float(shares[1].min())),
         ranks=places / boards,
+        win_rate=win_rate / boards,
     )
 
 
@@ -204,12 +214,13 @@ def tables(boards: int) -> list[str]:
         wrong = false_findings(scenario, boards)
         title = f"{scenario.models} models, {scenario.benchmarks} x {scenario.n}, {scenario.kind}"
         lines.append(f"| {title} | {wrong.any_pair:.1%} | {wrong.certain_rank:.1%} |")
-    lines += ["", "| models of known ability | win share: mean, lowest | macro average: mean, lowest | all ranks |"]
-    lines.append("|---|---|---|---|")
+    headings = ["models of known ability", "win share: mean, lowest", "macro average: mean, lowest", "all ranks hold"]
+    lines += ["", f"| {' | '.join([*headings, 'win rate of the first: mean, true'])} |", "|---|---|---|---|---|"]
     for known in KNOWN:
         right = coverages(known, boards)
         share, macro = (f"{mean:.1%}, {lowest:.1%}" for mean, lowest in (right.win_share, right.macro_average))
-        lines.append(f"| {known.title} | {share} | {macro} | {right.ranks:.1%} |")
+        rate = f"{right.win_rate:.2f}, {known.win_rate:.2f}"
+        lines.append(f"| {known.title} | {share} | {macro} | {right.ranks:.1%} | {rate} |")
     lines.append(f"\nThe error of a share near 5% or 95% is {math.sqrt(0.05 * 0.95 / boards):.1%}.")
     return lines
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medhelm.storage.store import create
-from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
-from tests.support.servers.openai import Server
+from tests.support.servers.openai import Answer, Server
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 
@@ -173,3 +174,50 @@ def test_an_empty_store_and_a_store_without_such_data_are_told_apart(
     assert "no finished run in" in medhelm("leaderboard", "--store", tmp_path / "empty").err
     outcome = medhelm("leaderboard", "--store", store, "--tier", "sample")
     assert (outcome.code, "no finished run on sample data in" in outcome.err) == (2, True)
+
+
+# --- failures and baselines -------------------------------------------------------------------------------------------
+
+
+def run_with(medhelm: Medhelm, server: Server, folder: Path, name: str, filtered: int, broken: int) -> None:
+    """Run a perfect model whose product refuses the first questions, and whose service drops the next ones."""
+
+    def reply(body: dict[str, Any]) -> Answer:
+        number = question_number(body)
+        if number < filtered:
+            return chat(None, finish_reason="content_filter")
+        return Answer(status=400, body={}) if number < filtered + broken else chat(perfect(number))
+
+    server.answer_with(reply)
+    medhelm("run", folder, "--model", f"openai/mock-{name}@{server.url}/v1", "--model", "baseline/majority")
+
+
+def cell_of(board: dict[str, Any], model: str) -> dict[str, Any]:
+    (found,) = [row["benchmarks"]["toy"] for row in board["models"] if model in row["model"]]
+    return dict(found)
+
+
+def test_refusals_by_a_filter_count_as_wrong_and_lost_requests_as_missing(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    folder = make_benchmark(tmp_path, n=20)
+    run_with(medhelm, server, folder, "timid", filtered=5, broken=2)
+    found = cell_of(medhelm("leaderboard", "--json").json, "timid")
+    assert (found["value"], found["n"]) == (pytest.approx(13 / 18, abs=1e-6), 18)
+    assert (found["n_failed"], found["n_failed_by_model"]) == (7, 5)
+    assert (found["completers"]["value"], found["completers"]["n"]) == (1.0, 13)
+    assert (found["worst_case"], found["best_case"]) == (13 / 20, 15 / 20)
+    without = cell_of(medhelm("leaderboard", "--completers-only", "--json").json, "timid")
+    published = cell_of(medhelm("leaderboard", "--scoring", "published", "--json").json, "timid")
+    assert (without["value"], published["value"]) == (1.0, 1.0)
+
+
+def test_baselines_are_below_the_models_unless_they_are_ranked(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    run_with(medhelm, server, make_benchmark(tmp_path, n=20), "good", filtered=0, broken=0)
+    first, last = medhelm("leaderboard", "--json").json["models"]
+    assert (last["model"], last["rank"], last["win_rate"]) == ("baseline/majority", None, None)
+    assert (first["rank"], first["win_rate"]) == (1, None), "there is no rival"
+    ranked = medhelm("leaderboard", "--rank-baselines", "--json").json["models"]
+    assert [row["rank"] for row in ranked] == [1, 2]

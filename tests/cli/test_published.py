@@ -110,6 +110,8 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
         (["--published-only", "--with-published"], "--with-published and --published-only cannot be combined"),
         (["--published-only", "--scores", "x.csv"], "--published-only and --scores cannot be combined"),
         (["--with-published", "--ratings", "x.csv"], "--with-published and --ratings cannot be combined"),
+        (["--published-only", "--rank-baselines"], "--published-only and --rank-baselines cannot be combined"),
+        (["--scores", "x.csv", "--completers-only"], "--scores and --completers-only cannot be combined"),
         (["--published-only", "--tier", "sample"], "published results are on real data"),
         (["--published-only", "--suite", "paper53"], "paper53"),
         (["--with-published", "--store", "nowhere"], "no store at"),

@@ -10,7 +10,7 @@ import pytest
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.remarks import WIN_RATE
-from medhelm.domain import Tier
+from medhelm.domain import Estimate, Tier
 from tests.support.remarks import texts
 
 COLUMNS = [
@@ -160,3 +160,19 @@ def test_a_model_no_better_than_the_majority_baseline_is_not_shown_to_be_better(
     far = cell("y", "a", [1.0] * 40)
     found = warnings([constant, near, far])
     assert "Only some models are shown to be better than a constant answer on a." in found
+
+
+def test_a_benchmark_that_only_baselines_have_is_named() -> None:
+    cells = [cell("x", "a", GOOD), cell("y", "a", BAD), cell("baseline/majority", "b", GOOD)]
+    assert "Only baselines were run on b, which is not counted. --rank-baselines counts them." in warnings(cells)
+
+
+def test_the_rank_that_missing_scores_could_cost_goes_by_the_number_that_ranks() -> None:
+    """x is better on every instance it has; with its missing ones lost, y has the higher win share."""
+    some = replace(
+        cell("x", "a", [1.0] * 10 + [np.nan] * 30), n_failed=30,
+        estimate=Estimate(value=1.0, low=0.7, high=1.0, n=10, n_failed=30, method="wilson"),
+    )  # fmt: skip
+    found = warnings([some, cell("y", "a", [0.0] * 10 + [1.0] * 30), cell("x", "b", GOOD), cell("y", "b", GOOD)])
+    (said,) = [text for text in found if text.startswith("x: 30 instances without a score")]
+    assert said.endswith("With the worst score for each, its rank would fall from 1 to 2.")

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import medhelm as face
+from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Origin, Tier
 from medhelm.errors import UserError
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import published_costs
+from medhelm.results.published.cells import published_cells, published_costs
 from medhelm.results.published.data import load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.choice import make_benchmark
@@ -68,6 +69,21 @@ def test_all_37_cost_more() -> None:
     board = published_leaderboard()
     assert len(board.columns) == 37
     assert round(sum(row.cost_usd or 0 for row in board.rows), 2) == 11825.97
+
+
+def test_dropping_a_rival_reverses_win_rates_of_others() -> None:
+    """As docs/explanation/method.md says: a win rate depends on who else is on the board."""
+    cells, columns = published_cells()
+
+    def rate(dropped: str, model: str) -> float:
+        board = build_leaderboard([cell for cell in cells if cell.model != dropped], columns, scoring="published")
+        (found,) = [row.win_rate for row in board.rows if row.model == model]
+        assert found is not None
+        return found.value
+
+    assert rate("", "DeepSeek R1") > rate("", "o3-mini")
+    assert rate("GPT-4o", "DeepSeek R1") < rate("GPT-4o", "o3-mini")
+    assert rate("GPT-4o mini", "Claude 3.5 Sonnet") < rate("GPT-4o mini", "Claude 3.7 Sonnet")
 
 
 def test_significant_pairs_are_listed() -> None:

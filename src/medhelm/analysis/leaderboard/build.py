@@ -91,11 +91,11 @@ def build_leaderboard(
     measured = measure(models, by_id, table)
     method = _method(resample, measured, table)
     instances = _Instances(measured, table)
-    aligned = list(instances.each())
-    if method == "instances within benchmarks":
-        measured = measure_instances(measured, aligned)
+    every = list(instances.each())
+    aligned = every if method == "instances within benchmarks" else []
+    measured = measure_instances(measured, aligned) if aligned else measured
     rows, order, ranked_by = make_rows(measured, table, method, scoring)
-    pairs = _test_pairs(measured, aligned, order, method, tuple(shown))
+    pairs = None if method == "nothing" else _test_pairs(measured, aligned, order, tuple(shown))
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
         columns=tuple(shown),
@@ -114,7 +114,7 @@ def build_leaderboard(
         only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
         differing=instances.differing,
         single=instances.single,
-        if_missing_were_worst=ranks_if_missing_were_worst(measured, table, scoring),
+        if_missing_were_worst=ranks_if_missing_were_worst(measured, table, aligned, scoring),
     )
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 
@@ -131,16 +131,15 @@ def _test_pairs(
     measured: LeaderboardMeasures,
     aligned: Sequence[AlignedScores | None],
     order: Sequence[int],
-    method: IntervalUnit,
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in order of rank; None if there is nothing to test."""
-    if method == "nothing" or len(order) < 2:
+    """Test every two models, in order of rank; None if there is one. `aligned`: empty to test over benchmarks."""
+    if len(order) < 2:
         return None
-    by_instance = method == "instances within benchmarks"
+    scores = aligned or [None] * len(measured.columns)
     compared = [
-        AlignedBenchmark(column, one.reordered(order) if one and by_instance else None)
-        for column, one in zip(measured.columns, aligned, strict=True)
+        AlignedBenchmark(column, one and one.reordered(order))
+        for column, one in zip(measured.columns, scores, strict=True)
     ]
     models = [measured.models[i] for i in order]
     return compare_aligned(models, compared, measured.values[list(order)], kept=shown, with_benchmarks=False)

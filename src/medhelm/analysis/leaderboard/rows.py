@@ -41,6 +41,10 @@ Table = Mapping[str, Mapping[str, Cell]]
 """Benchmark -> model -> cell."""
 
 
+MOST_LACKING = 30
+"""Most models with missing scores for which the rank without them is computed: each takes a leaderboard of its own."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaderboardMeasures:
     """Values and averages without intervals. Arrays have one row per model and one column per benchmark."""
@@ -221,29 +225,42 @@ def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule
     return "win rate", np.nan_to_num(-measured.guarded).tolist()
 
 
-def ranks_if_missing_were_worst(measured: LeaderboardMeasures, table: Table, scoring: Rule) -> dict[str, int]:
+def ranks_if_missing_were_worst(
+    measured: LeaderboardMeasures, table: Table, aligned: Sequence[AlignedScores | None], scoring: Rule
+) -> dict[str, int]:
     """Model -> the rank that it would have if each of its missing scores were the worst.
 
-    One model at a time, the others unchanged; only for those with missing scores.
+    One model at a time, so that the others win what it lost; for those with missing scores, unless they are many.
+
+    Parameters: aligned, as in `measure_instances`; empty if averages go by benchmarks.
     """
+    kept = {
+        i: np.array([1 - cells[model].share_missing if model in cells else 1.0 for cells in _cells_of(measured, table)])
+        for i, model in enumerate(measured.models)
+    }
+    lacking = [i for i, shares in kept.items() if (shares < 1).any()]
     found = {}
-    for i, model in enumerate(measured.models):
-        cells = (table[column.benchmark].get(model) for column in measured.columns)
-        kept = np.array([1 - cell.share_missing if cell else 1.0 for cell in cells])
-        if (kept < 1).any():
-            values, shares = measured.values.copy(), measured.shares.copy()
-            values[i] *= kept
-            shares[i] *= kept
-            changed = replace(
-                measured,
-                values=values,
-                shares=shares,
-                guarded=np.round(row_means(guarded_table(values), measured.weights), DECIMALS),
-                macros=np.round(row_means(values, measured.weights), DECIMALS),
-            )
-            _, keys = _ranking(changed, _guarded_shares(changed), scoring)
-            found[model] = 1 + sum(key < keys[i] for key in keys)
+    for i in lacking if len(lacking) <= MOST_LACKING else ():
+        values = measured.values.copy()
+        values[i] *= kept[i]
+        changed = replace(
+            measured,
+            values=values,
+            guarded=np.round(row_means(guarded_table(values), measured.weights), DECIMALS),
+            macros=np.round(row_means(values, measured.weights), DECIMALS),
+        )
+        if aligned:
+            has = ~np.isnan(values[i])
+            worst = [one.with_worst(i) if one and here else one for one, here in zip(aligned, has, strict=True)]
+            changed = measure_instances(changed, worst)
+        _, keys = _ranking(changed, _guarded_shares(changed), scoring)
+        found[measured.models[i]] = 1 + sum(key < keys[i] for key in keys)
     return found
+
+
+def _cells_of(measured: LeaderboardMeasures, table: Table) -> list[Mapping[str, Cell]]:
+    """The cells of each benchmark, in order."""
+    return [table[column.benchmark] for column in measured.columns]
 
 
 def _known(value: float) -> float | None:

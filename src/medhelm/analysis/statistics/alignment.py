@@ -26,6 +26,12 @@ class AlignedScores:
     same_instances: bool
     """True if all models that were run at all were asked the same instances."""
 
+    def with_worst(self, row: int) -> AlignedScores:
+        """Return the same with the missing scores of one model as the worst."""
+        scores = self.scores.copy()
+        scores[row] = np.nan_to_num(scores[row])
+        return AlignedScores(scores, self.codes, self.k, self.same_instances)
+
     def reordered(self, order: Sequence[int]) -> AlignedScores:
         """Return the same with the models in another order."""
         return AlignedScores(self.scores[list(order)], self.codes, self.k, self.same_instances)
