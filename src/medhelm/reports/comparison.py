@@ -91,7 +91,10 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         ]
         for compared in comparison.benchmarks
     ]
-    for name, test in (("Macro average", comparison.macro_average), ("Win share", comparison.win_share)):
+    overall = {"Macro average": comparison.macro_average, "Win share": comparison.win_share}
+    if comparison.n_benchmarks == 1:
+        overall = {"Mean score": comparison.win_share}  # the only test: that of the benchmark
+    for name, test in overall.items():
         found = test.difference
         adjusted = p_text(test.p_adjusted(comparison.adjustment))
         rows.append([name, "", estimate_text(found), found.n, p_text(found.p_value), adjusted])

@@ -103,8 +103,8 @@ def test_a_model_with_gaps_is_shown_with_the_win_share_that_ranks_it() -> None:
 def test_baselines_are_below_the_models_in_table_1_and_table_d1() -> None:
     board = toy_board(3, 2, names=["baseline/majority"])
     table = contents.table_1(board)
-    assert [(row[0], row[1], row[2]) for row in table.rows][-1] == ("-", None, "baseline/majority")
-    assert {row[3] for row in table.rows if row[0] == "-"} == {None}
+    assert [(row[0], row[1], row[2]) for row in table.rows][-1] == (None, None, "baseline/majority")
+    assert {row[3] for row in table.rows if row[0] is None} == {None}
     assert contents.BASELINES in table.notes
     assert contents.BASELINES not in contents.table_1(toy_board(3, 2)).notes
     assert appendix.table_d1(board, taxonomy_titles()).headers[-1] == "baseline/majority"
