@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -30,6 +31,7 @@ from medhelm.results.run_remarks import (
 )
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published
+from medhelm.results.spending import Pricing, is_local, repriced
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
@@ -64,6 +66,7 @@ def leaderboard(
     rank_baselines: bool = False,
     completers_only: bool = False,
     benchmark_folders: Sequence[Path] = (),
+    pricing: Pricing | None = None,
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
 
@@ -71,13 +74,16 @@ def leaderboard(
     was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
     nothing else. `suite`: see `benchmarks.suites.find_suite`; `benchmark_folders` hold further ones that a suite's file
     may name. `resample` and `shared`: see `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury
-    scores get what clinicians would give beside them; ranks go by the jury.
+    scores get what clinicians would give beside them; ranks go by the jury. `pricing`: prices to compute costs with;
+    None for the costs that the runs recorded.
     Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
     ratings and for the file of a suite.
     """
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
-    finished = read_inputs(stores, rule, tier, single_scores=resample != "none", completers_only=completers_only)
+    finished = read_inputs(
+        stores, rule, tier, single_scores=resample != "none", completers_only=completers_only, pricing=pricing
+    )
     cells, remarks = finished.cells, finished.remarks
     if clinicians:
         if len(stores) > 1 or rule != "corrected":
@@ -223,18 +229,21 @@ def read_inputs(
     *,
     single_scores: bool = True,
     completers_only: bool = False,
+    pricing: Pricing | None = None,
 ) -> LeaderboardInputs:
     """Read what counts.
 
     Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
-    model caused are left out instead of counted as the worst answer.
+    model caused are left out instead of counted as the worst answer. `pricing`: as in `leaderboard`.
 
     Raises UserError if there is nothing.
     """
     found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     choice = select_runs((label, run) for label, run in found if run.tier == tier)
-    chosen = choice.runs
+    chosen: Mapping[tuple[str, str], Run] = choice.runs
+    if pricing is not None:
+        chosen = dict(zip(chosen, repriced(list(chosen.values()), pricing), strict=True))
     if not chosen:
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
@@ -281,8 +290,24 @@ def _cell(model: str, run: Run, column: Column, scored: RunScores | None, *, rul
         scores=linearized(scored.values, scored.parts) if scored else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
+        use=_use(run, scored),
     )
     return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
+
+
+def _use(run: Run, scored: RunScores | None) -> RunUse:
+    """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
+    completions = run.n - run.n_failed
+    if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
+        return RunUse(completions=completions)
+    seconds = scored.seconds if scored else None
+    is_metered = run.usage.input > 0
+    return RunUse(
+        completions=completions,
+        input_tokens=run.usage.input if is_metered else None,
+        output_tokens=run.usage.output if is_metered else None,
+        seconds=None if seconds is None else seconds[~np.isnan(seconds)],
+    )
 
 
 def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:

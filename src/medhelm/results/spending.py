@@ -135,6 +135,34 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
     return Spending(items=tuple(items), counted=counted, remarks=tuple(_remarks(items)))
 
 
+def repriced(runs: Sequence[Run], pricing: Pricing) -> list[Run]:
+    """Return stored runs with the costs of their completions and judgments computed anew from tokens and prices.
+
+    Raises: StoreError naming every run with missing or damaged files.
+    """
+    shares, _ = read_usage(runs)
+    bills: dict[int, dict[str, UsageItem]] = {}
+    for share in [*_without_requests(runs, shares), *shares]:
+        bills.setdefault(id(share.run), {})[share.judge] = _item(share, "", pricing)
+    return [_with_costs(run, bills[id(run)]) for run in runs]
+
+
+def _with_costs(run: Run, bills: Mapping[str, UsageItem]) -> Run:
+    """Return a run with these costs and prices. `bills`: "" for the model, and by judge."""
+    own = bills.get("")
+    model = run.resolved_model
+    if own is not None and own.price is not None:
+        model = model and replace(model, price=own.price)
+    jury = run.jury_result
+    if jury is not None:
+        tallies = {
+            name: replace(tally, cost_usd=bills[name].bill_usd) if name in bills else tally
+            for name, tally in jury.tallies.items()
+        }
+        jury = replace(jury, tallies=tallies)
+    return replace(run, cost_usd=own.bill_usd if own else run.cost_usd, resolved_model=model, jury_result=jury)
+
+
 def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list[UsageShare]:
     """Yield a line for each run whose model ran within this process."""
     asked = {id(share.run) for share in shares if not share.judge}

@@ -188,6 +188,8 @@ class RunScores:
     """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
     failure_codes: Sequence[str] | None = None
     """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
+    seconds: np.ndarray | None = None
+    """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
@@ -348,12 +350,13 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
         )
     optional = [name for name in (parts, "failure_code") if name in names]
     wanted = ["position", "instance_id", "cluster", column, *optional]
-    query = f"SELECT {', '.join(map(sql_name, wanted))} FROM read_parquet({_records_file(run)})"
+    selected = ", ".join([*map(sql_name, wanted), f"{_timed(names)} AS seconds"])
+    query = f"SELECT {selected} FROM read_parquet({_records_file(run)})"
     try:
         found = database.execute(query).fetchnumpy()
     except duckdb.Error as error:
         raise _damaged(run, error) from error
-    found = {name: _plain(found[name]) for name in wanted}
+    found = {name: _plain(values) for name, values in found.items()}
     if (np.diff(found["position"]) < 0).any():
         order = np.argsort(found["position"], kind="stable")
         found = {name: values[order] for name, values in found.items()}
@@ -368,7 +371,18 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
         clusters=clusters,
         parts=_parsed(found[parts].tolist()) if parts in found else None,
         failure_codes=_codes(found.get("failure_code")),
+        seconds=found["seconds"],
     )
+
+
+def _timed(names: set[str]) -> str:
+    """Return the SQL of the time of a single request; a batch has none, and older files may lack a column."""
+    if "latency_s" not in names:
+        return "NULL::DOUBLE"
+    conditions = ["latency_s > 0"]
+    conditions += ["failure_code IS NULL"] if "failure_code" in names else []
+    conditions += ["batched IS NOT TRUE"] if "batched" in names else []
+    return f"CASE WHEN {' AND '.join(conditions)} THEN latency_s END"
 
 
 def _codes(column: Any) -> list[str] | None:

@@ -34,6 +34,7 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, AllPairs, compare_aligned
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.frontier import cost_frontier
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
@@ -103,6 +104,7 @@ def build_leaderboard(
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
+        frontier=cost_frontier(rows, by_id, aligned, pairs, method),
         baselines=_baseline_rows(baselines, by_id, method),
         suite=suite,
         scoring=scoring,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from medhelm.analysis.agreement.calibration import CalibratedMean
+from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
 from medhelm.domain import Estimate
 
@@ -79,8 +80,17 @@ class Cell:
     """Name of each instance's cluster, "" for none; None: all instances are independent."""
     cost_usd: float | None = None
     """Cost of the run in US dollars; None if unknown, which never counts as free."""
+    use: RunUse | None = None
+    """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+
+    @property
+    def n_completions(self) -> int | None:
+        """Number of completions; None if unknown."""
+        if self.use is not None:
+            return self.use.completions
+        return self.estimate.n if self.estimate else self.n
 
     @property
     def share_missing(self) -> float:

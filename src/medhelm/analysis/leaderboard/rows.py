@@ -10,6 +10,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.cost.use import pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
@@ -124,6 +125,7 @@ def make_rows(
     for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
         cells = {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]}
+        cost_usd = _cost(cells.values())
         rows.append(
             Row(
                 model=models[i],
@@ -136,7 +138,8 @@ def make_rows(
                 macro_average=_average(macro, i, weighted_sd(values[i][has], measured.weights[has])),
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
-                cost_usd=_cost(cells.values()),
+                cost_usd=cost_usd,
+                use=pooled_use((cell.use for cell in cells.values()), cost_usd),
                 cells=cells,
                 categories=_group_means(values[i], measured.weights, [c.category for c in columns]),
                 subcategories=_group_means(values[i], measured.weights, [c.subcategory for c in columns]),

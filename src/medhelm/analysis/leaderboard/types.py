@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from medhelm.analysis.cost.frontier import CostFrontier
+from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Remark, Rule, Tier
 
@@ -89,6 +91,17 @@ class Row:
     """True if its scores are published ones and were not measured here."""
     macro_bounds: tuple[float, float] | None = None
     """Macro average if all missing scores were the worst, and the best; None if nothing is missing."""
+    use: CompletionUse | None = None
+    """Cost, tokens and time of its completions, without judges; None if the use of any run is unknown."""
+
+    @property
+    def usd_per_1000(self) -> float | None:
+        """Cost of 1,000 completions in US dollars; None if the cost, or the number of completions, is unknown."""
+        counts = [cell.n_completions for cell in self.cells.values()]
+        known = [count for count in counts if count is not None]
+        if self.cost_usd is None or len(known) < len(counts) or not sum(known):
+            return None
+        return 1000 * self.cost_usd / sum(known)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,6 +120,8 @@ class Leaderboard:
     """Number that decides ranks."""
     pairs: AllPairs | None
     """The tests of every two models, in order of rank; None where models were not tested."""
+    frontier: CostFrontier | None = None
+    """The efficient frontier by macro average and cost; None unless two models can be compared by cost."""
     baselines: tuple[Row, ...] = ()
     """Baselines, shown below the models and outside ranks, win shares and win rates: they have no rank. Empty if the
     board holds nothing else, or they are ranked on request."""

@@ -187,7 +187,9 @@ def _build(
 def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
     """Return the leaderboard with published rows marked, which changes the verdict on costs, and further remarks."""
     rows = tuple(replace(row, published=row.model in published) for row in board.rows)
-    marked = replace(board, rows=rows, remarks=(*board.remarks, *remarks))
+    # Published costs are ceilings with judges, own costs are bills without: no frontier holds both.
+    frontier = board.frontier if len({row.published for row in rows}) == 1 else None
+    marked = replace(board, rows=rows, remarks=(*board.remarks, *remarks), frontier=frontier)
     return replace(marked, verdict=tuple(verdict(marked)))
 
 

@@ -1,0 +1,224 @@
+"""The efficient frontier under uncertainty: the probability that a model is on it, and what each step up costs.
+
+A model is on the frontier if no other is at least as good and costs less, or is better and costs no more. Which models
+are on it depends on the instances. So macro averages are drawn from their joint distribution given the scores, and the
+probability is the share of draws in which a model is on the frontier (cost-effectiveness acceptability: van Hout et al.
+1994, Health Econ. 3; Fenwick, Claxton and Sculpher 2001, Health Econ. 10). Costs are those of the evaluated instances,
+taken as known.
+
+The joint distribution is that of the paired tests in `comparison.paired`: each pair's difference has the variance used
+there. On 0/1 scores two invented instances, on each of which one of two models is right, keep models that agree
+everywhere from being certainly equal. Benchmarks with few clusters have Student's t in place of the normal
+distribution. With two models the probability of the costlier one is one minus the one-sided p-value of the normal
+approximation. The probability is calibrated for models whose true averages may be anything beforehand: of those given
+80%, about 80% are on the true frontier (`bench.studies.frontier`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
+from medhelm.analysis.statistics.means import Z95, constant_interval
+
+DRAWS = 10_000
+"""Number of draws: a probability is exact to about 0.01."""
+
+SEED = 5
+"""Seed of the draws, so that the same scores give the same probabilities."""
+
+EQUAL = 1e-6
+"""Largest difference of drawn averages that counts as none: draws are not exact to the last digit."""
+
+JITTER = 1e-12
+"""Relative addition to variances, so that a singular covariance matrix has a Cholesky factor."""
+
+NORMAL = 200.0
+"""Degrees of freedom from which Student's t is taken as normal."""
+
+NO_SPREAD = 1e-18
+"""Variance of a difference below which it is constant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierModel:
+    """One model by cost and quality."""
+
+    model: str
+    """Name of the model."""
+    usd_per_1000: float
+    """Cost of 1,000 completions in US dollars."""
+    value: float
+    """Macro average."""
+    is_efficient: bool
+    """True if it is on the frontier by the point estimates."""
+    probability: float | None
+    """Probability that it is on the frontier; None where macro averages have no known distribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierStep:
+    """From one model on the frontier, by the point estimates, to the next costlier one."""
+
+    cheaper: str
+    """The model to start from."""
+    costlier: str
+    """The better and costlier one."""
+    usd_per_1000: float
+    """Additional cost of 1,000 completions in US dollars."""
+    points: float
+    """Gain in macro average, in percentage points, on the instances that both have."""
+    points_low: float | None
+    """Lower end of its 95% interval; None if the two were not tested."""
+    points_high: float | None
+    """Upper end of its 95% interval."""
+    is_separated: bool
+    """True if the gain is significant at the 5% level after Holm correction for all pairs on the leaderboard."""
+
+    @property
+    def usd_per_point(self) -> float | None:
+        """US dollars for 1,000 completions and one percentage point; None without a gain."""
+        return self.usd_per_1000 / self.points if self.points > 0 else None
+
+    @property
+    def interval(self) -> tuple[float, float | None] | None:
+        """95% interval of `usd_per_point`, from that of the gain; None unless separated. The upper end may be None."""
+        if not self.is_separated or self.points_low is None or not self.points_high:
+            return None
+        return (
+            self.usd_per_1000 / self.points_high,
+            self.usd_per_1000 / self.points_low if self.points_low > 0 else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFrontier:
+    """Models with a known cost that were run on the same benchmarks, and the frontier among them."""
+
+    models: tuple[FrontierModel, ...]
+    """Cheapest first."""
+    steps: tuple[FrontierStep, ...]
+    """From each model on the frontier to the next, cheapest first."""
+    unknown_cost: tuple[str, ...] = ()
+    """Models left out because their cost is not known, which is never free."""
+    other_benchmarks: tuple[str, ...] = ()
+    """Models left out because they were run on other benchmarks."""
+    by_model: Mapping[str, FrontierModel] = field(init=False)
+    """Name -> entry of `models`."""
+
+    def __post_init__(self) -> None:
+        """Index the models."""
+        object.__setattr__(self, "by_model", {one.model: one for one in self.models})
+
+    def probability(self, model: str) -> float | None:
+        """Return the probability that a model is on the frontier; None if it was left out, or it is not known."""
+        found = self.by_model.get(model)
+        return found.probability if found else None
+
+
+class JointMeans(NamedTuple):
+    """Uncertainty of the means of several models on the same instances."""
+
+    covariance: Floats
+    """Shape (n_models, n_models)."""
+    df: float
+    """Degrees of freedom; infinite for a normal distribution."""
+
+
+def joint_means(aligned: AlignedScores) -> JointMeans:
+    """Covariance of the means of all models on one benchmark; every model has a score.
+
+    The difference of any two models has the variance of `comparison.paired.PairedScores`.
+    """
+    scores, k = aligned.scores, aligned.k
+    here = ~np.isnan(scores)
+    if k == scores.shape[1] and bool(np.isin(scores[here], (0.0, 1.0)).all()):
+        size = here.sum(axis=1) + 2.0
+        middle = np.nan_to_num(scores).sum(axis=1) / size
+        influence = np.where(here, np.nan_to_num(scores) - middle[:, None], 0.0) / size[:, None]
+        invented = middle / size
+        covariance = influence @ influence.T + 2 * np.outer(invented, invented) + np.diag(1 / size**2)
+        return JointMeans(covariance, np.inf)
+    if k < 2:  # every difference from -1 to 1 is possible
+        return JointMeans(np.eye(len(scores)) / 6, np.inf)
+    sums, counts = cluster_totals(scores, aligned.codes, k)
+    n = counts.sum(axis=0)
+    mean = sums.sum(axis=0) / n
+    by_cluster = (sums - mean * counts) / n
+    covariance = k / (k - 1) * by_cluster.T @ by_cluster
+    return JointMeans(_with_least_spread(covariance, mean, k), k - 1.0)
+
+
+def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | None:
+    """Covariance of weighted means over benchmarks, each an independent unit; None with one benchmark.
+
+    Parameters: values, shape (n_models, n_benchmarks); shares, weights that add up to 1.
+    """
+    n = values.shape[1]
+    if n < 2:
+        return None
+    mean = values @ shares
+    deviations = shares * (values - mean[:, None])
+    return JointMeans(_with_least_spread(n / (n - 1) * deviations @ deviations.T, mean, n), n - 1.0)
+
+
+def _with_least_spread(covariance: Floats, means: Floats, k: int) -> Floats:
+    """Give differences without any spread over k units that of outcomes which were not seen."""
+    variances = np.diag(covariance)
+    spread = variances[:, None] + variances - 2 * covariance
+    extra = np.zeros(len(means))
+    for i, j in np.argwhere(np.triu(spread <= NO_SPREAD, 1)):
+        low, high = constant_interval(float(means[i] - means[j]), k, -1.0, 1.0)
+        half = ((high - low) / (2 * Z95)) ** 2 / 2
+        extra[i], extra[j] = max(extra[i], half), max(extra[j], half)
+    return covariance + np.diag(extra)
+
+
+def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], draws: int = DRAWS) -> Floats:
+    """Draw averages over benchmarks from their joint distribution.
+
+    Parameters: values, shape (n_models,), the averages; parts, the weight of each benchmark, weights adding up to 1,
+    and its means. Returns: shape (draws, n_models).
+    """
+    rng = np.random.default_rng(SEED)
+    shape = (draws, len(values))
+    normal = [share**2 * part.covariance for share, part in parts if part.df >= NORMAL]
+    drawn = np.repeat(values[None, :], draws, axis=0)
+    if normal:
+        drawn += rng.standard_normal(shape) @ _factor(np.sum(normal, axis=0)).T
+    for share, part in parts:
+        if part.df < NORMAL:
+            scale = np.sqrt(part.df / rng.chisquare(part.df, draws))
+            drawn += scale[:, None] * (rng.standard_normal(shape) @ _factor(share**2 * part.covariance).T)
+    return drawn
+
+
+def _factor(covariance: Floats) -> Floats:
+    """Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
+    variances = np.diag(covariance)
+    return np.linalg.cholesky(covariance + np.diag(JITTER * (variances + variances.mean() + 1e-12)))
+
+
+def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
+    """Share of draws in which each model is on the frontier.
+
+    Parameters: costs, shape (n_models,); drawn, shape (draws, n_models).
+
+    >>> frontier_probabilities(np.array([1.0, 2.0]), np.array([[0.5, 0.6], [0.5, 0.7], [0.5, 0.5], [0.5, 0.4]]))
+    array([1. , 0.5])
+    """
+    order = np.argsort(costs, kind="stable")
+    ordered, values = costs[order], drawn[:, order]
+    best = np.maximum.accumulate(values, axis=1)
+    first = np.searchsorted(ordered, ordered, side="left")
+    last = np.searchsorted(ordered, ordered, side="right") - 1
+    cheaper = np.concatenate([np.full((len(drawn), 1), -np.inf), best], axis=1)[:, first]
+    is_on = (values >= best[:, last] - EQUAL) & (values > cheaper + EQUAL)
+    found = np.empty(len(costs))
+    found[order] = is_on.mean(axis=0)
+    return found

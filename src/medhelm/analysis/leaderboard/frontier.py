@@ -1,0 +1,155 @@
+"""The efficient frontier of a leaderboard: macro average against the cost of 1,000 completions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from medhelm.analysis.comparison.all_pairs import LEVEL, AllPairs
+from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.cost.frontier import (
+    CostFrontier,
+    FrontierModel,
+    FrontierStep,
+    draw_averages,
+    frontier_probabilities,
+    joint_means,
+    joint_means_over_benchmarks,
+)
+from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.types import IntervalUnit, Row
+from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+
+def cost_frontier(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    aligned: Sequence[AlignedScores | None],
+    pairs: AllPairs | None,
+    method: IntervalUnit,
+) -> CostFrontier | None:
+    """Return the frontier among the models of known cost on the same benchmarks; None for fewer than two such models.
+
+    Parameters: columns, sorted by id; aligned, scores on each of them, models sorted by name; empty where instance
+    scores are not known; pairs, tests of every two models; method, the unit of intervals.
+    """
+    places = {row.model: place for place, row in enumerate(sorted(rows, key=lambda row: row.model))}
+    by_name = sorted(rows, key=lambda row: row.model)
+    priced = [row for row in by_name if row.usd_per_1000 is not None and row.macro_average is not None]
+    shared = _most_common_benchmarks(priced)
+    alike = [row for row in priced if _benchmarks(row) == shared]
+    if len(alike) < 2:
+        return None
+    used = [place for place, column in enumerate(columns) if column.benchmark in shared]
+    costs = np.array([row.usd_per_1000 for row in alike], dtype=float)
+    values = np.array([row.macro_average.value for row in alike if row.macro_average])
+    found = _probabilities(
+        alike,
+        [columns[place] for place in used],
+        [one and one.reordered([places[row.model] for row in alike]) for one in (aligned[p] for p in used if aligned)],
+        costs,
+        values,
+        method,
+    )
+    points = [
+        CostPoint(row.model, float(cost), float(value)) for row, cost, value in zip(alike, costs, values, strict=True)
+    ]
+    best = efficient_frontier(points)
+    efficient = {point.name for point in best}
+    models = [
+        FrontierModel(
+            model=row.model,
+            usd_per_1000=float(costs[i]),
+            value=float(values[i]),
+            is_efficient=row.model in efficient,
+            probability=None if found is None else float(found[i]),
+        )
+        for i, row in enumerate(alike)
+    ]
+    return CostFrontier(
+        models=tuple(sorted(models, key=lambda one: (one.usd_per_1000, -one.value, one.model))),
+        steps=tuple(_step(a, b, pairs) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0)),
+        unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
+        other_benchmarks=tuple(row.model for row in priced if row not in alike),
+    )
+
+
+def _benchmarks(row: Row) -> frozenset[str]:
+    """Return the benchmarks on which a model has a value."""
+    return frozenset(name for name, cell in row.cells.items() if cell.value is not None)
+
+
+def _most_common_benchmarks(rows: Sequence[Row]) -> frozenset[str]:
+    """Return the benchmarks that most models share exactly; of equally common sets the largest."""
+    counts = Counter(map(_benchmarks, rows))
+    return max(counts, key=lambda names: (counts[names], len(names), sorted(names)), default=frozenset())
+
+
+def _probabilities(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    aligned: Sequence[AlignedScores | None],
+    costs: Floats,
+    values: Floats,
+    method: IntervalUnit,
+) -> Floats | None:
+    """Return the probability of each model to be on the frontier; None where it has no basis."""
+    weights = np.array([column.weight for column in columns], dtype=float)
+    shares = weights / weights.sum()
+    if method == "nothing":
+        return None
+    if method == "benchmarks":
+        table = np.array([[_value(row, column) for column in columns] for row in rows])
+        over = joint_means_over_benchmarks(table, shares)
+        return None if over is None else frontier_probabilities(costs, draw_averages(values, [(1.0, over)]))
+    parts = [(float(share), joint_means(one)) for share, one in zip(shares, aligned, strict=True) if one is not None]
+    return frontier_probabilities(costs, draw_averages(values, parts)) if len(parts) == len(columns) else None
+
+
+def _value(row: Row, column: Column) -> float:
+    """Return a normalized score."""
+    value = row.cells[column.benchmark].value
+    return np.nan if value is None else column.normalize(value)
+
+
+def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
+    """Return a step along the frontier, with the paired difference of the two models where they were tested."""
+    points = 100 * ((costlier.value or 0.0) - (cheaper.value or 0.0))
+    low: float | None = None
+    high: float | None = None
+    is_separated = False
+    tested = _test(cheaper.name, costlier.name, pairs)
+    if tested is not None:
+        value, ends, p_adjusted = tested
+        points, low, high = 100 * value, 100 * ends[0], 100 * ends[1]
+        is_separated = value > 0 and p_adjusted <= LEVEL
+    return FrontierStep(
+        cheaper=cheaper.name,
+        costlier=costlier.name,
+        usd_per_1000=(costlier.cost_usd or 0.0) - (cheaper.cost_usd or 0.0),
+        points=points,
+        points_low=low,
+        points_high=high,
+        is_separated=is_separated,
+    )
+
+
+def _test(cheaper: str, costlier: str, pairs: AllPairs | None) -> tuple[float, tuple[float, float], float] | None:
+    """Return the difference of macro averages, costlier minus cheaper, its interval and its adjusted p-value."""
+    if pairs is None:
+        return None
+    one, other = pairs.models.index(costlier), pairs.models.index(cheaper)
+    first, second = pair_indices(len(pairs.models))
+    (place,) = np.flatnonzero((first == min(one, other)) & (second == max(one, other)))
+    test = pairs.macro_average[int(place)]
+    if test is None:
+        return None
+    found = test.difference
+    if one < other:
+        return found.value, (found.low, found.high), test.p_holm
+    return -found.value, (-found.high, -found.low), test.p_holm
