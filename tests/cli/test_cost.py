@@ -44,7 +44,12 @@ def test_the_table_says_what_bill_and_spent_are(store: Path, medhelm: Medhelm) -
     # The other's completions are the same words: its judges' replies were bought already.
     assert found["dear"][-4:] == ["0.1890", "0.0063", "0.1953", "0.1890"]
     assert found["total"][-4:] == ["0.2520", "0.0126", "0.2646", "0.2583"]
-    assert "Cost of scores, judges included" in done.out
+    used = {line.split()[0]: line.split() for line in done.out.split("Use of the models")[1].splitlines()[2:] if line}
+    # Use and judges apart; 21 tokens a completion. The two wrote the same words, so the costlier is not efficient.
+    assert used["cheap"][:6] == ["cheap", "1", "0.0630", "0.0063", "21.0000", "21"]
+    assert used["cheap"][-2:] == ["yes", "1.00"]
+    assert used["dear"][2:4] == ["0.1890", "0.0063"]
+    assert used["dear"][-2] == "no"
     assert "- one more model on the leaderboard, judges included: 0.13 USD expected (0.07 to 0.20)" in done.out
     assert "- prices of cheap, dear, judge-1, judge-2: models.yaml" in done.out
 
@@ -71,7 +76,7 @@ def test_rows_and_columns_for_scripts(store: Path, medhelm: Medhelm, by: str, na
 def test_json(store: Path, medhelm: Medhelm) -> None:
     found = medhelm("cost", "--json").json
     assert found == medhelm("cost", "--format", "json").json
-    assert set(found) == {"by", "rule", "rows", "total", "worth", "update", "prices", "warnings"}
+    assert set(found) == {"by", "rule", "rows", "total", "worth", "frontier", "update", "prices", "warnings"}
     cheap = found["rows"][0]
     assert (cheap["model"], cheap["benchmark"], cheap["of"], cheap["runs"]) == ("cheap", None, "runs", 1)
     assert cheap["tokens"] == {"input": 9 * 20, "cached_input": 0, "output": 9, "reasoning": 0, "cache_write": 0}
@@ -84,6 +89,12 @@ def test_json(store: Path, medhelm: Medhelm) -> None:
         "high": pytest.approx(0.1953),
     }
     assert [one["is_efficient"] for one in found["worth"] if one["model"] == "dear"] == [False]
+    worth = {one["model"]: one for one in found["worth"]}
+    assert (worth["dear"]["use_usd"], worth["dear"]["judges_usd"]) == (pytest.approx(0.189), pytest.approx(0.0063))
+    assert worth["dear"]["use"]["usd_per_1000"] == pytest.approx(63.0)
+    assert (worth["dear"]["use"]["input_tokens"], worth["dear"]["use"]["output_tokens"]) == (20.0, 1.0)
+    assert 0 < worth["dear"]["use"]["seconds"] < 60
+    assert (found["frontier"]["efficient"], found["frontier"]["steps"]) == (["cheap"], [])
 
 
 @pytest.mark.parametrize("format_", ["md", "latex"])

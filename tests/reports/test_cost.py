@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness, UpdateCost
+from medhelm.analysis.cost.frontier import CostFrontier, FrontierModel, FrontierStep
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
 from medhelm.analysis.cost.prices import CostRange, CostSum
+from medhelm.analysis.cost.use import CompletionUse
 from medhelm.domain import Remark, Usage
 from medhelm.reports import cost as cost_report
 from medhelm.reports import plan as plan_report
@@ -46,7 +48,32 @@ WORTH = CostEffectiveness(
     per_instance=0.25,
     per_benchmark=0.875,
     is_efficient=True,
+    use_usd=1.25,
+    judges_usd=0.5,
+    use=CompletionUse(
+        completions=7, usd_per_1000=178.5714, input_tokens=100.0, output_tokens=20.4, seconds=1.26, mean_seconds=3.0
+    ),
+    on_frontier=True,
+    frontier_probability=0.976,
 )
+FRONTIER = CostFrontier(
+    models=(
+        FrontierModel(model="openai/a", usd_per_1000=1.0, value=0.5, is_efficient=True, probability=1.0),
+        FrontierModel(model="openai/b", usd_per_1000=7.0, value=0.8, is_efficient=True, probability=0.9),
+    ),
+    steps=(
+        FrontierStep(
+            cheaper="openai/a", costlier="openai/b", usd_per_1000=6.0, points=30.0, points_low=20.0, points_high=40.0,
+            is_separated=True,
+        ),
+        FrontierStep(
+            cheaper="openai/b", costlier="openai/c", usd_per_1000=1.0, points=1.0, points_low=-1.0, points_high=3.0,
+            is_separated=False,
+        ),
+    ),
+    unknown_cost=("openai/x",),
+    other_benchmarks=("openai/y", "openai/z"),
+)  # fmt: skip
 UPDATE = UpdateCost(cost=CostRange(3.0, 1.5, 4.25), benchmarks=("x", "y"), n_models=1, unknown=("z",))
 BILL = Bill(
     by="model",
@@ -112,8 +139,29 @@ def test_names_of_rows(by: Any, row: BillRow, cells: list[str]) -> None:
 
 def test_cost_of_scores() -> None:
     (row,) = table(cost_report.worth_table(BILL, "csv"))
-    assert row == ["openai/a", "2", "1.7500", "0.500", "", "0.03500", "", "0.250000", "0.8750", "yes"]
+    assert row == ["openai/a", "2", "1.2500", "0.5000", "178.5714", "120", "1.3", "", "yes", "0.98"]
     assert cost_report.worth_table(replace(BILL, cost_effectiveness=[])) == ""
+
+
+def test_steps_along_the_frontier() -> None:
+    found = table(cost_report.steps_table(replace(BILL, frontier=FRONTIER), "csv"))
+    assert found == [
+        ["openai/a", "openai/b", "6.0000", "30.00 [20.00, 40.00]", "0.2000 [0.1500, 0.3000]"],
+        ["openai/b", "openai/c", "1.0000", "1.00 [-1.00, 3.00]", "not separated"],
+    ]
+    assert cost_report.steps_table(BILL) == ""
+    known = cost_report.as_json(replace(BILL, frontier=FRONTIER))["frontier"]["steps"]
+    assert [(step["usd_per_point"], step["usd_per_point_low"], step["separated"]) for step in known] == [
+        (0.2, 0.15, True),
+        (1.0, None, False),
+    ]
+
+
+def test_models_that_are_not_compared_by_cost_are_named() -> None:
+    assert cost_report.left_out(FRONTIER) == [
+        "not compared by cost, because their cost is unknown: openai/x.",
+        "not compared by cost, because they were run on other benchmarks: openai/y, openai/z.",
+    ]
 
 
 def test_words_below_the_table() -> None:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from medhelm.analysis.cost.bill import BenchmarkCostEffectiveness, CostEffectiveness, UpdateCost
+from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.jury.ranking import RankSwap
 from medhelm.analysis.leaderboard.diff import CellChange, LeaderboardDiff, RunCheck, ValueDifference
 from medhelm.benchmarks.download import DownloadResult
@@ -51,8 +52,9 @@ WRITTEN: Mapping[type, str] = {
     BenchmarkCostEffectiveness: "benchmark cost_usd value per_point",
     CostEffectiveness: (
         "model n_benchmarks instances cost_usd win_rate macro_average per_win_point per_macro_point "
-        "per_instance per_benchmark is_efficient benchmarks"
+        "per_instance per_benchmark is_efficient benchmarks use_usd judges_usd use on_frontier frontier_probability"
     ),
+    CompletionUse: "completions usd_per_1000 input_tokens output_tokens seconds mean_seconds",
     UpdateCost: "cost benchmarks n_models unknown",
     CellChange: "model benchmark before now why",
     LeaderboardDiff: "first second options models benchmarks ranks cells board",

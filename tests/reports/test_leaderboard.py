@@ -83,6 +83,8 @@ def test_json_keeps_the_contract() -> None:
     keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
     keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
     keys |= {"win_share", "guarded_win_share", "macro_bounds"}
+    keys |= {"usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion"}
+    keys |= {"output_tokens_per_completion", "frontier_probability"}
     assert keys == set(first) == set(second)
     assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
@@ -96,6 +98,8 @@ def test_json_keeps_the_contract() -> None:
     assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
     assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)
     assert second["macro_sd"] is None
+    # The cost of the second is unknown: there is nothing to compare, and no probability.
+    assert (first["frontier_probability"], second["usd_per_1000"], found["frontier"]) == (None, None, None)
     assert second["tie_group"] == 2
     assert [b["id"] for b in found["benchmarks"]] == ["qa", "notes"]
     assert {"id", "title", "category", "subcategory", "metric", "mde"} <= set(found["benchmarks"][0])

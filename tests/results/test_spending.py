@@ -432,6 +432,12 @@ def test_dollars_per_point_and_the_next_update(tmp_path: Path, server: Server) -
     assert worth["poor"].per_instance == pytest.approx(costs["poor"] / 15)
     assert worth["poor"].per_benchmark == pytest.approx(costs["poor"] / 2)
     assert {name: one.is_efficient for name, one in worth.items()} == {"good": True, "poor": True, "dear": False}
+    # The right answers of the better one are what its price buys; the dear one has no more of them.
+    assert found.frontier is not None
+    assert [step.usd_per_1000 for step in found.frontier.steps] == [
+        pytest.approx(1000 * (costs["good"] - costs["poor"]) / 15)
+    ]
+    assert {name: one.on_frontier for name, one in worth.items()} == {"good": True, "poor": True, "dear": False}
     on = {one.benchmark: one for one in worth["poor"].benchmarks}
     assert (on["toy"].value, on["more"].value) == (3 / 6, 4 / 9)
     for run in done.runs:

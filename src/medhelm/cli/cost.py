@@ -88,5 +88,7 @@ def cost(
     click.echo(cost_report.to_table(bill, format_), nl=False)
     if format_ != "csv" and (worth := cost_report.worth_table(bill, format_)):
         click.echo("\n" + worth, nl=False)
+    if format_ != "csv" and (steps := cost_report.steps_table(bill, format_)):
+        click.echo("\n" + steps, nl=False)
     print_remarks(cost_report.remarks(bill), format_)
     return 0

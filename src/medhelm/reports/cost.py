@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
+from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.cost.prices import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, render
+from medhelm.reports.tables import Value, decimal, number, render, with_interval
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""
@@ -56,31 +57,108 @@ def money(sum_: CostSum, format: str) -> Value:
 
 
 def worth_table(bill: Bill, format: str = "table") -> str:
-    """Return scores per dollar, one row per model; "" if no run counts."""
+    """Return cost, tokens and seconds beside the score, one row per model; "" if no run counts."""
     if not bill.cost_effectiveness:
         return ""
-    headers = ["model", "benchmarks", "cost USD", "win rate", "macro average", "USD per 0.01 win rate"]
-    headers += ["USD per 0.01 macro", "USD per instance", "USD per benchmark", "efficient"]
+    headers = ["model", "benchmarks", "use USD", "judges USD", "USD per 1,000", "tokens", "seconds"]
+    headers += ["macro average", "efficient", "probability"]
     rows: list[list[Value]] = [
         [
             one.model,
             one.n_benchmarks,
-            decimal(one.cost_usd, 4),
-            decimal(one.win_rate),
+            decimal(one.use_usd, 4),
+            decimal(one.judges_usd, 4),
+            decimal(one.use.usd_per_1000, 4) if one.use else None,
+            decimal(one.use.tokens, 0) if one.use else None,
+            seconds_text(one.use.seconds) if one.use else None,
             decimal(one.macro_average),
-            decimal(one.per_win_point, 5),
-            decimal(one.per_macro_point, 5),
-            decimal(one.per_instance, 6),
-            decimal(one.per_benchmark, 4),
-            "yes" if one.is_efficient else "no",
+            None if one.on_frontier is None else "yes" if one.on_frontier else "no",
+            decimal(one.frontier_probability, 2),
         ]
         for one in bill.cost_effectiveness
     ]
     caption = (
-        "Cost of scores, judges included, over the runs that the leaderboard counts. efficient: no other model has a "
-        "higher win rate at the same or a lower cost."
+        "Use of the models over the runs that the leaderboard counts. use: the model's own completions, without "
+        "judges; tokens and seconds (median) are per completion. efficient: no other model is at least as good by "
+        "macro average and cheaper to use, or better and no costlier; probability: of that, given the scores."
     )
     return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+
+
+def seconds_text(seconds: float | None) -> str | None:
+    """Return seconds with two decimals below 1, one below 100.
+
+    >>> seconds_text(0.254), seconds_text(12.34), seconds_text(140.2)
+    ('0.25', '12.3', '140')
+    """
+    if seconds is None:
+        return None
+    return decimal(seconds, 2 if seconds < 1 else 1 if seconds < 100 else 0)
+
+
+NOT_SEPARATED = "not separated"
+"""Cell for a cost per point whose gain is not significant."""
+
+
+def steps_table(bill: Bill, format: str = "table") -> str:
+    """Return what each step along the efficient frontier costs; "" if the frontier has no step."""
+    if bill.frontier is None or not bill.frontier.steps:
+        return ""
+    headers = ["from", "to", "USD more per 1,000", "points more", "USD per point"]
+    rows: list[list[Value]] = []
+    for step in bill.frontier.steps:
+        gain = with_interval(step.points, step.points_low, step.points_high, 2)
+        rows.append([step.cheaper, step.costlier, decimal(step.usd_per_1000, 4), gain, _per_point(step)])
+    caption = (
+        "Steps along the efficient frontier, with 95% intervals. USD per point: for 1,000 completions and one "
+        "percentage point of macro average, where the gain is significant."
+    )
+    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+
+
+def _per_point(step: FrontierStep) -> str | None:
+    """Return the cost of a point with its interval, or that the two models are not separated."""
+    if step.points_low is None:
+        return decimal(step.usd_per_point, 4)
+    if step.interval is None:
+        return NOT_SEPARATED
+    low, high = step.interval
+    if high is None:
+        return f"{decimal(step.usd_per_point, 4)} [{decimal(low, 4)} or more]"
+    return with_interval(step.usd_per_point, low, high, 4)
+
+
+def frontier_as_json(frontier: CostFrontier | None) -> dict[str, Any] | None:
+    """Return the frontier as JSON: steps, and the models that were left out."""
+    if frontier is None:
+        return None
+    return {
+        "efficient": [one.model for one in frontier.models if one.is_efficient],
+        "steps": [
+            {
+                "from": step.cheaper,
+                "to": step.costlier,
+                **select(step, "usd_per_1000 points points_low points_high usd_per_point", rounded=True),
+                "usd_per_point_low": number(step.interval[0]) if step.interval else None,
+                "usd_per_point_high": number(step.interval[1]) if step.interval else None,
+                "separated": step.is_separated,
+            }
+            for step in frontier.steps
+        ],
+        "unknown_cost": list(frontier.unknown_cost),
+        "other_benchmarks": list(frontier.other_benchmarks),
+    }
+
+
+def left_out(frontier: CostFrontier | None) -> list[str]:
+    """Return sentences on the models that are not compared by cost."""
+    if frontier is None:
+        return []
+    kinds = {
+        "their cost is unknown": frontier.unknown_cost,
+        "they were run on other benchmarks": frontier.other_benchmarks,
+    }
+    return [f"not compared by cost, because {why}: {', '.join(names)}." for why, names in kinds.items() if names]
 
 
 def remarks(bill: Bill) -> list[str]:
@@ -96,6 +174,7 @@ def remarks(bill: Bill) -> list[str]:
         if update.unknown:
             words += f"; excluding benchmarks without a run of known cost: {', '.join(update.unknown)}"
         sentences.append(words + ".")
+    sentences += left_out(bill.frontier)
     sources: dict[str, list[str]] = {}
     for name, source in bill.prices:
         if source:
@@ -112,6 +191,7 @@ def as_json(bill: Bill) -> dict[str, Any]:
         "rows": [_row_json(row) for row in bill.rows],
         "total": _row_json(bill.total),
         "worth": plain_json(bill.cost_effectiveness),
+        "frontier": frontier_as_json(bill.frontier),
         "update": plain_json(bill.update),
         "prices": [{"model": name, "source": source or None} for name, source in bill.prices],
         "warnings": [remark.text for remark in bill.remarks],

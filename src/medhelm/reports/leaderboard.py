@@ -9,6 +9,7 @@ from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
+from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
@@ -42,7 +43,7 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
     """Return the output of `medhelm leaderboard --format json`; undefined numbers are None."""
     return {
         "verdict": list(board.verdict),
-        "models": [_model(row, board.columns) for row in board.all_rows],
+        "models": [{**_model(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
         "benchmarks": [
             {
                 **select(column, "id=benchmark title category subcategory metric judges"),
@@ -54,6 +55,7 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         **select(board, "suite suite_description scoring tier interval_method"),
         "ranked_by": board.ranked_by,
         "pairs": _pairs(board),
+        "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
         "warnings": [remark.text for remark in board.remarks],
@@ -106,6 +108,19 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
         "categories": _groups(row.categories),
         "subcategories": _groups(row.subcategories),
+    }
+
+
+def use_as_json(row: Row, board: Leaderboard) -> dict[str, Any]:
+    """Return what using a model takes, without judges, and its probability of being on the efficient frontier."""
+    use = row.use
+    return {
+        "usd_per_1000": number(row.usd_per_1000),
+        "seconds_per_completion": number(use.seconds) if use else None,
+        "mean_seconds_per_completion": number(use.mean_seconds) if use else None,
+        "tokens_per_completion": number(use.tokens) if use else None,
+        "output_tokens_per_completion": number(use.output_tokens) if use else None,
+        "frontier_probability": number(board.frontier.probability(row.model)) if board.frontier else None,
     }
 
 
@@ -318,6 +333,11 @@ def _one_below_the_other(board: Leaderboard) -> Table:
     return headers, rows
 
 
+USE = ("usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion",
+       "output_tokens_per_completion", "frontier_probability")  # fmt: skip
+"""Columns of CSV that `use_as_json` fills."""
+
+
 def _csv_overall(board: Leaderboard) -> Table:
     """One row per model, every number in a column of its own."""
     headers = ["rank", "tie_group", "model"]
@@ -325,6 +345,7 @@ def _csv_overall(board: Leaderboard) -> Table:
         headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
     headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
+    headers += list(USE)
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -333,6 +354,7 @@ def _csv_overall(board: Leaderboard) -> Table:
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
         cells += [board.suite, board.scoring, board.tier, _source(row)]
         cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
+        cells += use_as_json(row, board).values()
         rows.append(cells)
     return headers, rows
 

@@ -49,14 +49,14 @@ def make_bill(
     rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(order, row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
+    board = leaderboard(stores, rule=scoring, suite=suite, pricing=pricing) if counted else None
     return Bill(
         by=by,
         rule=rule,
         rows=rows,
         total=replace(_row(spending.items, by), of="total", model="", benchmark="", judge=""),
-        cost_effectiveness=_worth(spending, counted, leaderboard(stores, rule=scoring, suite=suite, resample="none"))
-        if counted
-        else [],
+        cost_effectiveness=_worth(spending, counted, board) if board else [],
+        frontier=board.frontier if board else None,
         update=_update(spending, counted, wanted),
         prices=sorted(priced.items()),
         remarks=spending.remarks,
@@ -140,6 +140,7 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
     for row in board.all_rows:
         runs = [run for (model, _), run in counted.items() if model == row.model]
         cost = _repeated(spending, runs).usd
+        on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
         instances = sum(run.n - run.n_failed for run in runs)
         win = row.win_rate.value if row.win_rate else None
         macro = row.macro_average.value if row.macro_average else None
@@ -162,6 +163,11 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
                     else _worth_on(spending, run, None)
                     for run in runs
                 ),
+                use_usd=_repeated(spending, runs, judges=False).usd,
+                judges_usd=_repeated(spending, runs, judges=True).usd,
+                use=row.use,
+                on_frontier=on_frontier.is_efficient if on_frontier else None,
+                frontier_probability=on_frontier.probability if on_frontier else None,
             )
         )
     best = {
@@ -178,9 +184,10 @@ def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCos
     )
 
 
-def _repeated(spending: Spending, runs: Iterable[Run]) -> CostSum:
-    """Return the cost of repeating these runs, judges included."""
-    return sum_costs(item.bill_usd for run in runs for item in spending.of(run))
+def _repeated(spending: Spending, runs: Iterable[Run], *, judges: bool | None = None) -> CostSum:
+    """Return the cost of repeating these runs. `judges`: of judges alone, or of models alone; None: of both."""
+    items = (item for run in runs for item in spending.of(run))
+    return sum_costs(item.bill_usd for item in items if judges is None or bool(item.judge) == judges)
 
 
 def _update(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import erf, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bench.studies.frontier import SCENARIOS, calibration
 from medhelm.analysis.comparison.paired import PairedScores
@@ -25,7 +27,7 @@ def normal_cdf(z: float) -> float:
     return 0.5 * (1 + erf(z / sqrt(2)))
 
 
-def aligned(scores: Floats, codes: Floats | None = None) -> AlignedScores:
+def aligned(scores: Floats, codes: NDArray[np.signedinteger[Any]] | None = None) -> AlignedScores:
     own = np.arange(scores.shape[1]) if codes is None else codes.astype(np.intp)
     return AlignedScores(scores, own, int(own.max()) + 1, True)
 

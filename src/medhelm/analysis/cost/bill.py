@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.prices import CostRange, CostSum
+from medhelm.analysis.cost.use import CompletionUse
 from medhelm.domain import Remark, Usage
 
 GroupBy = Literal["model", "benchmark", "judge", "run"]
@@ -95,6 +97,17 @@ class CostEffectiveness:
     """True if no other model has a higher win rate at the same or lower cost, or the same at a lower one."""
     benchmarks: tuple[BenchmarkCostEffectiveness, ...] = ()
     """The same for each benchmark."""
+    use_usd: float | None = None
+    """Cost of its own completions, without judges; None if unknown."""
+    judges_usd: float | None = None
+    """Cost of judging them; None if unknown."""
+    use: CompletionUse | None = None
+    """Cost of 1,000 completions without judges, and tokens and seconds of a completion; None if unknown."""
+    on_frontier: bool | None = None
+    """True if no other model on the same benchmarks is at least as good by macro average and cheaper to use, or better
+    and no costlier. None if it was not compared."""
+    frontier_probability: float | None = None
+    """Probability of that, given the scores; None if it was not compared, or nothing was tested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +138,8 @@ class Bill:
     """All of them."""
     cost_effectiveness: Sequence[CostEffectiveness] = ()
     """One for each model that a leaderboard counts, in its order."""
+    frontier: CostFrontier | None = None
+    """The efficient frontier by macro average and cost of use; None unless two models can be compared."""
     update: UpdateCost | None = None
     """None without any run of known cost."""
     prices: Sequence[tuple[str, str]] = ()

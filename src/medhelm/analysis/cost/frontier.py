@@ -201,7 +201,8 @@ def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], dra
 def _factor(covariance: Floats) -> Floats:
     """Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
     variances = np.diag(covariance)
-    return np.linalg.cholesky(covariance + np.diag(JITTER * (variances + variances.mean() + 1e-12)))
+    factor: Floats = np.linalg.cholesky(covariance + np.diag(JITTER * (variances + variances.mean() + 1e-12)))
+    return factor
 
 
 def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
