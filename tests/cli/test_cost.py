@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,38 @@ def test_other_prices(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
     later = medhelm("cost", "--prices", "ours.yaml", "--at", "2026-06-01", "--json").json
     assert later["rows"][0]["models_usd"] == pytest.approx(0.063)
     assert medhelm("cost", "--prices", "paper-2025-05-12").code == 0
+
+
+def test_other_prices_wherever_a_cost_is_shown(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text(
+        "- {model: cheap, input: 0, output: 5000000}\n- {model: judge-1, input: 0, output: 1000000}\n", encoding="utf-8"
+    )
+    board = medhelm("leaderboard", "--prices", "ours.yaml", "--json").json
+    costs = {row["model"]: (row["cost_usd"], row["usd_per_1000"]) for row in board["models"]}
+    assert costs == {"cheap": (15.0, 5000.0), "dear": (0.189, 63.0)}
+    assert {row["model"]: row["frontier_probability"] for row in board["models"]}["dear"] == 1.0
+    assert {row["model"]: row["cost_usd"] for row in medhelm("leaderboard", "--json").json["models"]}["cheap"] == 0.063
+    assert medhelm("export", "card", "card.json", "--prices", "ours.yaml").code == 0
+    (card,) = [one for one in json.loads((tmp_path / "card.json").read_text())["models"] if one["name"] == "cheap"]
+    assert (card["cost_usd"], card["judges_cost_usd"]) == (15.0, 3.0)
+    assert "5e+06 out" in card["price"]
+    assert medhelm("export", "csv", "tables", "--prices", "ours.yaml").code == 0
+    (run,) = [one for one in rows((tmp_path / "tables" / "runs.csv").read_text()) if one["model"] == "cheap"]
+    assert (float(run["cost_usd"]), float(run["judges_cost_usd"])) == (15.0, 3.0)
+    assert medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--prices", "ours.yaml").code == 0
+    (priced,) = [
+        one for one in rows((tmp_path / "paper" / "tables" / "table3.csv").read_text()) if one["model"] == "cheap"
+    ]
+    assert (float(priced["benchmark_usd"]), float(priced["jury_usd"])) == (15.0, 3.0)
+    judged = medhelm("jury", "--prices", "ours.yaml", "--json").json["benchmarks"]
+    assert [one["judges"]["judge-1"]["cost_usd"] for one in judged.values()] == [6.0]
+
+
+@pytest.mark.parametrize("command", [("leaderboard",), ("report", "paper")], ids=["leaderboard", "report"])
+def test_published_costs_keep_their_prices(medhelm: Medhelm, command: tuple[str, ...]) -> None:
+    done = medhelm(*command, "--published-only", "--prices", "paper-2025-05-12")
+    assert done.code == 2
+    assert "--prices are for runs in a store" in done.err
 
 
 def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(

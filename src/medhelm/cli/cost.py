@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from medhelm.cli.common.options import (
     Shared,
     format_option,
     prices_option,
+    pricing_of,
     print_json,
     print_remarks,
     scoring_option,
@@ -73,14 +73,10 @@ def cost(
       medhelm cost --prices paper-2025-05-12 --rule ceiling
       medhelm cost --prices ours.yaml --at 2026-01-01 --json
     """
-    from medhelm.models.catalog import find_models
-    from medhelm.models.price_book import read_price_books
     from medhelm.reports import cost as cost_report
     from medhelm.results.cost import make_bill
-    from medhelm.results.spending import Pricing, model_finder
 
-    reach = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
-    pricing = Pricing(books=read_price_books(prices), day=at.date() if at else None, find_model=reach)
+    pricing = pricing_of(shared, prices, at.date() if at else None)
     bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
     if shared.json or format_ == "json":
         print_json(cost_report.as_json(bill))

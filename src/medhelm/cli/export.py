@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from medhelm.cli.common.options import (
     Shared,
     add_options,
     load,
+    prices_option,
+    pricing_of,
     print_json,
     scoring_option,
     shared_options,
@@ -127,9 +130,10 @@ text_option = click.option(
 @folder_argument
 @selection_options
 @text_option
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
+def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices: tuple[str, ...]) -> int:
     """Write CSV tables with a data dictionary.
 
     The tables hold runs, records, judgments and the leaderboard.
@@ -138,16 +142,17 @@ def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int
     Example:
       medhelm export csv tables --benchmark pubmed_qa
     """
-    return _tables(shared, folder, "csv", wanted, texts)
+    return _tables(shared, folder, "csv", _priced(shared, wanted, prices), texts)
 
 
 @export.command()
 @folder_argument
 @selection_options
 @text_option
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) -> int:
+def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices: tuple[str, ...]) -> int:
     """Write Parquet tables with a data dictionary.
 
     The tables are those of `medhelm export csv`.
@@ -156,16 +161,17 @@ def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool) ->
     Example:
       medhelm export parquet tables
     """
-    return _tables(shared, folder, "parquet", wanted, texts)
+    return _tables(shared, folder, "parquet", _priced(shared, wanted, prices), texts)
 
 
 @export.command()
 @click.argument("place", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @selection_options
 @scoring_option
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
-def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule) -> int:
+def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices: tuple[str, ...]) -> int:
     """Write a one-page evaluation card.
 
     The card lists models, data, methods and results. Into DIR it is written as Markdown, HTML (for printing) and JSON;
@@ -177,8 +183,14 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule) -> int:
     """
     from medhelm.results.card.card import export_card
 
+    wanted = _priced(shared, wanted, prices)
     done = export_card(shared.store, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
+
+
+def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> ExportRequest:
+    """Return the request with the prices of `--prices`, if any are given."""
+    return replace(wanted, pricing=pricing_of(shared, prices)) if prices else wanted
 
 
 def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:

@@ -13,6 +13,8 @@ from medhelm.cli.common.options import (
     Shared,
     format_option,
     load,
+    prices_option,
+    pricing_of,
     print_json,
     print_remarks,
     scoring_option,
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     help="Developer of a judge or model, if its name does not show it; repeatable.",
 )
 @scoring_option
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def jury(
     shared: Shared,
@@ -47,6 +50,7 @@ def jury(
     tier: Tier | None,
     families: tuple[str, ...],
     rule: Rule,
+    prices: tuple[str, ...],
 ) -> int:
     """Measure the quality of the judges.
 
@@ -62,7 +66,12 @@ def jury(
     from medhelm.results.jury import analyze_judges
 
     analysis = analyze_judges(
-        shared.all_stores, _ids(shared, shared.all_stores, names), rule=rule, tier=tier, families=_pairs(families)
+        shared.all_stores,
+        _ids(shared, shared.all_stores, names),
+        rule=rule,
+        tier=tier,
+        families=_pairs(families),
+        pricing=pricing_of(shared, prices) if prices else None,
     )
     if shared.json or format_ == "json":
         print_json(jury_report.as_json(analysis))

@@ -12,6 +12,8 @@ from medhelm.cli.common.options import (
     completers_option,
     format_option,
     load,
+    prices_option,
+    pricing_of,
     print_json,
     print_remarks,
     published_options,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
     from medhelm.results.leaderboard import CalibrationOptions
+    from medhelm.results.spending import Pricing
 
 
 @click.command()
@@ -61,7 +64,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --ratings: fit a line or a rising curve.",
 )
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def leaderboard(
     shared: Shared,
@@ -80,6 +84,7 @@ def leaderboard(
     ratings: Path | None,
     calibration: str,
     rule: Rule,
+    prices: tuple[str, ...],
 ) -> int:
     """Rank models by win share.
 
@@ -94,13 +99,19 @@ def leaderboard(
       medhelm leaderboard --scores published.csv --suite paper35 --format json
       medhelm leaderboard --by benchmark --ratings ratings.csv
       medhelm leaderboard --suite ours.yaml --shared
+      medhelm leaderboard --prices ours.yaml
     """
+    if prices and (published_only or scores):
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
+    pricing = pricing_of(shared, prices) if prices else None
     if with_published or published_only or scores:
         others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
         _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
     if with_published or published_only:
         stores = shared if with_published else None
-        board = _published(stores, rule, suite=suite, tier=tier, resample=resample, shared_only=shared_only)
+        board = _published(
+            stores, rule, suite=suite, tier=tier, resample=resample, shared_only=shared_only, pricing=pricing
+        )
     elif scores is not None:
         from medhelm.results.leaderboard import leaderboard_from_scores
 
@@ -119,6 +130,7 @@ def leaderboard(
             rank_baselines=rank_baselines,
             completers_only=completers_only,
             benchmark_folders=shared.benchmark_folders,
+            pricing=pricing,
         )
     print_leaderboard(board, by=by, format_="json" if shared.json else format_)
     return 0
@@ -135,7 +147,14 @@ def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> Calib
 
 
 def _published(
-    stores: Shared | None, rule: Rule, *, suite: str, tier: Tier | None, resample: Resample | None, shared_only: bool
+    stores: Shared | None,
+    rule: Rule,
+    *,
+    suite: str,
+    tier: Tier | None,
+    resample: Resample | None,
+    shared_only: bool,
+    pricing: Pricing | None,
 ) -> Leaderboard:
     """Return the published results, with those of `stores` if given; the default rule is the published one."""
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
@@ -152,6 +171,7 @@ def _published(
         shared=shared_only,
         rule=chosen,
         benchmark_folders=stores.benchmark_folders,
+        pricing=pricing,
     )
 
 

@@ -13,6 +13,8 @@ import click
 from medhelm.cli.common.options import (
     Shared,
     load,
+    prices_option,
+    pricing_of,
     print_json,
     published_options,
     shared_options,
@@ -50,7 +52,8 @@ if TYPE_CHECKING:
     type=click.Choice(["corrected", "published"]),
     help="Scoring rule to show.  [default: corrected; published if published results are included]",
 )
-@shared_options("store", "benchmarks", "json")
+@prices_option
+@shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def report(
     shared: Shared,
@@ -64,6 +67,7 @@ def report(
     formats: Sequence[str],
     tier: Tier | None,
     rule: Rule | None,
+    prices: tuple[str, ...],
 ) -> int:
     """Write the paper's tables and figures.
 
@@ -92,6 +96,7 @@ def report(
         ratings=ratings,
         benchmark_folders=shared.benchmark_folders,
         definitions=load(shared, ["open", "additional"]) if ratings else (),
+        pricing=pricing_of(shared, prices) if prices else None,
     )
     contents = ReportContents(
         only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *sys.argv[1:]])

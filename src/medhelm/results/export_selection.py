@@ -14,6 +14,7 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.runs import damaged, load_runs
 from medhelm.storage.store import Store, open_store
 
@@ -28,6 +29,8 @@ class ExportRequest:
     """Names; none for all."""
     tier: Tier | None = None
     """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
+    pricing: Pricing | None = None
+    """Prices to compute costs with; None for the costs that the runs recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
         raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
     if problems := damaged(_files(own)):
         raise StoreError("\n".join(problems))
+    if wanted.pricing is not None:
+        own = repriced(own, wanted.pricing)
     order = [entry.name for entry in load_suite()]
     own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
     choice = select_runs(("", run) for run in own)
@@ -117,8 +122,8 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
     `medhelm leaderboard` shows.
     """
     if not wanted.benchmarks and not wanted.models:
-        return leaderboard([store], rule=rule, tier=selection.tier)
-    finished = read_inputs([store], rule, selection.tier)
+        return leaderboard([store], rule=rule, tier=selection.tier, pricing=wanted.pricing)
+    finished = read_inputs([store], rule, selection.tier, pricing=wanted.pricing)
     cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]
     names = {cell.benchmark for cell in cells}
     board = build_leaderboard(

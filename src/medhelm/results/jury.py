@@ -16,6 +16,7 @@ from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
+from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -36,6 +37,7 @@ def analyze_judges(
     rule: Rule = "corrected",
     tier: Tier | None = None,
     families: Mapping[str, str] | None = None,
+    pricing: Pricing | None = None,
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
@@ -44,7 +46,8 @@ def analyze_judges(
     Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
     one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
     as by the corrected one; tier, None for real data, or the sample rows if there is nothing else; families, judge or
-    model -> its family, where its name does not show it.
+    model -> its family, where its name does not show it; pricing, prices to compute the judges' costs with, None for
+    the costs that the runs recorded.
     Raises: StoreError for a folder that is not a store; UserError if nothing was judged, or for an unknown name.
     """
     found = [
@@ -55,6 +58,8 @@ def analyze_judges(
     known = {run.benchmark for _, run in found}
     if unknown := [name for name in benchmarks if name not in known]:
         raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
+    if pricing is not None:
+        found = list(zip([label for label, _ in found], repriced([run for _, run in found], pricing), strict=True))
     choice = select_runs((label, run) for label, run in found if run.benchmark in (benchmarks or known))
     if not choice.runs:
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""

@@ -257,6 +257,10 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
                 "n_benchmarks": row.n_benchmarks,
                 "coverage": row.coverage,
                 "cost_usd": row.cost_usd,
+                "usd_per_1000": row.usd_per_1000,
+                "seconds_per_completion": row.use and row.use.seconds,
+                "tokens_per_completion": row.use and row.use.tokens,
+                "frontier_probability": board.frontier and board.frontier.probability(row.model),
                 "tier": board.tier,
             }
 

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -18,7 +19,11 @@ BENCHMARKS = ("a", "b", "c")
 
 
 def board(
-    accuracy: dict[str, float], *, constants: dict[str, float] | None = None, costs: dict[str, float] | None = None
+    accuracy: dict[str, float],
+    *,
+    constants: dict[str, float] | None = None,
+    costs: dict[str, float] | None = None,
+    seconds: dict[str, float] | None = None,
 ) -> Leaderboard:
     """Models that are right on a fixed share of 60 questions on each of three benchmarks."""
     columns = [
@@ -33,9 +38,9 @@ def board(
     for model, name in product(accuracy, BENCHMARKS):
         scores = (np.arange(60) < round(60 * accuracy[model])).astype(float)
         cost = (costs or {}).get(model)
-        cells.append(
-            Cell(model=model, benchmark=name, value=float(scores.mean()), ids=ids, scores=scores, cost_usd=cost)
-        )
+        use = RunUse(completions=60, seconds=np.full(60, seconds[model]) if seconds and model in seconds else None)
+        value = float(scores.mean())
+        cells.append(Cell(model=model, benchmark=name, value=value, ids=ids, scores=scores, cost_usd=cost, use=use))
     return build_leaderboard(cells, columns)
 
 
@@ -75,6 +80,48 @@ def test_benchmarks_without_a_lead_over_a_constant_answer_are_named() -> None:
 def test_costs_are_compared_only_with_models_that_cannot_be_separated(costs: dict[str, float], said: str) -> None:
     found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs=costs).verdict
     assert found[-1].startswith(said)
+
+
+CHEAPER = "x cost 6.00 US dollars; of the models that cannot be separated from it, y cost least (3.00)"
+CHEAPEST = "x cost 3.00 US dollars, and no model that cannot be separated from it cost less"
+
+
+@pytest.mark.parametrize(
+    ("costs", "seconds", "said"),
+    [
+        (
+            {"x": 2.0, "y": 1.0, "z": 3.0},
+            {"x": 3.4, "y": 2.0, "z": 1.2},
+            f"{CHEAPER} and z answered fastest (1.2 s, median; x 3.4 s).",
+        ),
+        (
+            {"x": 2.0, "y": 1.0, "z": 3.0},
+            {"x": 3.4, "y": 1.2, "z": 2.0},
+            f"{CHEAPER} and answered fastest (1.2 s, median; x 3.4 s).",
+        ),
+        ({"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.0, "y": 1.2, "z": 2.0}, f"{CHEAPER}."),
+        ({"x": 2.0, "y": 1.0, "z": 3.0}, {"x": 1.2, "y": 1.1, "z": 1.3}, f"{CHEAPER}."),
+        (
+            {"x": 1.0, "y": 2.0, "z": 2.0},
+            {"x": 3.4, "y": 2.0, "z": 1.2},
+            f"{CHEAPEST}; z answered fastest (1.2 s, median; x 3.4 s).",
+        ),
+        ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0, "z": 1.2}, f"{CHEAPEST} or answered faster."),
+        ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0}, f"{CHEAPEST}."),
+        (
+            {},
+            {"x": 3.4, "y": 2.0, "z": 1.2},
+            "Of the models that cannot be separated from x, z answered fastest (1.2 s, median; x 3.4 s).",
+        ),
+    ],
+    ids=["two models", "one model", "leader fastest", "hardly faster", "leader cheapest", "both", "unknown", "no cost"],
+)
+def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentence(
+    costs: dict[str, float], seconds: dict[str, float], said: str
+) -> None:
+    found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.9 - 1 / 60}, costs=costs, seconds=seconds).verdict
+    assert len(found) == 2
+    assert found[-1] == said
 
 
 def test_published_ceilings_are_not_compared_with_bills() -> None:

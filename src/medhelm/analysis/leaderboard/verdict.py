@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from math import inf
 
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
 NAMES = 5
 """Most names written out in one sentence."""
+
+FASTER = 0.9
+"""Largest median time, as a share of the leader's, that is worth a sentence: times vary with the load of a server."""
 
 
 def verdict(board: Leaderboard) -> list[str]:
@@ -97,29 +102,86 @@ def _constant_answers(board: Leaderboard) -> Iterator[str]:
 
 
 def _costs(board: Leaderboard) -> Iterator[str]:
-    """Yield what the leader costs, and which of the models that cannot be separated from it costs least.
+    """Yield what the leader costs, and which models that cannot be separated from it cost least and answer fastest."""
+    if board.tier == "sample":
+        return
+    first = board.rows[0]
+    found = alternatives(board)
+    fast = _faster(first, found)
+    cost, least, less = "cost", "cost least", "cost less"
+    if first.published:
+        cost, least, less = "has a cost ceiling of", "has the lowest", "has a lower one"
+    if not first.cost_usd:
+        if fast:
+            yield f"Of the models that cannot be separated from {first.model}, {fast}."
+        return
+    text = f"{first.model} {cost} {first.cost_usd:,.2f} US dollars"
+    if found.cheapest is not None:
+        others = "models" if found.is_complete else "models with a comparable cost"
+        text += f"; of the {others} that cannot be separated from it, {found.cheapest.model} {least} "
+        text += f"({found.cheapest.cost_usd or 0.0:,.2f})"
+        is_both = found.fastest is not None and found.fastest.model == found.cheapest.model
+        text += f" and {fast.removeprefix(f'{found.cheapest.model} ') if is_both else fast}" if fast else ""
+    elif found.is_complete and found.n_models > 1:
+        text += f", and no model that cannot be separated from it {less}"
+        text += f"; {fast}" if fast else " or answered faster" if found.is_leader_fastest else ""
+    elif fast:
+        text += f"; of the models that cannot be separated from it, {fast}"
+    yield f"{text}."
 
-    Published costs are ceilings, so they are not compared with those of own runs.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """Models that cannot be separated from the leader, by cost and speed."""
+
+    cheapest: Row | None
+    """The one that costs least, if it costs less than the leader."""
+    fastest: Row | None
+    """The one that answers fastest, if it takes a tenth less time than the leader."""
+    is_complete: bool
+    """True if the costs of all of them can be compared."""
+    is_leader_fastest: bool
+    """True if the times of all of them are known, and none is shorter than the leader's."""
+    n_models: int
+    """Number of these models, the leader included."""
+
+
+def alternatives(board: Leaderboard) -> Alternatives:
+    """Return which models that cannot be separated from the leader cost less, or answer faster.
+
+    Published costs are ceilings, so they are not compared with those of own runs; costs and times of models on other
+    benchmarks are not compared either.
     """
     first = board.rows[0]
     group = [*leaders(board), *inseparable(board)] if board.pairs is not None else leaders(board)
     alike = [row for row in group if (row.n_benchmarks, row.published) == (first.n_benchmarks, first.published)]
-    known = [row for row in alike if row.cost_usd is not None]
-    if first.cost_usd is None or not known or board.tier == "sample":
-        return
-    cost, least, less = "cost", "cost least", "cost less"
-    if first.published:
-        cost, least, less = "has a cost ceiling of", "has the lowest", "has a lower one"
-    cheapest = min(known, key=lambda row: (row.cost_usd or 0.0, row.rank))
-    if cheapest.cost_usd and cheapest.model != first.model and cheapest.cost_usd < first.cost_usd:
-        others = "models" if len(known) == len(group) else "models with a comparable cost"
-        yield (
-            f"{first.model} {cost} {first.cost_usd:,.2f} US dollars; of the {others} that cannot be separated from "
-            f"it, {cheapest.model} {least} ({cheapest.cost_usd:,.2f})."
-        )
-    elif first.cost_usd:
-        more = f", and no model that cannot be separated from it {less}" if len(known) == len(group) > 1 else ""
-        yield f"{first.model} {cost} {first.cost_usd:,.2f} US dollars{more}."
+    priced = [row for row in alike if row.cost_usd is not None]
+    timed = [row for row in alike if row.use is not None and row.use.seconds is not None]
+    cheapest = min(priced, key=lambda row: (row.cost_usd or 0.0, row.rank or 0), default=first)
+    fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
+    is_cheaper = bool(cheapest.cost_usd) and first.cost_usd is not None and (cheapest.cost_usd or 0.0) < first.cost_usd
+    lead = _seconds(fastest) / _seconds(first) if first in timed else 1.0
+    return Alternatives(
+        cheapest=cheapest if is_cheaper else None,
+        fastest=fastest if lead <= FASTER else None,
+        is_complete=len(priced) == len(group),
+        is_leader_fastest=len(timed) == len(group) and lead >= 1,
+        n_models=len(group),
+    )
+
+
+def _seconds(row: Row) -> float:
+    """Return the median seconds of a completion; infinite if unknown."""
+    return row.use.seconds if row.use is not None and row.use.seconds is not None else inf
+
+
+def _faster(first: Row, found: Alternatives) -> str:
+    """Return which model answers fastest, with both times; empty if it is the leader, or hardly faster."""
+    if found.fastest is None:
+        return ""
+    known = [_seconds(row) for row in (found.fastest, first)]
+    times = [f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}" for seconds in known]
+    return f"{found.fastest.model} answered fastest ({times[0]} s, median; {first.model} {times[1]} s)"
 
 
 def _names(rows: Sequence[Row]) -> str:

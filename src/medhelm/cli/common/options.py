@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from medhelm.cli.common import shell_completion
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Remark, Tier
+    from medhelm.results.spending import Pricing
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -301,6 +303,18 @@ def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: 
 
     for benchmark in load(shared, [name]):
         yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit)
+
+
+def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:
+    """Return the prices of `--prices`, of the user's models, and of a day. Raises: ConfigError for a file of prices."""
+    import os
+
+    from medhelm.models.catalog import find_models
+    from medhelm.models.price_book import read_price_books
+    from medhelm.results.spending import Pricing, model_finder
+
+    find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
+    return Pricing(books=read_price_books(prices), day=day, find_model=find)
 
 
 def print_json(content: object) -> None:

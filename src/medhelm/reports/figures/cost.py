@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
 from medhelm.reports.figures import style
+from medhelm.reports.tables import number
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average
 
-BEST, BEATEN = "efficient", "another model is at least as good and costs no more"
+BEST, BEATEN = "efficient, by point estimates", "another model is at least as good and costs no more"
 """Kinds of models in the legend."""
 
 OFF_AXIS = "no cost, or cost unknown"
@@ -41,6 +42,12 @@ class PricedModel:
     """The average that ranks, with its interval."""
     cost_usd: float | None
     """Total cost; None if unknown, which is never shown as 0."""
+    seconds: float | None = None
+    """Median seconds of a completion; None if unknown."""
+    tokens: float | None = None
+    """Mean input and output tokens of a completion; None if unknown."""
+    frontier_probability: float | None = None
+    """Probability of being on the efficient frontier by macro average; None if unknown."""
 
 
 def average_by_cost(
@@ -68,9 +75,11 @@ def average_by_cost(
     lows, highs = [value["low"] for value in values], [value["high"] for value in values]
     domain = [max(0.0, math.floor((min(lows) - 0.02) * 10) / 10), min(1.0, math.ceil((max(highs) + 0.02) * 10) / 10)]
 
+    digits = ".1f" if domain[1] - domain[0] > 0.45 else ".2f"  # ticks of a narrow range are 0.05 apart
+
     def y(field: str) -> Any:
         scale = alt.Scale(domain=domain, nice=False, zero=False)
-        return alt.Y(field, title=measure, scale=scale, axis=alt.Axis(format=".1f", tickCount=6))
+        return alt.Y(field, title=measure, scale=scale, axis=alt.Axis(format=digits, tickCount=6))
 
     charts = [_plot(inside, y, axis, height)]
     if beside:
@@ -89,15 +98,43 @@ def _values(models: Sequence[PricedModel]) -> list[dict[str, Any]]:
     known = [CostPoint(name, one.cost_usd, one.average.value) for name, one in zip(names, models, strict=True)]
     best = {point.name for point in efficient_frontier(known)}
     values = []
-    for number, (name, one) in enumerate(zip(names, models, strict=True), start=1):
+    for place, (name, one) in enumerate(zip(names, models, strict=True), start=1):
         low, high = style.ends(one.average)
         rates = {"value": round(one.average.value, 6), "low": round(low, 6), "high": round(high, 6)}
         if one.cost_usd:
-            row = {"cost_usd": one.cost_usd, "kind": BEST if name in best else BEATEN, "key": name}
+            row = {"cost_usd": one.cost_usd, "kind": BEST if name in best else BEATEN}
         else:
-            row = {"kind": OFF_AXIS, "key": f"{name} ({'no cost' if one.cost_usd == 0 else 'cost unknown'})"}
-        values.append({"number": number, "model": name, **rates, **row})
+            row = {"kind": OFF_AXIS}
+        values.append({"number": place, "model": name, **rates, **row, "key": _label(name, one), **_use(one)})
     return values
+
+
+def _label(name: str, one: PricedModel) -> str:
+    """Return the name of a model in the key, with its probability of being efficient."""
+    parts = [] if one.cost_usd else ["no cost" if one.cost_usd == 0 else "cost unknown"]
+    if one.frontier_probability is not None:
+        parts.append(percent(one.frontier_probability))
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def percent(probability: float) -> str:
+    """Return a probability in whole percent, never rounded to certainty.
+
+    >>> percent(0.998), percent(0.631), percent(1.0)
+    ('>99%', '63%', '100%')
+    """
+    if 0 < probability < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < probability < 1 else f"{probability:.0%}"
+
+
+def _use(one: PricedModel) -> dict[str, float | None]:
+    """Return what the figure does not draw but its data hold."""
+    return {
+        "seconds_per_completion": number(one.seconds),
+        "tokens_per_completion": number(one.tokens),
+        "frontier_probability": number(one.frontier_probability),
+    }
 
 
 def _plot(values: Sequence[dict[str, Any]], y: Any, axis: str, height: int) -> Any:

@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medhelm.reports.agreement import verdict
-from medhelm.reports.leaderboard import GUARDED, caption, guarded, has_weights, is_incomplete, place, shown_name
+from medhelm.reports.cost import left_out, seconds_text
+from medhelm.reports.leaderboard import (
+    GUARDED,
+    USE,
+    caption,
+    guarded,
+    has_weights,
+    is_incomplete,
+    place,
+    shown_name,
+    use_as_json,
+)
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number
 
@@ -216,12 +227,15 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
     """Return the table of tokens and costs, with models in order of rank."""
     order = [row.model for row in board.rows]
     names = {row.model: shown_name(row) for row in board.rows}
+    by_model = {row.model: row for row in board.rows}
+    has_use = any(row.use and row.use.tokens is not None for row in board.rows)
     ordered = sorted((cost for cost in costs if cost.model in names), key=lambda cost: order.index(cost.model))
     rows: list[list[Value]] = [
         [
             names[cost.model], _count(cost.benchmark_tokens), _count(cost.jury_tokens), _dollars(cost.benchmark_usd),
             _dollars(cost.jury_usd), _dollars(cost.total_usd), _dollars(cost.ceiling_usd),
             "ceiling" if cost.is_ceiling else "bill",
+            *(_per_completion(by_model[cost.model]) if has_use else []), _on_frontier(by_model[cost.model], board),
         ]
         for cost in ordered
     ]  # fmt: skip
@@ -229,6 +243,7 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
         [
             cost.model, cost.benchmark_tokens, cost.jury_tokens, number(cost.benchmark_usd), number(cost.jury_usd),
             number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill", *end_of(board),
+            *use_as_json(by_model[cost.model], board).values(),
         ]
         for cost in ordered
     ]  # fmt: skip
@@ -239,7 +254,12 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
             "long; jury tokens are those of one judge, jury cost is that of all judges."
         )
     if any(not cost.is_ceiling for cost in costs):
-        notes.append("bill: tokens counted by providers, at the prices on the day of the run.")
+        notes.append("bill: tokens counted by providers, at the prices on the day of the run or those of --prices.")
+    if has_use:
+        notes.append("Per completion, without judges: mean input and output tokens, median seconds of a request.")
+    if board.frontier:
+        notes.append(FRONTIER)
+        notes += [f"{text[:1].upper()}{text[1:]}" for text in left_out(board.frontier)]
     if len({cost.is_ceiling for cost in costs}) > 1:
         notes.append("Costs cover the evaluated instances, which may differ between models: see table C3.")
     if any(cost.total_usd is None for cost in costs):
@@ -249,13 +269,34 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
         title="Table 3. Tokens and cost",
         caption=caption(board),
         headers=["Model", "Benchmark tokens", "Jury tokens", "Benchmark cost USD", "Jury cost USD", "Total USD",
-                 "Ceiling USD", "Basis"],
+                 "Ceiling USD", "Basis", *(PER_COMPLETION if has_use else []), "On frontier"],
         rows=rows,
         csv_headers=["model", "benchmark_tokens", "jury_tokens", "benchmark_usd", "jury_usd", "total_usd",
-                     "ceiling_usd", "basis", *END],
+                     "ceiling_usd", "basis", *END, *USE],
         csv_rows=csv_rows,
         notes=[*notes, *warnings],
     )  # fmt: skip
+
+
+FRONTIER = (
+    "On frontier: probability that no other model on the same benchmarks is at least as good by macro average and "
+    "cheaper, or better and no costlier, given the scores."
+)
+"""Meaning of the probability of being on the efficient frontier."""
+
+
+PER_COMPLETION = ["Tokens per completion", "Seconds per completion"]
+"""Headings of what a completion takes; shown if it is known for any model."""
+
+
+def _per_completion(row: Row) -> list[Value]:
+    """Return tokens and seconds of a completion."""
+    return [decimal(row.use.tokens, 0), seconds_text(row.use.seconds)] if row.use else [None, None]
+
+
+def _on_frontier(row: Row, board: Leaderboard) -> str | None:
+    """Return the probability of being on the efficient frontier."""
+    return decimal(board.frontier.probability(row.model), 2) if board.frontier else None
 
 
 def _count(value: int | None) -> str | None:

@@ -98,28 +98,37 @@ def _heat_map(board: Leaderboard, lines: Sequence[HeatMapRow], key: str, title: 
 
 
 def figure_5(board: Leaderboard, costs: Sequence[ModelCost]) -> PaperFigure | None:
-    """Return a plot of the average that ranks against cost; None if no cost above 0 is known.
+    """Return a plot of the average that ranks against the cost of use; None if no cost above 0 is known.
 
-    If some models have bills and others published ceilings, all are shown with their ceiling.
+    If some models have published costs, which are ceilings with judges, all are shown with theirs.
     """
     as_ceiling = any(cost.is_ceiling for cost in costs)
-    known = {cost.model: cost.ceiling_usd if as_ceiling else cost.total_usd for cost in costs}
+    known = {cost.model: cost.ceiling_usd if as_ceiling else cost.benchmark_usd for cost in costs}
     priced = [
-        PricedModel(model=shown_name(row), average=average, cost_usd=known.get(row.model))
+        PricedModel(
+            model=shown_name(row),
+            average=average,
+            cost_usd=known.get(row.model),
+            seconds=row.use.seconds if row.use else None,
+            tokens=row.use.tokens if row.use else None,
+            frontier_probability=board.frontier.probability(row.model) if board.frontier else None,
+        )
         for row in board.rows
         if (average := board.ranking_average(row)) is not None
     ]
     if not any(one.cost_usd for one in priced):
         return None
-    basis = "Cost in US dollars, judges included"
+    basis = "Cost of use in US dollars, without judges"
     if as_ceiling:
-        basis += ": ceilings, with every completion as long as its limit"
+        basis = "Cost in US dollars, judges included: ceilings, with every completion as long as its limit"
     measure = board.ranked_by.capitalize()
     title = f"Figure 5. {measure} and cost"
     notes = [
         f"{caption(board)}.",
-        f"{intervals_in_words(board)} Dashed: the highest {board.ranked_by} at a cost, by point estimates.",
+        f"{intervals_in_words(board)} Dashed: the highest {board.ranked_by} at a cost.",
     ]
+    if board.frontier:
+        notes.append("Percentages: probability of being efficient by macro average, given the scores.")
     is_sample = board.tier == "sample"
     spec = average_by_cost(priced, heading=title, notes=notes, sample=is_sample, axis=basis, measure=measure)
     words = f"{len(priced)} models by cost and {board.ranked_by}; numbers are in tables 1 and 3."

@@ -46,8 +46,8 @@ class ReportRequest:
     """Folders with further benchmarks, which the file of a suite may name."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known, for the ratings."""
-    pricing: Pricing = Pricing()  # noqa: RUF009 - frozen
-    """Prices of tokens."""
+    pricing: Pricing | None = None
+    """Prices of tokens; None for those that the runs recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     remarks: Sequence[Remark] = ()
     days = ""
     if not _is_of_others(request):
-        spending = read_spending(request.stores, request.pricing)
+        spending = read_spending(request.stores, request.pricing or Pricing())
         counted = _counted(spending.items, board)
         days = _days(counted.values())
         if with_costs:
@@ -112,6 +112,8 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--scores cannot be combined with published results. Leave one of them out.")
     if request.scores and (request.rule == "corrected" or request.tier == "sample"):
         raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
+    if request.pricing is not None and _is_of_others(request):
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if request.ratings and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
@@ -132,6 +134,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
             tier=request.tier,
             rule=request.rule,
             benchmark_folders=request.benchmark_folders,
+            pricing=request.pricing,
         )
     if request.scores:
         return leaderboard_from_scores(request.scores, suite=request.suite)
@@ -141,6 +144,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
         tier=request.tier,
         suite=request.suite,
         benchmark_folders=request.benchmark_folders,
+        pricing=request.pricing,
     )
 
 

@@ -25,6 +25,7 @@ from medhelm.results.published.remarks import (
     table_1_remarks,
 )
 from medhelm.results.run_remarks import unfinished_remarks
+from medhelm.results.spending import Pricing
 
 MARK = "[published]"
 """Suffix of a published model if an own model has the same name."""
@@ -66,15 +67,17 @@ def leaderboard_with_published(
     resample: Resample | None = None,
     shared: bool = False,
     benchmark_folders: Sequence[Path] = (),
+    pricing: Pricing | None = None,
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
-    Benchmarks without own results, or with another metric, are left out; warnings give their number.
+    Benchmarks without own results, or with another metric, are left out; warnings give their number. `pricing`: prices
+    of own models, None for those that the runs recorded.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
     _only_published(rule)
-    finished = read_inputs(stores, "published", tier, single_scores=resample != "none")
+    finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing)
     if finished.tier == "sample":
         raise UserError(
             "the store has results on sample rows only, which are invented and cannot be compared with published "
