@@ -42,12 +42,14 @@ class Scenario:
     """`right or wrong` or `grades`."""
     size: int = 1
     """Instances of a cluster."""
+    spread: float = 0.3
+    """Largest distance of a model's true average on a benchmark from the middle of all models."""
 
     def simulate(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return the probability given to each model, and 1 where it is on the true frontier."""
         truth, parts, means = np.zeros(self.models), [], np.zeros(self.models)
         for _ in range(self.benchmarks):
-            skill = rng.uniform(0.2, 0.8) + rng.uniform(-0.15, 0.15, self.models)
+            skill = rng.uniform(0.35, 0.65) + rng.uniform(-self.spread, self.spread, self.models)
             hardness = np.repeat(rng.random(self.n), self.size)
             own = np.repeat(rng.random((self.models, self.n)), self.size, axis=1)
             # One half of the instances are right or wrong for all models together, the others for each by itself.
@@ -86,6 +88,7 @@ SCENARIOS = (
     Scenario(title="6 models, 5 benchmarks of 100", models=6, benchmarks=5, n=100),
     Scenario(title="6 models, 2 benchmarks of 8 clusters of 10", models=6, benchmarks=2, n=8, size=10),
     Scenario(title="6 models, 3 benchmarks of 40 grades", models=6, benchmarks=3, n=40, kind="grades"),
+    Scenario(title="6 models within 10 points, 5 benchmarks of 100", models=6, benchmarks=5, n=100, spread=0.05),
 )
 """The rows of the table."""
 

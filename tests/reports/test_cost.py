@@ -168,10 +168,11 @@ def test_words_below_the_table() -> None:
     assert cost_report.remarks(BILL) == [
         "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), based on runs of 1 "
         "model on 2 benchmarks; excluding benchmarks without a run of known cost: z.",
+        "use: the model's own completions, without judges. seconds: the median of single requests.",
         "prices of openai/a, openai/b: a list",
         "beware",
     ]
-    assert cost_report.remarks(replace(BILL, update=None, prices=[], remarks=[])) == []
+    assert cost_report.remarks(replace(BILL, update=None, prices=[], remarks=[], cost_effectiveness=[])) == []
 
 
 def test_the_json_of_a_bill_is_json() -> None:

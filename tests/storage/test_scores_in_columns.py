@@ -68,6 +68,19 @@ def test_runs_of_one_benchmark_share_their_lists(runs: list[Run]) -> None:
     }
 
 
+def test_only_single_requests_with_a_completion_have_a_time(runs: list[Run], tmp_path: Path) -> None:
+    changes = "CASE position WHEN 1 THEN 0 WHEN 2 THEN 2.5 ELSE 1.5 END AS latency_s, position = 3 AS batched"
+    timed = rewritten(runs[0], tmp_path / "timed", f"SELECT * REPLACE ({changes}) FROM records")
+    ((_, found),) = read_all([timed], "corrected")
+    assert found.seconds is not None
+    assert np.isnan(found.seconds).tolist() == [place in (0, 1, 3) for place in range(N)]  # the first one failed
+    assert found.seconds[2] == 2.5
+    older = rewritten(runs[0], tmp_path / "older", "SELECT * EXCLUDE (latency_s, batched) FROM records")
+    ((_, unknown),) = read_all([older], "corrected")
+    assert unknown.seconds is not None
+    assert np.isnan(unknown.seconds).all()
+
+
 def test_records_in_any_order_are_put_in_theirs(runs: list[Run], tmp_path: Path) -> None:
     (_, expected), *_ = read_all(runs[:1], "corrected")
     mixed = rewritten(runs[0], tmp_path / "mixed", "SELECT * FROM records ORDER BY hash(position)")

@@ -69,8 +69,12 @@ def toy_board(
     tied: bool = False,
     tier: Tier = "real",
     n: int = 12,
+    costs: Sequence[float | None] = (),
 ) -> Leaderboard:
-    """Models that are the better the higher their number; `missing`: pairs of model and benchmark without a run."""
+    """Models that are the better the higher their number.
+
+    `missing`: pairs of model and benchmark without a run; `costs`: of each model on a benchmark, none for unknown.
+    """
     rng = np.random.default_rng(n_models * 100 + n_benchmarks)
     columns = [
         Column(
@@ -89,8 +93,11 @@ def toy_board(
             ids = [f"q{k}" for k in range(n)]
             values = scores.astype(float)
             cells.append(
-                Cell(model=model, benchmark=column.benchmark, value=float(values.mean()), ids=ids, scores=values, n=n)
-            )
+                Cell(
+                    model=model, benchmark=column.benchmark, value=float(values.mean()), ids=ids, scores=values, n=n,
+                    cost_usd=costs[i] if costs else None,
+                )
+            )  # fmt: skip
     return build_leaderboard(cells, columns, tier=tier)
 
 

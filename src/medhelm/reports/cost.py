@@ -77,11 +77,7 @@ def worth_table(bill: Bill, format: str = "table") -> str:
         ]
         for one in bill.cost_effectiveness
     ]
-    caption = (
-        "Use of the models over the runs that the leaderboard counts. use: the model's own completions, without "
-        "judges; tokens and seconds (median) are per completion. efficient: no other model is at least as good by "
-        "macro average and cheaper to use, or better and no costlier; probability: of that, given the scores."
-    )
+    caption = "Use of the models over the runs that the leaderboard counts; tokens and seconds are per completion."
     return render(rows, headers, format=format, caption="" if format == "csv" else caption)
 
 
@@ -109,10 +105,7 @@ def steps_table(bill: Bill, format: str = "table") -> str:
     for step in bill.frontier.steps:
         gain = with_interval(step.points, step.points_low, step.points_high, 2)
         rows.append([step.cheaper, step.costlier, decimal(step.usd_per_1000, 4), gain, _per_point(step)])
-    caption = (
-        "Steps along the efficient frontier, with 95% intervals. USD per point: for 1,000 completions and one "
-        "percentage point of macro average, where the gain is significant."
-    )
+    caption = "Steps along the efficient frontier, with 95% intervals; points are percentage points of macro average."
     return render(rows, headers, format=format, caption="" if format == "csv" else caption)
 
 
@@ -161,6 +154,14 @@ def left_out(frontier: CostFrontier | None) -> list[str]:
     return [f"not compared by cost, because {why}: {', '.join(names)}." for why, names in kinds.items() if names]
 
 
+USE = "use: the model's own completions, without judges. seconds: the median of single requests."
+EFFICIENT = (
+    "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
+    "probability: of being efficient, given the scores."
+)
+PER_POINT = "USD per point: for 1,000 completions and one point, if the gain is significant."
+
+
 def remarks(bill: Bill) -> list[str]:
     """Return sentences on the cost of one more model, the sources of prices, and warnings."""
     sentences = []
@@ -174,7 +175,10 @@ def remarks(bill: Bill) -> list[str]:
         if update.unknown:
             words += f"; excluding benchmarks without a run of known cost: {', '.join(update.unknown)}"
         sentences.append(words + ".")
-    sentences += left_out(bill.frontier)
+    if bill.cost_effectiveness:
+        sentences.append(USE)
+    if bill.frontier:
+        sentences += [EFFICIENT, *([PER_POINT] if bill.frontier.steps else []), *left_out(bill.frontier)]
     sources: dict[str, list[str]] = {}
     for name, source in bill.prices:
         if source:

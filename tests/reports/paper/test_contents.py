@@ -13,6 +13,7 @@ import pytest
 
 from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement, RatingMatrix, measure_agreement
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
+from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Remark
@@ -186,6 +187,24 @@ def test_an_unknown_cost_is_a_dash_and_never_nothing() -> None:
     assert rows_of(table)[1]["total_usd"] == ""
     assert any("never counted as 0" in note for note in table.notes)
     assert table.notes[-1].startswith("no price is known")
+
+
+def test_what_a_completion_takes_is_shown_if_it_is_known() -> None:
+    board = toy_board(3, 2, n=40, costs=[0.1, 0.2, None])
+    first, second, third = board.rows
+    use = CompletionUse(
+        completions=80, usd_per_1000=2.5, input_tokens=900.0, output_tokens=99.6, seconds=1.234, mean_seconds=2.0
+    )
+    timed = replace(board, rows=(replace(first, use=use), second, third))
+    table = contents.table_3(toy_costs(board), timed)
+    assert table.headers[-3:] == ["Tokens per completion", "Seconds per completion", "On frontier"]
+    by_model = {row[0]: list(row[-3:]) for row in table.rows}
+    assert by_model[first.model][:2] == ["1000", "1.2"]
+    assert by_model["lab/model-2"] == [*by_model["lab/model-2"][:2], None]
+    assert by_model["lab/model-0"][2] == "1.00"
+    assert "Not compared by cost, because their cost is unknown: lab/model-2." in table.notes
+    assert rows_of(table)[0]["seconds_per_completion"] == "1.234"
+    assert contents.table_3(toy_costs(board), board).headers[-2:] == ["Basis", "On frontier"]
 
 
 @pytest.mark.parametrize(

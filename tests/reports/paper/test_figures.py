@@ -157,6 +157,25 @@ def test_models_without_a_price_are_beside_the_plot_and_never_at_zero() -> None:
         average_by_cost([], heading="", notes=[], sample=False)
 
 
+def test_the_data_hold_the_use_of_models_and_their_probability_of_being_efficient() -> None:
+    board = toy_board(3, 2, n=40, costs=[0.1, 0.2, None])
+    figure = figures.figure_5(board, toy_costs(board))
+    assert figure is not None
+    rows = {row["model"]: row for row in data_of(figure) if "kind" in row}
+    assert {"seconds_per_completion", "tokens_per_completion", "frontier_probability"} <= set(rows["lab/model-0"])
+    assert rows["lab/model-0"]["key"] == "lab/model-0 (100%)"
+    assert (rows["lab/model-2"]["frontier_probability"], rows["lab/model-2"]["key"]) == (None, "lab/model-2")
+    assert "without judges" in json.dumps(figure.spec)
+
+
+def test_the_cost_of_judges_is_not_on_the_axis() -> None:
+    board = toy_board(3, 2)
+    figure = figures.figure_5(board, [replace(cost, jury_usd=100.0) for cost in toy_costs(board)])
+    assert figure is not None
+    shown = {row["model"]: row["cost_usd"] for row in data_of(figure) if "kind" in row}
+    assert shown == {cost.model: cost.benchmark_usd for cost in toy_costs(board)}
+
+
 def test_ceilings_and_bills_are_not_on_one_axis() -> None:
     board = toy_board(3, 2)
     costs = toy_costs(board)

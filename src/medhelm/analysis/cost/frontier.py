@@ -10,8 +10,9 @@ The joint distribution is that of the paired tests in `comparison.paired`: each 
 there. On 0/1 scores two invented instances, on each of which one of two models is right, keep models that agree
 everywhere from being certainly equal. Benchmarks with few clusters have Student's t in place of the normal
 distribution. With two models the probability of the costlier one is one minus the one-sided p-value of the normal
-approximation. The probability is calibrated for models whose true averages may be anything beforehand: of those given
-80%, about 80% are on the true frontier (`bench.studies.frontier`).
+approximation. If true averages can lie anywhere beforehand, probabilities are calibrated: of the models given 80%, about
+80% are on the true frontier. Among models known to be nearly equal they are too far from one half
+(`bench.studies.frontier`).
 """
 
 from __future__ import annotations
