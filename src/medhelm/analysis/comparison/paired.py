@@ -34,6 +34,9 @@ Pair = tuple[int, int]
 ENDLESS = 1e6
 """Degrees of freedom from which Student's t is treated as normal."""
 
+SMALLEST_SPREAD = 1e-9
+"""Root of a sum of squares below which it is a rounding error."""
+
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
 
@@ -365,7 +368,8 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
     a function from numbers of pairs to totals, shape (some, k).
     """
     effective = np.divide(squares**2, fourths, out=np.zeros_like(squares), where=fourths > 0)
-    z = np.divide(np.abs(total), np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+    spread = np.sqrt(np.maximum(squares, 0.0))
+    z = np.divide(np.abs(total), spread, out=np.zeros_like(squares), where=spread > SMALLEST_SPREAD)
     p_values = np.ones(len(total))
     many = effective >= MANY
     p_values[many] = edgeworth_p(z[many], effective[many])
