@@ -10,8 +10,8 @@ The joint distribution is that of the paired tests in `comparison.paired`: each 
 there. On 0/1 scores two invented instances, on each of which one of two models is right, keep models that agree
 everywhere from being certainly equal. Benchmarks with few clusters have Student's t in place of the normal
 distribution. With two models the probability of the costlier one is one minus the one-sided p-value of the normal
-approximation. If true averages can lie anywhere beforehand, probabilities are calibrated: of the models given 80%, about
-80% are on the true frontier. Among models known to be nearly equal they are too far from one half
+approximation. If true averages can lie anywhere beforehand, probabilities are calibrated: of the models given 80%,
+about 80% are on the true frontier. Among models known to be nearly equal they are too far from one half
 (`bench.studies.frontier`).
 """
 
@@ -202,8 +202,8 @@ def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], dra
 def _factor(covariance: Floats) -> Floats:
     """Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
     variances = np.diag(covariance)
-    factor: Floats = np.linalg.cholesky(covariance + np.diag(JITTER * (variances + variances.mean() + 1e-12)))
-    return factor
+    added = np.diag(JITTER * (variances + variances.mean() + 1e-12))
+    return np.asarray(np.linalg.cholesky(covariance + added), dtype=np.float64)
 
 
 def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
