@@ -93,7 +93,7 @@ def seconds_text(seconds: float | None) -> str | None:
 
 
 NOT_SEPARATED = "not separated"
-"""Cell for a cost per point whose gain is not significant."""
+"""Cell for a cost per point where the leaderboard does not separate the two models."""
 
 
 def steps_table(bill: Bill, format: str = "table") -> str:
@@ -159,7 +159,7 @@ EFFICIENT = (
     "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
     "probability: of being efficient, given the scores."
 )
-PER_POINT = "USD per point: for 1,000 completions and one point, if the gain is significant."
+PER_POINT = "USD per point: for 1,000 completions and one point, if the leaderboard separates the two models."
 
 
 def remarks(bill: Bill) -> list[str]:

@@ -79,7 +79,7 @@ class FrontierStep:
     points_high: float | None
     """Upper end of its 95% interval."""
     is_separated: bool
-    """True if the gain is significant at the 5% level after Holm correction for all pairs on the leaderboard."""
+    """True if the leaderboard separates the two: by win share, after Holm correction for all pairs."""
 
     @property
     def usd_per_point(self) -> float | None:

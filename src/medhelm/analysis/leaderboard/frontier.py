@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import LEVEL, AllPairs
+from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.cost.frontier import (
     CostFrontier,
@@ -119,37 +119,27 @@ def _value(row: Row, column: Column) -> float:
 
 def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
     """Return a step along the frontier, with the paired difference of the two models where they were tested."""
-    points = 100 * ((costlier.value or 0.0) - (cheaper.value or 0.0))
-    low: float | None = None
-    high: float | None = None
-    is_separated = False
-    tested = _test(cheaper.name, costlier.name, pairs)
-    if tested is not None:
-        value, ends, p_adjusted = tested
-        points, low, high = 100 * value, 100 * ends[0], 100 * ends[1]
-        is_separated = value > 0 and p_adjusted <= LEVEL
+    found = None if pairs is None else _difference(costlier.name, cheaper.name, pairs)
+    points = (costlier.value or 0.0) - (cheaper.value or 0.0)
+    value, low, high = found or (points, None, None)
+    is_better = pairs is not None and (costlier.name, cheaper.name) in pairs.separated()
     return FrontierStep(
         cheaper=cheaper.name,
         costlier=costlier.name,
         usd_per_1000=(costlier.cost_usd or 0.0) - (cheaper.cost_usd or 0.0),
-        points=points,
-        points_low=low,
-        points_high=high,
-        is_separated=is_separated,
+        points=100 * value,
+        points_low=None if low is None else 100 * low,
+        points_high=None if high is None else 100 * high,
+        is_separated=is_better and value > 0,
     )
 
 
-def _test(cheaper: str, costlier: str, pairs: AllPairs | None) -> tuple[float, tuple[float, float], float] | None:
-    """Return the difference of macro averages, costlier minus cheaper, its interval and its adjusted p-value."""
-    if pairs is None:
-        return None
-    one, other = pairs.models.index(costlier), pairs.models.index(cheaper)
+def _difference(one: str, other: str, pairs: AllPairs) -> tuple[float, float, float] | None:
+    """Return the paired difference of the macro averages of two models with its interval; None if there is none."""
+    a, b = pairs.models.index(one), pairs.models.index(other)
     first, second = pair_indices(len(pairs.models))
-    (place,) = np.flatnonzero((first == min(one, other)) & (second == max(one, other)))
-    test = pairs.macro_average[int(place)]
-    if test is None:
+    (place,) = np.flatnonzero((first == min(a, b)) & (second == max(a, b)))
+    found = pairs.macro_average.differences[int(place)]
+    if found is None:
         return None
-    found = test.difference
-    if one < other:
-        return found.value, (found.low, found.high), test.p_holm
-    return -found.value, (-found.high, -found.low), test.p_holm
+    return (found.value, found.low, found.high) if a < b else (-found.value, -found.high, -found.low)
