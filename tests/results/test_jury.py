@@ -28,11 +28,7 @@ from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import JUDGES, MODELS, add_judged_runs, grades
 
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals of coefficients are not looked at here."""
-    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.fixture
