@@ -9,7 +9,7 @@ from pathlib import Path
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import Remark, Rule, Run, Tier
+from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs
@@ -45,6 +45,8 @@ class ExportSelection:
     """Real data or sample rows."""
     remarks: Sequence[Remark]
     """Limits of the selection of runs and of their juries."""
+    left_out: Sequence[LeftOut] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
 
 
 def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
@@ -84,6 +86,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
             *jury_remarks(counted.values()),
             *unfinished_remarks(select_runs(("", run) for run in own).unfinished),
         ],
+        left_out,
     )
 
 
@@ -134,4 +137,4 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
         scoring=rule,
         tier=selection.tier,
     )
-    return replace(board, remarks=(*board.remarks, *selection.remarks))
+    return replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))

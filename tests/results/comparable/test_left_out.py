@@ -14,7 +14,8 @@ from medhelm.domain import Estimate, LeftOut, Remedy, Run
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from tests.results.comparable.test_conditions import HELM, stored
-from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
+from tests.support.benchmarks.judged import court, is_judge, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server
 from tests.support.stores import jury_of
@@ -240,3 +241,91 @@ def test_the_command_brings_the_others_in(
     assert left_out == []
     assert set(values) == {"openai/new", "baseline/majority", *(f"openai/m{n}" for n in range(n_before))}
     assert len({values[name] for name in values if name.startswith("openai/")}) == 1
+
+
+def judged(server: Server, names: str) -> list[str]:
+    return [word for name in names.split() for word in ("--judge", f"openai/{name}@{server.url}/v1")]
+
+
+def new_rubric(place: Path) -> None:
+    replaced(place / "benchmark.yaml", "Is it plain?", "Is it plain English?")
+
+
+JURY_CHANGES: dict[str, tuple[Callable[[Path], None] | None, str, str, int]] = {
+    "no jury": (None, "", "not graded by ", 18),
+    "a judge less": (None, "judge-1", "graded by ", 9),
+    "a judge more": (None, "judge-1 judge-2 judge-3", "graded by ", 0),
+    "rubric": (new_rubric, "judge-1 judge-2", "scored by another version of the benchmark's definition", 18),
+}
+"""Difference of the first model -> change of the benchmark after it, its judges, the reason, requests to judges."""
+
+
+@pytest.mark.parametrize(("change", "judges", "reason", "n_judged"), JURY_CHANGES.values(), ids=JURY_CHANGES)
+def test_the_command_gives_stored_completions_the_jury_of_the_others(
+    change: Callable[[Path], None] | None,
+    judges: str,
+    reason: str,
+    n_judged: int,
+    shell: Medhelm,
+    server: Server,
+    tmp_path: Path,
+) -> None:
+    place = write_benchmark(tmp_path / "definitions")
+    grade = court()
+    server.answer_with(lambda body: grade(body) if is_judge(body) else chat(f"An answer of {body['model']}"))
+    first, second = (f"openai/{name}@{server.url}/v1" for name in ("first", "second"))
+    assert shell("run", "letters", "--model", first, *judged(server, judges)).code == 0
+    if change:
+        change(place)
+    assert shell("run", "letters", "--model", second, *judged(server, "judge-1 judge-2")).code == 0
+
+    values, (one,) = board(shell)
+    assert set(values) == {"openai/second"}
+    assert one["reason"].startswith(reason)
+    sent = len(server.bodies)
+    assert shell(*shlex.split(one["command"])[1:]).code == 0
+    assert len(server.bodies) == sent + n_judged
+    assert all(is_judge(body) for body in server.bodies[sent:])
+    values, left_out = board(shell)
+    assert (set(values), left_out) == ({"openai/first", "openai/second"}, [])
+
+
+def test_comparisons_releases_and_cards_say_the_same(shell: Medhelm, server: Server, tmp_path: Path) -> None:
+    place = make_benchmark(tmp_path / "definitions")
+    make_benchmark(tmp_path / "definitions", name="other")
+    server.answer_with(answers_with(perfect))
+    old, new, last = (f"openai/{name}@{server.url}/v1" for name in ("old", "new", "last"))
+    assert shell("run", "toy", "other", "--model", old).code == 0
+    new_key(place)
+    assert shell("run", "toy", "other", "--model", new, "--model", last).code == 0
+    reason = "scored with another answer key on 1 of 9 instances"
+    entry = {"model": old, "benchmark": "toy", "reason": reason, "command": f"medhelm run toy --model {old}"}
+    sentence = f"Left out of toy: {old} ({reason}). `medhelm run toy --model {old}` brings it in and sends nothing."
+
+    assert shell("leaderboard", "--json").json["left_out"] == [entry]
+    assert sentence in shell("leaderboard").out
+    assert shell("leaderboard", "--suite", suite(tmp_path, "other"), "--json").json["left_out"] == []
+    pair = shell("compare", old, new, "--json").json
+    assert ([one["id"] for one in pair["benchmarks"]], pair["left_out"]) == (["other"], [entry])
+    assert sentence in shell("compare", old, new).out
+    assert shell("compare", new, last, "--json").json["left_out"] == []
+    assert shell("compare", "--json").json["left_out"] == [entry]
+    refused = shell("compare", old, new, "--suite", suite(tmp_path, "toy"))
+    assert (refused.code, sentence in refused.err) == (2, True)
+
+    assert shell("release", "first").code == 0
+    assert shell("verify", "first").code == 0
+    card = shell("export", "card", tmp_path / "card.json")
+    assert card.code == 0
+    content = json.loads((tmp_path / "card.json").read_text(encoding="utf-8"))
+    assert f"openai/old is left out of toy: {reason}." in content["limits"]
+    mine, theirs = (model["digests"]["toy"] for model in content["models"] if model["name"] != "openai/old")
+    assert mine == theirs
+    assert shell(*shlex.split(entry["command"])[1:]).code == 0
+    assert "left_out" in shell("diff", "first", "current", "--json").out
+
+
+def suite(folder: Path, name: str) -> Path:
+    file = folder / f"{name}.txt"
+    file.write_text(f"{name}\n", encoding="utf-8")
+    return file
