@@ -357,16 +357,15 @@ def _data(card: Card) -> Table:
 
 def _digests(card: Card) -> Table:
     """Return one row per model: each digest is that of all its benchmarks together."""
-    headers = ["Model", "Data", "References", "Prompts", "Definitions", "Judges", "Sampling"]
+    parts = {"Data": "data", "References": "references", "Prompts": "prompts", "Definitions": "definition"}
+    if any(own.judges for model in card.models for own in model.digests.values()):
+        parts["Judges"] = "judges"
     rows: list[list[Value]] = []
     for model in card.models:
         every = [(name, model.digests[name]) for name in sorted(model.digests)]
-        joint = [
-            _joint([(name, getattr(own, part)) for name, own in every])
-            for part in ("data", "references", "prompts", "definition", "judges")
-        ]
+        joint = [_joint([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
         rows.append([model.name, *joint, _sampling(model.digests.values())])
-    return "Digests per model", headers, rows
+    return "Digests per model", ["Model", *parts, "Sampling"], rows
 
 
 def _joint(digests: Sequence[tuple[str, str]]) -> str | None:
