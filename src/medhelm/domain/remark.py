@@ -67,7 +67,7 @@ class LeftOut:
     reason: str
     """The conditions that differ, such as `sampled at temperature 0.7, the others at 0`."""
     remedy: Remedy
-    """What makes the model count."""
+    """Command that makes the model count."""
 
     @property
     def command(self) -> str:

@@ -41,7 +41,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardDigests:
-    """How one model was measured on one benchmark; equal digests mean equal content."""
+    """Digests of one model on one benchmark; equal digests mean equal content."""
 
     data: str
     """SHA-256 of data and selection."""
@@ -92,7 +92,7 @@ class CardModel:
     price: str
     """Price with source and date, as text; empty if unknown."""
     digests: Mapping[str, CardDigests] = field(default_factory=dict)
-    """Benchmark -> how the model was measured."""
+    """Benchmark -> digests of all that it was measured with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

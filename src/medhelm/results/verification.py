@@ -102,7 +102,7 @@ def _verify(
     ]
     benchmarks = _against_data(runs, checked, source, data, options.folders)
     _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
-    # Only runs that share a column are derived, some with the definitions of today and some as they are stored.
+    # Only runs that share a column are derived, some by the definitions of today, some not at all.
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
     derived |= {"left_out": now.leaderboard["left_out"]}

@@ -1,4 +1,4 @@
-"""Which runs may share a column: by their digests, by the stored prompts where digests differ, and by sampling."""
+"""Runs that may share a column: by their digests, by the stored prompts where digests differ, and by sampling."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ UNSAMPLED = ("baseline", "replay")
 
 
 class Content(NamedTuple):
-    """What identifies instances, prompts, references and rubric."""
+    """Digests that identify instances, prompts, references and rubric."""
 
     definition: str = ""
     """Digest of the definition."""
@@ -55,12 +55,12 @@ class Content(NamedTuple):
 
 
 NO_CONTENT = Content()
-"""Stands for any content, where only metric and jury must be equal."""
+"""Any content, where only metric and jury must be equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """How a run was measured. A condition that does not apply to a model, or is not known, is None."""
+    """Conditions of a run. One that does not apply to a model, or is not known, is None."""
 
     metric: str
     """Metric of the leaderboard."""
@@ -69,7 +69,7 @@ class Conditions:
     min_judges: int = 0
     """Judges that an instance needs."""
     content: Content = NO_CONTENT
-    """What was asked and what is right."""
+    """Digests of instances, prompts, references and rubric."""
     is_prompted: bool = True
     """False for baselines, which read no prompt."""
     harness: str = ""
@@ -89,7 +89,7 @@ class Candidate:
     run: Run
     """The run."""
     conditions: Conditions
-    """How it was measured."""
+    """Its conditions."""
     store: str = ""
     """Folder of the store, if there are several."""
 

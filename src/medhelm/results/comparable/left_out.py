@@ -26,7 +26,7 @@ NAMES = 5
 """Most models named in one sentence."""
 
 HELM_RUNS = "HELM_RUNS"
-"""Stands for the folder of HELM runs in a command: the store does not know where it is."""
+"""Placeholder in a command for the folder of HELM runs, which a store does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RunGroup:
 def is_current(conditions: Conditions, candidates: Iterable[Candidate], comparison: ConditionsComparison) -> bool:
     """Return whether the latest run made here has the data and the definition of these conditions.
 
-    Another limit on the number of instances alone is no other version of the data.
+    Another limit on the number of instances alone does not make another version of the data.
     """
     own = [one for one in candidates if not is_imported(one.run)]
     if not own:
