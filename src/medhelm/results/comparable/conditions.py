@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from medhelm.domain import JURY, Run
@@ -120,12 +119,17 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
-        content=Content(run.benchmark_digest, run.data_digest, run.settings.get("limit")),
+        content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and is_imported(run) else "",
         temperature=temperature_of(run),
         max_tokens=_shared_limit(run),
     )
+
+
+def content_of(run: Run) -> Content:
+    """Return what identifies the instances, prompts, references and rubric of a run."""
+    return Content(run.benchmark_digest, run.data_digest, run.settings.get("limit"))
 
 
 def temperature_of(run: Run) -> float | None:
@@ -154,17 +158,10 @@ class ConditionsComparison:
     """Compares conditions of runs of one benchmark; opens the stored prompts only where digests differ."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
-        """Note where the prompts of each content are stored."""
-        self._files: dict[Content, list[Path]] = {}
+        """Remember the runs, whose stores hold the prompts."""
+        self._runs = list(runs)
         self._instances: dict[Content, Mapping[str, tuple[str, str]] | None] = {}
         self._found: dict[tuple[Conditions, Conditions], tuple[Difference, ...]] = {}
-        for run in runs:
-            if run.folder:
-                store = Store(run.folder.parents[2])
-                file = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
-                files = self._files.setdefault(conditions_of(run).content, [])
-                if file not in files:
-                    files.append(file)
 
     def is_known(self, conditions: Conditions) -> bool:
         """Return whether the prompts can be compared with others: not those of an import without stored prompts."""
@@ -197,7 +194,12 @@ class ConditionsComparison:
     def _read(self, content: Content) -> Mapping[str, tuple[str, str]] | None:
         """Return instance -> digests of its prompt and of its references; None if they are not stored."""
         if content not in self._instances:
-            read = (read_prompt_digests(file, content.limit) for file in self._files.get(content, ()))
+            files = {
+                Store(run.folder.parents[2]).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+                for run in self._runs
+                if run.folder and content_of(run) == content
+            }
+            read = (read_prompt_digests(file, content.limit) for file in sorted(files))
             self._instances[content] = next((found for found in read if found is not None), None)
         return self._instances[content]
 
