@@ -49,6 +49,7 @@ def test_imported_runs_whose_prompts_or_sampling_are_not_recorded_are_named() ->
     known = replace(run(model="b"), settings={"temperature": 0.0})
     (remark,) = imported_remarks([run(model="a"), known], "corrected")
     assert remark.text.startswith("The imported runs of a on Medec do not hold the temperature, so it is not known")
+    assert known.origin
     asked_here = replace(known, origin=replace(known.origin, completions_made_here=True))
     assert imported_remarks([replace(asked_here, settings={}), known], "corrected") == []
 

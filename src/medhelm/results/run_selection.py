@@ -125,7 +125,7 @@ def _left_out(
                 rest[one.model] = one
     if not rest:
         return []
-    group = RunGroup(chosen, own, is_current(chosen, candidates, comparison))
+    group = RunGroup(chosen, own, is_current(chosen, own.values(), candidates, comparison))
     return [left_out(one, group, comparison.differences(one.conditions, chosen)) for _, one in sorted(rest.items())]
 
 

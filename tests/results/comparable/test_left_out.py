@@ -34,6 +34,14 @@ GROUPS: dict[str, tuple[list[dict[str, Any]], list[int], list[str]]] = {
         [{"model": "a", **FIRST, "started": "2026-01-02"}, {"model": "b"}], [1], ["medhelm run toy --model a"],
     ),
     "then the latest": ([{"model": "a", **OLD}, {"model": "b", **NEW}], [1], ["medhelm run toy --model a"]),
+    "another draw of instances": (
+        [{"model": "a"}, {"model": "b"}, {"model": "c", "n": 3, "data": "4", "settings": {"seed": 7}}], [0, 1],
+        ["medhelm run toy --model c"],
+    ),
+    "the draw of the group": (
+        [{"model": name, "data": "4", "settings": {"seed": 7}} for name in "ab"] + [{"model": "c", "n": 3}], [0, 1],
+        ["medhelm run toy --model c --seed 7"],
+    ),
     "more models on fewer instances": (
         [{"model": "a", **FIRST}, {"model": "b", **FIRST}, {"model": "c"}], [0, 1],
         ["medhelm run toy --model c --limit 2"],
@@ -104,7 +112,11 @@ def test_the_command_gives_a_model_the_jury_of_the_others(
     changes: dict[str, Any], command: str, tmp_path: Path
 ) -> None:
     def judged(model: str, **more: Any) -> Run:
-        fields = {"main_metric": "jury", "jury_result": jury_of("a", "b"), "started": "2026-01-02"} | more
+        fields: dict[str, Any] = {
+            "main_metric": "jury",
+            "jury_result": jury_of("a", "b"),
+            "started": "2026-01-02",
+        } | more
         mean = {"corrected": {fields["main_metric"]: Estimate(value=3, low=2, high=4, n=4)}}
         return stored(tmp_path / "s", model, **fields, estimates=mean)
 
@@ -115,7 +127,7 @@ def test_the_command_gives_a_model_the_jury_of_the_others(
 
 def test_a_remark_holds_all_models_and_benchmarks_with_one_reason() -> None:
     def entry(model: str, benchmark: str, **changes: Any) -> LeftOut:
-        fields = {"action": "rescore", "models": (model,), "sends_nothing": True} | changes
+        fields: dict[str, Any] = {"action": "rescore", "models": (model,), "sends_nothing": True} | changes
         return LeftOut(
             model=model, benchmark=benchmark, title=benchmark.title(), reason="graded by c", remedy=Remedy(**fields)
         )

@@ -46,17 +46,24 @@ class RunGroup:
         return max(self.runs.values(), key=lambda run: (not run.model.startswith(BASELINE), run.started, run.model))
 
 
-def is_current(conditions: Conditions, candidates: Iterable[Candidate], comparison: ConditionsComparison) -> bool:
-    """Return whether the latest run made here has the data and the definition of these conditions.
+def is_current(
+    conditions: Conditions, own: Iterable[Run], candidates: Iterable[Candidate], comparison: ConditionsComparison
+) -> bool:
+    """Return whether the latest run made here has the data and the definition of a group.
 
-    Another limit on the number of instances alone does not make another version of the data.
+    Another selection of instances alone does not make another version of the data. `own`: the runs of the group;
+    `candidates`: all of the benchmark.
     """
-    own = [one for one in candidates if not is_imported(one.run)]
-    if not own:
+    made_here = [one for one in candidates if not is_imported(one.run)]
+    if not made_here:
         return False
-    latest = max(own, key=lambda one: one.run.started).conditions
-    parts = {difference.part for difference in comparison.differences(latest, conditions)} & CONTENT
-    return not parts or (parts == {"instances"} and latest.content.limit != conditions.content.limit)
+    latest = max(made_here, key=lambda one: one.run.started)
+    parts = {difference.part for difference in comparison.differences(latest.conditions, conditions)} & CONTENT
+    return not parts or (parts == {"instances"} and _selection(latest.run) not in map(_selection, own))
+
+
+def _selection(run: Run) -> tuple[object, ...]:
+    return tuple(run.settings.get(name) for name in ("sample", "limit", "seed"))
 
 
 def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference]) -> LeftOut:
