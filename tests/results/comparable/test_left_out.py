@@ -18,7 +18,7 @@ from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, 
 from tests.support.benchmarks.judged import court, is_judge, write_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server
-from tests.support.stores import jury_of
+from tests.support.stores import jury_of, make_model
 
 MEAN = {"corrected": {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}}
 OLD, NEW = {"data": "1", "started": "2026-01-01"}, {"data": "2", "key": "B", "started": "2026-01-02"}
@@ -92,6 +92,21 @@ def test_the_largest_comparable_group_counts(
     assert [one.command for one in found.left_out] == commands
     before = select_runs((("", run) for run in made), comparable_only=False)
     assert {model for model, _ in before.runs} == {run.model for run in made}
+
+
+def test_a_temperature_of_the_user_is_named_as_such(tmp_path: Path) -> None:
+    hot = make_model("x", parameters={"temperature": 0.7})
+    runs = [stored(tmp_path / "s", name, **COLD, estimates=MEAN) for name in "ab"]
+    runs.append(stored(tmp_path / "s", "x", **COLD, estimates=MEAN, resolved_model=hot))
+    (one,) = select_runs(("", run) for run in runs).left_out
+    assert one.reason == "sampled at temperature 0.7, the others at 0 (its temperature is set in models.yaml)"
+
+
+def test_a_command_names_the_store_if_there_are_several(tmp_path: Path) -> None:
+    runs = [(" [s]", stored(tmp_path / "s", name, estimates=MEAN)) for name in "ab"]
+    runs.append((" [t]", stored(tmp_path / "t", "x", **FIRST, estimates=MEAN)))
+    (one,) = select_runs(runs).left_out
+    assert (one.model, one.command) == ("x [t]", f"medhelm run toy --model x --store {tmp_path / 't'}")
 
 
 JURIES: dict[str, tuple[dict[str, Any], str]] = {
