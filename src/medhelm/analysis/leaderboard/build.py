@@ -142,7 +142,7 @@ def _test_pairs(
         for column, one in zip(measured.columns, scores, strict=True)
     ]
     models = [measured.models[i] for i in order]
-    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, with_benchmarks=False)
+    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, only_win_shares=True)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:

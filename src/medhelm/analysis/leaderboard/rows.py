@@ -250,12 +250,19 @@ def ranks_if_missing_were_worst(
             macros=np.round(row_means(values, measured.weights), DECIMALS),
         )
         if aligned:
-            has = ~np.isnan(values[i])
-            worst = [one.with_worst(i) if one and here else one for one, here in zip(aligned, has, strict=True)]
-            changed = measure_instances(changed, worst)
+            changed = replace(changed, shares=_shares_with_worst(measured.shares, aligned, i, kept[i]))
         _, keys = _ranking(changed, _guarded_shares(changed), scoring)
         found[measured.models[i]] = 1 + sum(key < keys[i] for key in keys)
     return found
+
+
+def _shares_with_worst(shares: Floats, aligned: Sequence[AlignedScores | None], i: int, kept: Floats) -> Floats:
+    """Win shares if the missing scores of model i were the worst. `kept`: its share of scores on each benchmark."""
+    changed = shares.copy()
+    for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
+        if (one := aligned[j]) is not None:
+            changed[:, j] = row_means(instance_win_shares(one.with_worst(i).scores))
+    return changed
 
 
 def _cells_of(measured: LeaderboardMeasures, table: Table) -> list[Mapping[str, Cell]]:
