@@ -9,7 +9,7 @@ from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.reports.json_output import probability, select
+from medhelm.reports.json_output import left_out_json, probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "pairs": _pairs(board),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
+        "left_out": left_out_json(board.left_out),
         "warnings": [remark.text for remark in board.remarks],
     }
 

@@ -44,7 +44,7 @@ from medhelm.analysis.leaderboard.win_rates import instance_win_shares, row_mean
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
-from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain import LeftOut, Remark, Rule, Tier
 
 NO_SPREAD = 1e-24
 """Sum of squared deviations below which differences are equal."""
@@ -203,6 +203,8 @@ class ComparedPairs:
     """Scoring rule."""
     tier: Tier = "real"
     """Real data or sample rows."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain import LeftOut, Remark, Rule, Tier
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AllPairs
@@ -116,6 +116,8 @@ class Leaderboard:
     """The verdict in sentences: who leads, who cannot be separated, and what it costs."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison, and which differences are significant."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions than the rest."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""
