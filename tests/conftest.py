@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.cli import main
+from medhelm.results.agreement import agreement
 from tests.support.cli import Medhelm, Outcome
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
@@ -68,6 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("fast")
         if item.path.relative_to(TESTS).parts[0] in SYSTEM:
             item.add_marker("system")
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resample coefficients of agreement less often than usual, in tests that do not look at their intervals."""
+    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
+    monkeypatch.setitem(agreement.__kwdefaults__, "draws", 50)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.cli import Medhelm
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 # The header of the published ratings with the jury's grades; the rows are invented.
 HEADER = (
     "username,specialty,team,entry_id,instance_id,dataset_name,model_key,user_label,accuracy,completeness,clarity,"

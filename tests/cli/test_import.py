@@ -10,6 +10,8 @@ import pytest
 from tests.support.cli import Medhelm
 from tests.support.exchange.helm import RUNS, copy_of, run_folder
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 STORE = Path("medhelm-store")
 
 

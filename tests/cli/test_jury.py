@@ -13,11 +13,7 @@ from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
 
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals of coefficients are not looked at here."""
-    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.support.cli import Medhelm
 from tests.support.leaderboards import PUBLISHED_CSV, TABLE_1, TABLE_3
 from tests.support.servers.openai import Server
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 WORDS = ("--formats", "md,csv,latex")
 """Everything but pictures."""
 

@@ -28,11 +28,7 @@ from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import JUDGES, MODELS, add_judged_runs, grades
 
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals of coefficients are not looked at here."""
-    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.fixture
@@ -210,7 +206,9 @@ def test_models_of_another_jury_are_left_out_and_named(store: Path) -> None:
     add_judged_runs(store, "toy", grades(0, 8, judges=JUDGES[:2]), models=MODELS[2:3], judges=JUDGES[:2])
     found = analyze_judges([store])
     assert set(found.benchmarks[0].models) == set(MODELS[:2])
-    assert any(f"did not judge {MODELS[2]}: not counted" in warning for warning in texts(found.remarks))
+    (text,) = [text for text in texts(found.remarks) if text.startswith("Left out of")]
+    assert f": {MODELS[2]} (graded by " in text
+    assert f"`medhelm rejudge toy --model {MODELS[2]} --judge {JUDGES[2]}` brings it in." in text
 
 
 def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -41,23 +42,16 @@ def test_runs_of_ones_own_and_runs_of_one_harness_need_no_words() -> None:
     assert imported_remarks([run(model="a"), run("clear", harness=None)], "corrected") == []
 
 
-@pytest.mark.parametrize(("harness", "name"), [("helm", "HELM"), ("inspect", "Inspect"), ("lm_eval", "lm-eval")])
-def test_other_prompts_beside_ours_are_said(harness: Harness, name: str) -> None:
-    (remark,) = imported_remarks([run(harness=harness), run(harness=None, model="b")], "published")
-    assert "Medec" in remark.text
-    assert name in remark.text
-    assert "MedHELM" in remark.text
-    assert "same id" in remark.text
-
-
-def test_prompts_of_a_harness_asked_here_are_its_own() -> None:
-    assert imported_remarks([run(model="a"), run(model="b", asked_here=True)], "corrected") == []
-    assert len(imported_remarks([run(asked_here=True), run(harness=None, model="b")], "corrected")) == 1
-
-
-def test_other_questions_under_the_same_ids_are_said() -> None:
+def test_imported_runs_whose_prompts_or_sampling_are_not_recorded_are_named() -> None:
     (remark,) = imported_remarks([run(model="a"), run(model="b", digest="e")], "corrected")
-    assert "Imported runs on Medec differ in instances, prompts or their order" in remark.text
+    assert remark.code == "conditions_not_recorded"
+    assert remark.text.startswith("The imported runs of a and b on Medec do not hold the prompts, so it is not known")
+    known = replace(run(model="b"), settings={"temperature": 0.0})
+    (remark,) = imported_remarks([run(model="a"), known], "corrected")
+    assert remark.text.startswith("The imported runs of a on Medec do not hold the temperature, so it is not known")
+    assert known.origin
+    asked_here = replace(known, origin=replace(known.origin, completions_made_here=True))
+    assert imported_remarks([replace(asked_here, settings={}), known], "corrected") == []
 
 
 def test_missing_numbers_are_counted_for_the_rule_that_is_shown() -> None:
@@ -75,7 +69,7 @@ def test_many_names_are_cut_short() -> None:
     names = [f"b{n}" for n in range(8)]
     both = [run(name, harness=harness, model=str(harness)) for name in names for harness in ("helm", None)]
     (remark,) = imported_remarks(both, "corrected")
-    assert "B0, B1, B2, B3, B4 and 3 more" in remark.text
+    assert "helm on B0, B1, B2, B3, B4 and 3 more do not hold the prompts" in remark.text
 
 
 @pytest.mark.parametrize(

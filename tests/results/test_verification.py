@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -103,6 +104,28 @@ def test_an_untouched_store_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -
     assert not any(run.not_derived or run.differences or run.notes for run in found.runs)
     after = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "store").rglob("*") if path.is_file())
     assert after == before
+
+
+def test_a_release_from_before_columns_were_comparable_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -> None:
+    with Server() as server:
+        server.answer_with(answers_with(perfect))
+        few = replace(open_model(server, "few"), name="openai/few")
+        evaluate([benchmark_of(toy)], [few], store=tmp_path / "store", settings=Settings(limit=4))
+    store = tmp_path / "store"
+    freeze(store, "old", LeaderboardOptions(comparable_only=False))
+    freeze(store, "new", LeaderboardOptions())
+    old, new = (store / "releases" / name for name in ("old", "new"))
+    rewrite(old / "leaderboard.json", lambda board: board.pop("left_out"))
+    rewrite(old / "release.json", lambda manifest: manifest["options"].pop("comparable_only"))
+    digest = hashlib.sha256((old / "leaderboard.json").read_bytes()).hexdigest()
+    rewrite(old / "release.json", lambda manifest: manifest.update(sha256=digest))
+    for folder, n in ((old, 3), (new, 2)):
+        release = find_release(store, folder.name)
+        assert len(release.leaderboard["models"]) == n
+        found = check(tmp_path, release)
+        assert (found.same, found.exit_code, len(found.runs), found.board) == (True, 0, n, ())
+    (one,) = find_release(store, "new").leaderboard["left_out"]
+    assert (one["model"], one["reason"]) == ("openai/few", "run on only the first 4 of 9 instances")
 
 
 def test_a_judged_store_comes_out_byte_for_byte_and_asks_nobody(tmp_path: Path, server: Server) -> None:

@@ -72,6 +72,13 @@ def make_run(benchmark: str = "toy", model: str = "openai/m", **changes: Any) ->
     return Run(**(fields | changes))
 
 
+def jury_of(*judges: str, min_judges: int = 2, failures: Mapping[str, int] | None = None) -> JuryResult:
+    """Return the result of a jury with these judges, on 30 judgments each."""
+    models = tuple(make_model(name, remote_name=name) for name in judges)
+    tallies = {name: JudgeTally(expected=30, failures=failures or {}) for name in judges}
+    return JuryResult(jury=Jury(judges=models, min_judges=min_judges), low=1, high=5, tallies=tallies)
+
+
 def make_record(position: int, **changes: Any) -> Record:
     """Return a record without scores; `changes` are its other fields."""
     fields: dict[str, Any] = {

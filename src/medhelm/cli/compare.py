@@ -105,7 +105,7 @@ def compare(
         click.echo(f"{verdict}\n")
     click.echo(comparison_report.to_table(pair, format_), nl=False)
     if format_ in ("table", "md"):
-        click.echo("\n" + "\n".join(foot))
+        click.echo("\n" + "\n".join([*foot, *map(str, pair.remarks)]))
     return 0
 
 

@@ -56,7 +56,7 @@ from medhelm.domain.reference_filter import (
     ReferenceVerdict,
 )
 from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.remark import Remark
+from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.run import Harness, Origin, Record, Run
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
@@ -90,6 +90,7 @@ __all__ = [
     "Jury",
     "JuryResult",
     "JuryVerdict",
+    "LeftOut",
     "Message",
     "Model",
     "Origin",
@@ -104,6 +105,7 @@ __all__ = [
     "ReferenceVerdict",
     "Release",
     "Remark",
+    "Remedy",
     "Request",
     "Rubric",
     "RubricForm",

@@ -5,8 +5,10 @@ It contains numbers, names and digests, and no text of patients, models or judge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,26 @@ class Number:
     n_failed: int | None = None
     n_failed_by_model: int = 0
     """Those of the failures that count as the worst answer; the others are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardDigests:
+    """Digests of one model on one benchmark; equal digests mean equal content."""
+
+    data: str
+    """SHA-256 of data and selection."""
+    references: str
+    """SHA-256 of all references and options; empty if they are not stored."""
+    prompts: str
+    """SHA-256 of all prompts; empty if they are not stored, or for a baseline."""
+    definition: str
+    """SHA-256 of the definition, with its rubric and metrics."""
+    judges: str
+    """SHA-256 of the judges; empty without a jury."""
+    sampling: str
+    """Temperature and other parameters, as text; empty for a baseline."""
+    max_tokens: int | None
+    """Most tokens of a completion; None if it is not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +91,8 @@ class CardModel:
     """Cost of judging them; None without judges, or if a price is unknown."""
     price: str
     """Price with source and date, as text; empty if unknown."""
+    digests: Mapping[str, CardDigests] = field(default_factory=dict)
+    """Benchmark -> digests of all that it was measured with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +202,8 @@ WORDS: Mapping[str, str] = {
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
     "Average": "mean over the benchmarks, each on a scale from 0 to 1",
-    "Digest": "a checksum; equal digests mean equal content",
+    "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
+    "the same benchmarks and equal digests answered the same prompts and were graded alike",
     "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
     "published leaderboard, known errors included",
 }
@@ -239,7 +264,7 @@ def dates(card: Card) -> str:
 
 def tables(card: Card) -> list[Table]:
     """Return the tables of the page."""
-    return [_results(card), _scores(card), _models(card), _data(card)]
+    return [_results(card), _scores(card), _models(card), _data(card), _digests(card)]
 
 
 def _results(card: Card) -> Table:
@@ -328,6 +353,36 @@ def _data(card: Card) -> Table:
         for b in card.benchmarks
     ]
     return "Data", headers, rows
+
+
+def _digests(card: Card) -> Table:
+    """Return one row per model: each digest is that of all its benchmarks together."""
+    parts = {"Data": "data", "References": "references", "Prompts": "prompts", "Definitions": "definition"}
+    if any(own.judges for model in card.models for own in model.digests.values()):
+        parts["Judges"] = "judges"
+    rows: list[list[Value]] = []
+    for model in card.models:
+        every = [(name, model.digests[name]) for name in sorted(model.digests)]
+        joint = [_joint([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
+        rows.append([model.name, *joint, _sampling(model.digests.values())])
+    return "Digests per model", ["Model", *parts, "Sampling"], rows
+
+
+def _joint(digests: Sequence[tuple[str, str]]) -> str | None:
+    """Return the start of one digest for the digests of several benchmarks; None if none is known."""
+    known = [(name, digest) for name, digest in digests if digest]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:SHORT] if known else None
+
+
+def _sampling(digests: Iterable[CardDigests]) -> str | None:
+    """Describe how a model was sampled on all its benchmarks; None for a baseline."""
+    own = list(digests)
+    words = " or ".join(dict.fromkeys(one.sampling for one in own if one.sampling))
+    limits = sorted({one.max_tokens for one in own if one.sampling and one.max_tokens})
+    if limits:
+        ends = f"{limits[0]:,}" if len(limits) == 1 else f"{limits[0]:,} to {limits[-1]:,}"
+        words += f", at most {ends} tokens"
+    return words or None
 
 
 def sections(card: Card) -> list[tuple[str, list[str]]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import probability, select
+from medhelm.reports.json_output import left_out_json, probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, render
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             **select(comparison, "n_benchmarks unit"),
         },
         "win_share": {**_overall_json(comparison.win_share, comparison.adjustment), "n_models": comparison.n_models},
+        "left_out": left_out_json(comparison.left_out),
     }
 
 
@@ -175,6 +176,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "adjustment": adjustment,
         "level": LEVEL,
         **select(compared, "suite scoring tier"),
+        "left_out": left_out_json(compared.left_out),
         "remarks": [*in_words(compared, adjustment), *map(str, compared.remarks)],
     }
 

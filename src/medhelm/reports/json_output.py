@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.tables import number
+
+if TYPE_CHECKING:
+    from medhelm.domain import LeftOut
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "BenchmarkCheck": {"constant_baseline": "floor"},
@@ -54,6 +57,11 @@ def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
         content = attrgetter(path or key)(value)
         found[key] = number(content) if rounded and isinstance(content, float) else plain_json(content)
     return found
+
+
+def left_out_json(entries: Iterable[LeftOut]) -> list[dict[str, Any]]:
+    """Return the models that do not count on a benchmark, with the reason and the command after which they do."""
+    return [select(entry, "model benchmark reason command") for entry in entries]
 
 
 def probability(p: float | None) -> float | None:

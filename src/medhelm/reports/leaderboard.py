@@ -10,7 +10,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.json_output import probability, select
+from medhelm.reports.json_output import left_out_json, probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
+        "left_out": left_out_json(board.left_out),
         "warnings": [remark.text for remark in board.remarks],
     }
 
@@ -83,6 +84,7 @@ def _pairs(board: Leaderboard) -> list[dict[str, Any]]:
                     "p": probability(test.difference.p_value),
                     "p_adjusted": probability(test.p_holm),
                     "separated": (pair.first, pair.second) in board.separated,
+                    **select(pair, "worst_case best_case", rounded=True),
                     "survives_failures": pair.survives_failures,
                 }
             )
@@ -104,6 +106,7 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
+        "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
         "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
         "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
         "categories": _groups(row.categories),

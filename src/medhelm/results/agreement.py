@@ -23,6 +23,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 )
 from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import JURY, Benchmark, Remark, Run
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
 from medhelm.results.run_selection import SelectedRuns, select_runs
 from medhelm.storage.judgments import read_judgments
@@ -72,7 +73,7 @@ def agreement(
         jury_from="file" if ratings.has_jury else "store",
         remarks=(
             *ratings.remarks,
-            *(remark for name in panels if name in chosen for remark in chosen[name].excluded),
+            *(remark for name in panels if name in chosen for remark in left_out_remarks(chosen[name].left_out)),
             *_remarks(panels, runs, stored),
         ),
     )
@@ -87,7 +88,7 @@ def judged_runs(store: Path) -> dict[str, SelectedRuns]:
     chosen = {}
     for name, runs in by_benchmark.items():
         real = [run for run in runs if run.tier == "real"]
-        chosen[name] = select_runs(("", run) for run in real or runs)
+        chosen[name] = select_runs((("", run) for run in real or runs), comparable_only=False)
     return chosen
 
 

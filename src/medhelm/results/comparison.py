@@ -17,8 +17,9 @@ from medhelm.analysis.comparison.two_models import Comparison, compare_two_model
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import all_names
-from medhelm.domain import Rule, Tier
+from medhelm.domain import LeftOut, Rule, Tier
 from medhelm.errors import UserError, suggestion
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs
 from medhelm.results.run_remarks import unfinished_remarks
 
@@ -40,12 +41,14 @@ def compare_models(
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
     finished = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders)
-    _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of")
+    left_out = _left_out_of(finished, [first, second])
+    _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of", left_out)
     cells = without_baselines(finished.cells, keep=[first, second])
     found = compare_two_models(cells, finished.columns, first, second, adjustment=adjustment)
     if found is None:
-        raise UserError(f"{first} and {second} have no instance in common: run both on the same benchmark.")
-    return found
+        message = f"{first} and {second} have no instance in common: run both on the same benchmark."
+        raise UserError("\n".join([message, *map(str, left_out_remarks(left_out))]))
+    return replace(found, left_out=left_out, remarks=tuple(left_out_remarks(left_out)))
 
 
 def compare_all_models(
@@ -63,8 +66,9 @@ def compare_all_models(
     """
     finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
     found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
-    remarks = (*found.remarks, *finished.remarks, *unfinished_remarks(finished.unfinished))
-    return replace(found, suite=suite, scoring=rule, tier=finished.tier, remarks=remarks)
+    left_out = _left_out_of(finished, names)
+    remarks = (*found.remarks, *left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished))
+    return replace(found, suite=suite, scoring=rule, tier=finished.tier, left_out=left_out, remarks=remarks)
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
@@ -133,20 +137,28 @@ def _selected_inputs(
 ) -> LeaderboardInputs:
     """Read the results of the named models on the benchmarks of the suite. Raises UserError."""
     finished = read_inputs(stores, rule, tier)
-    _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of")
+    left_out = _left_out_of(finished, names)
+    _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of", left_out)
     columns = _of_suite(finished.columns, suite, folders)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
     return replace(finished, columns=columns, cells=cells)
 
 
-def _refuse_names(names: Sequence[str], known: Collection[str], what: str) -> None:
-    """Raise UserError for names that are not known, or given twice."""
+def _left_out_of(finished: LeaderboardInputs, names: Sequence[str]) -> tuple[LeftOut, ...]:
+    """Return which of the named models, or of all, do not count on a benchmark that is compared."""
+    return tuple(one for one in finished.left_out_of(finished.columns) if not names or one.model in names)
+
+
+def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_out: Sequence[LeftOut] = ()) -> None:
+    """Raise UserError for names that are not known, or given twice. `left_out`: the reason for some of them."""
     doubles = sorted({name for name in names if list(names).count(name) > 1})
     if doubles:
         raise UserError(f"{', '.join(doubles)}: named twice. A model does not differ from itself; name another one.")
     if unknown := [name for name in names if name not in known]:
-        raise UserError("\n".join(f"{what} `{name}`. {suggestion(name, known)}".rstrip() for name in unknown))
+        named = {one.model for one in left_out} & set(unknown)
+        lines = [f"{what} `{name}`. {suggestion(name, known)}".rstrip() for name in unknown if name not in named]
+        raise UserError("\n".join([*lines, *map(str, left_out_remarks(x for x in left_out if x.model in named))]))
 
 
 def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import Remark, Rule, Run, Tier
+from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
@@ -47,6 +48,8 @@ class ExportSelection:
     """Real data or sample rows."""
     remarks: Sequence[Remark]
     """Limits of the selection of runs and of their juries."""
+    left_out: Sequence[LeftOut] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
 
 
 def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
@@ -74,14 +77,22 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
         own = repriced(own, wanted.pricing)
     order = [entry.name for entry in load_suite()]
     own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
-    choice = select_runs(("", run) for run in own)
-    counted = {(run.model, run.benchmark): run for run in own if choice.runs.get((run.model, run.benchmark)) is run}
+    choice = select_runs(("", run) for run in there if run.tier == tier)  # as the leaderboard of the whole store
+    names = {(run.model, run.benchmark) for run in own}
+    left_out = [one for one in choice.left_out if (one.model, one.benchmark) in names]
+    chosen = {run.folder for run in choice.runs.values()}
+    counted = {(run.model, run.benchmark): run for run in own if run.folder in chosen}
     return ExportSelection(
         store,
         own,
         counted,
         tier,
-        [*choice.excluded, *jury_remarks(counted.values()), *unfinished_remarks(choice.unfinished)],
+        [
+            *left_out_remarks(left_out),
+            *jury_remarks(counted.values()),
+            *unfinished_remarks(select_runs(("", run) for run in own).unfinished),
+        ],
+        left_out,
     )
 
 
@@ -132,4 +143,4 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
         scoring=rule,
         tier=selection.tier,
     )
-    return replace(board, remarks=(*board.remarks, *selection.remarks))
+    return replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))

@@ -16,6 +16,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.judgments import read_judgments
@@ -42,7 +43,8 @@ def analyze_judges(
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
-    Of several runs of a model on a benchmark one counts, as on the leaderboard (`run_selection.select_runs`).
+    Of several runs of a model on a benchmark one counts, as on the leaderboard (`run_selection.select_runs`). Runs need
+    the same jury, but not the same prompts or sampling: judges are compared, not models.
 
     Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
     one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
@@ -61,7 +63,8 @@ def analyze_judges(
         raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
     if pricing is not None:
         found = list(zip([label for label, _ in found], repriced([run for _, run in found], pricing), strict=True))
-    choice = select_runs((label, run) for label, run in found if run.benchmark in (benchmarks or known))
+    wanted = ((label, run) for label, run in found if run.benchmark in (benchmarks or known))
+    choice = select_runs(wanted, comparable_only=False)
     if not choice.runs:
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
@@ -73,7 +76,7 @@ def analyze_judges(
     ):
         by_benchmark.setdefault(benchmark, {})[model] = run
     groups = _families(by_benchmark, families or {})
-    excluded = list(choice.excluded)
+    excluded = left_out_remarks(choice.left_out)
     benches = []
     for runs in by_benchmark.values():
         bench, problems = _bench(runs, rule, groups)

@@ -17,11 +17,12 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, Benchmark, ConstantBaseline, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_remarks import (
     cluster_remarks,
     imported_remarks,
@@ -65,24 +66,32 @@ def leaderboard(
     clinicians: CalibrationOptions | None = None,
     rank_baselines: bool = False,
     completers_only: bool = False,
+    comparable_only: bool = True,
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
 
     Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
-    was stopped on the way does not count; a warning names it. `tier` None: real data, or the sample rows if there is
-    nothing else. `suite`: see `benchmarks.suites.find_suite`; `benchmark_folders` hold further ones that a suite's file
-    may name. `resample` and `shared`: see `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury
-    scores get what clinicians would give beside them; ranks go by the jury. `pricing`: prices to compute costs with;
-    None for the costs that the runs recorded.
+    was stopped on the way does not count; a warning names it. `comparable_only`: see `run_selection.select_runs`.
+    `tier` None: real data, or the sample rows if there is nothing else. `suite`: see `benchmarks.suites.find_suite`;
+    `benchmark_folders` hold further ones that a suite's file may name. `resample` and `shared`: see
+    `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury scores get what clinicians would give
+    beside them; ranks go by the jury. `pricing`: prices to compute costs with; None for the costs that the runs
+    recorded.
     Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
     ratings and for the file of a suite.
     """
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = read_inputs(
-        stores, rule, tier, single_scores=resample != "none", completers_only=completers_only, pricing=pricing
+        stores,
+        rule,
+        tier,
+        single_scores=resample != "none",
+        completers_only=completers_only,
+        comparable_only=comparable_only,
+        pricing=pricing,
     )
     cells, remarks = finished.cells, finished.remarks
     if clinicians:
@@ -109,7 +118,9 @@ def leaderboard(
         scoring=rule,
         tier=finished.tier,
     )
-    return replace(board, remarks=(*board.remarks, *remarks, *unfinished_remarks(finished.unfinished)))
+    left_out = finished.left_out_of(board.columns)
+    remarks = [*left_out_remarks(left_out), *remarks, *unfinished_remarks(finished.unfinished)]
+    return replace(board, left_out=left_out, remarks=(*board.remarks, *remarks))
 
 
 def leaderboard_from_cells(
@@ -220,6 +231,13 @@ class LeaderboardInputs:
     """Limits of the selection of runs and of their juries."""
     runs: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the selected run."""
+    left_out: Sequence[LeftOut] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
+
+    def left_out_of(self, columns: Iterable[Column]) -> tuple[LeftOut, ...]:
+        """Return the models that are left out of these benchmarks."""
+        shown = {column.benchmark for column in columns}
+        return tuple(one for one in self.left_out if one.benchmark in shown)
 
 
 def read_inputs(
@@ -229,9 +247,10 @@ def read_inputs(
     *,
     single_scores: bool = True,
     completers_only: bool = False,
+    comparable_only: bool = True,
     pricing: Pricing | None = None,
 ) -> LeaderboardInputs:
-    """Read what counts.
+    """Read what counts. `comparable_only`: see `run_selection.select_runs`.
 
     Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
     model caused are left out instead of counted as the worst answer. `pricing`: as in `leaderboard`.
@@ -240,7 +259,7 @@ def read_inputs(
     """
     found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
-    choice = select_runs((label, run) for label, run in found if run.tier == tier)
+    choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs
     if pricing is not None:
         chosen = dict(zip(chosen, repriced(list(chosen.values()), pricing), strict=True))
@@ -269,10 +288,10 @@ def read_inputs(
         ]
     else:
         cells = [_cell(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
-    remarks = [*choice.excluded, *imported_remarks(ranked, rule), *jury_remarks(ranked)]
+    remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
     remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
-    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen)
+    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen, choice.left_out)
 
 
 def _cell(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:

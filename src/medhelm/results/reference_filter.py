@@ -35,6 +35,7 @@ from medhelm.evaluation.preparation import check_models, open_datasets, with_pri
 from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
@@ -183,7 +184,7 @@ def compare_filtered_scores(
     scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
     elsewhere = {run.model for run in own if run.status == "complete"} - {run.model for run in here}
     unused = [
-        *chosen.excluded,
+        *left_out_remarks(chosen.left_out),
         *(
             Remark("unfinished_run", "", f"not compared, because the run was interrupted: {text}")
             for text in chosen.unfinished

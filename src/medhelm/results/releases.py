@@ -41,6 +41,8 @@ class LeaderboardOptions:
     """True if baselines compete for ranks."""
     completers_only: bool = False
     """True if failures that the model caused are left out instead of counted as the worst answer."""
+    comparable_only: bool = True
+    """True if only runs of the same prompts, references, instances and sampling share a column."""
     folders: tuple[Path, ...] = ()
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
@@ -55,6 +57,7 @@ OPTIONS = JsonForm(
         "shared": "shared",
         "rank_baselines": "rank_baselines",
         "completers_only": "completers_only",
+        "comparable_only": "comparable_only",
     },
     not_stored=("folders",),
 )
@@ -76,7 +79,7 @@ def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "
 def current_release(store: Path, options: LeaderboardOptions, *, name: str = CURRENT, note: str = "") -> Release:
     """Build a release from the current leaderboard of a store, without writing it."""
     place = open_store(store)
-    finished = read_inputs([store], options.scoring, options.tier)
+    finished = read_inputs([store], options.scoring, options.tier, comparable_only=options.comparable_only)
     board = leaderboard_json(store, options)
     file = Path(options.suite)
     asked = OPTIONS.write(options)
@@ -106,6 +109,7 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
         shared=options.shared,
         rank_baselines=options.rank_baselines,
         completers_only=options.completers_only,
+        comparable_only=options.comparable_only,
         benchmark_folders=options.folders,
     )
     return leaderboard_report.as_json(board)
@@ -113,8 +117,10 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
 
 def released_options(release: Release, scratch: Path, folders: Sequence[Path] = ()) -> LeaderboardOptions:
     """Return the options of a release; the file of its suite is written into `scratch`."""
-    # Releases that do not say so were made when baselines always competed and failures were always left out.
-    options = OPTIONS.read({"rank_baselines": True, "completers_only": True, **release.options}, folders=tuple(folders))
+    # Releases that do not say so were made when baselines always competed, failures were always left out, and a column
+    # held everything with the same metric and jury.
+    before = {"rank_baselines": True, "completers_only": True, "comparable_only": False}
+    options = OPTIONS.read({**before, **release.options}, folders=tuple(folders))
     if not release.suite_text:
         return options
     file = scratch / options.suite

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import JURY, JuryResult, Remark, Rule, Run
+from medhelm.domain.text import listed
+from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
-
-HARNESSES = {"helm": "HELM", "inspect": "Inspect", "lm_eval": "lm-eval"}
-"""Harness -> its name in sentences."""
 
 _NAMED = 5
 
@@ -62,41 +61,33 @@ def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:
     if not any(run.origin for run in runs):
         return []
     imported = [run for run in runs if run.origin and not run.origin.completions_made_here]
-    return [*_mixed_prompts(runs), *_differing_data(runs), *_unscored(imported, rule)]
+    return [*_not_recorded(runs), *_unscored(imported, rule)]
 
 
-def _mixed_prompts(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield a remark if models on one benchmark got the prompts of different harnesses."""
-    by_benchmark: dict[str, dict[str, set[str]]] = {}
+def _not_recorded(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield a remark on imported runs of which it is not known whether they were measured like the others."""
+    by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
-        by_benchmark.setdefault(run.title, {}).setdefault(_prompts_of(run), set()).add(run.model)
-    mixed = {title: made for title, made in by_benchmark.items() if len(made) > 1}
-    if mixed:
-        whose = sorted({whose for made in mixed.values() for whose in made})
-        text = (
-            f"Models on {_listed(mixed)} got prompts of {' and '.join(whose)}, which word the questions differently. "
-            "Only instances with the same id are paired."
-        )
-        yield Remark("mixed_prompts", "", text)
-
-
-def _prompts_of(run: Run) -> str:
-    return HARNESSES.get(run.origin.harness, run.origin.harness) if run.origin else "MedHELM"
-
-
-def _differing_data(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield a remark if another harness did not give all its models the same requests."""
-    digests: dict[tuple[str, str], set[str]] = {}
-    for run in runs:
-        if run.origin:
-            digests.setdefault((run.title, run.origin.harness), set()).add(run.data_digest)
-    several = sorted({title for (title, _), found in digests.items() if len(found) > 1})
-    if several:
-        text = (
-            f"Imported runs on {_listed(several)} differ in instances, prompts or their order, so the same id need not "
-            "be the same question."
-        )
-        yield Remark("imported_data_differs", "", text)
+        by_benchmark.setdefault(run.benchmark, []).append(run)
+    unknown: dict[str, list[Run]] = {"prompts": [], "temperature": []}
+    for own in by_benchmark.values():
+        comparison = ConditionsComparison(own)
+        conditions = [conditions_of(run) for run in own]
+        several = len({(one.content, one.harness) for one in conditions}) > 1
+        sampled = any(one.temperature is not None for one in conditions)
+        for run, one in zip(own, conditions, strict=True):
+            if several and not comparison.is_known(one):
+                unknown["prompts"].append(run)
+            if sampled and one.temperature is None and run.origin and not run.origin.completions_made_here:
+                unknown["temperature"].append(run)
+    for what, silent in unknown.items():
+        if silent:
+            models, titles = sorted({run.model for run in silent}), sorted({run.title for run in silent})
+            text = (
+                f"The imported runs of {listed(models, _NAMED)} on {listed(titles, _NAMED)} do not hold the {what}, so "
+                "it is not known whether they may share a column with the others."
+            )
+            yield Remark("conditions_not_recorded", "", text)
 
 
 def _unscored(imported: Sequence[Run], rule: Rule) -> Iterator[Remark]:
@@ -160,9 +151,3 @@ def _missing_judgments(by_title: Mapping[str, Sequence[JuryResult]]) -> Iterator
         kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
         lost = f"; {n_without} completions have no score as a result" if n_without else ""
         yield Remark("missing_judgments", "", f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}.")
-
-
-def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return ", ".join(ordered[:_NAMED]) + more

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from medhelm.domain import JURY, Remark, Run
+from medhelm.domain import JURY, LeftOut, Run
 from medhelm.models.model_names import plain_name
-
-Measurement = tuple[str, tuple[str, ...], int]
-"""Main metric, judges, and how many of them an instance needs: results with different ones are not comparable."""
+from medhelm.results.comparable.conditions import Candidate, Conditions, ConditionsComparison, conditions_of
+from medhelm.results.comparable.left_out import RunGroup, is_current, left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,55 +22,88 @@ class SelectedRuns:
     """Model and benchmark -> the selected run."""
     unfinished: Sequence[str]
     """Interrupted runs without a finished run of the same model and benchmark, such as `medec with MODEL (6 of 10)`."""
-    excluded: Sequence[Remark]
-    """Models left out of a benchmark because they were measured differently, and the command that fixes it."""
+    left_out: Sequence[LeftOut]
+    """Models that do not count on a benchmark, because they were measured under other conditions."""
 
 
-def select_runs(found: Iterable[tuple[str, Run]]) -> SelectedRuns:
+def select_runs(found: Iterable[tuple[str, Run]], *, comparable_only: bool = True) -> SelectedRuns:
     """Select the runs to compare.
 
-    A benchmark uses a jury if one gave any score; of several juries the one of the most models, then the latest. Of
-    several runs of a model the one with the most instances is selected, then the latest.
+    On each benchmark the runs that count were measured under the same conditions: metric, jury, instances, prompts,
+    references, definition and sampling. A jury comes before other metrics if it gave any score. Of several groups the
+    one of the most models counts, then that with the most instances, then the latest; baselines do not decide. Of
+    several runs of a model in that group the one with the most instances is selected, then the latest.
 
     Parameters
     ----------
     found : iterable of (str, Run)
         Each run with the label that distinguishes its model from the same model in another store.
+    comparable_only : bool
+        False if only metric and jury must be equal, as on leaderboards released before there were other conditions.
     """
-    complete: dict[str, list[tuple[str, Run]]] = {}
+    complete: dict[str, list[Candidate]] = {}
     unfinished: dict[tuple[str, str], str] = {}
     for label, run in sorted(found, key=lambda pair: (pair[1].n, pair[1].started)):
         if run.status == "complete":
-            complete.setdefault(run.benchmark, []).append((run.model + label, run))
+            conditions = conditions_of(run, comparable_only=comparable_only)
+            store = str(run.folder.parents[2]) if label and run.folder else ""
+            complete.setdefault(run.benchmark, []).append(Candidate(run.model + label, run, conditions, store))
         else:
             text = f"{run.benchmark} with {run.model}{label} ({run.n - run.n_failed} of {run.n})"
             unfinished[run.model + label, run.benchmark] = text
     runs: dict[tuple[str, str], Run] = {}
-    excluded = []
+    excluded: list[LeftOut] = []
     for benchmark, candidates in complete.items():
-        measurement = _best_measurement(candidates)
-        own = {model: run for model, run in candidates if measurement_of(run) == measurement}
+        comparison = ConditionsComparison(one.run for one in candidates)
+        chosen = _best_conditions(candidates, comparison, comparable_only=comparable_only)
+        own = {one.model: one.run for one in candidates if not comparison.differences(one.conditions, chosen)}
         runs |= {(model, benchmark): run for model, run in own.items()}
-        if others := sorted({model for model, _ in candidates} - set(own)):
-            excluded.append(_excluded(benchmark, measurement, others))
+        excluded += _left_out(candidates, chosen, own, comparison)
     return SelectedRuns(runs, [text for key, text in unfinished.items() if key not in runs], excluded)
 
 
-def measurement_of(run: Run) -> Measurement:
-    """Return the metric and the jury that a run was measured with."""
-    if run.main_metric != JURY or run.jury_result is None:
-        return run.main_metric, (), 0
-    jury = run.jury_result.jury
-    return run.main_metric, tuple(sorted(judge.name for judge in jury.judges)), jury.min_judges
+def _best_conditions(
+    candidates: Sequence[Candidate], comparison: ConditionsComparison, *, comparable_only: bool
+) -> Conditions:
+    """Return the conditions that a benchmark uses."""
+    by_conditions: dict[Conditions, list[Candidate]] = {}
+    for one in candidates:
+        by_conditions.setdefault(one.conditions, []).append(one)
+
+    by_contestants = comparable_only and any(one.is_contestant for one in candidates)
+
+    def rank(kind: Conditions) -> tuple[Any, ...]:
+        alike = [one for own, rest in by_conditions.items() if not comparison.differences(own, kind) for one in rest]
+        is_scored = any(_is_scored(one.run) for one in alike)
+        counted = [one for one in alike if one.is_contestant or not by_contestants]
+        n_models = len({one.model for one in counted})
+        size = max((one.run.n for one in counted if one.conditions.content == kind.content), default=0)
+        latest = max((one.run.started for one in counted), default="")
+        return is_scored, kind.metric == JURY, n_models, size if comparable_only else 0, latest
+
+    if len(by_conditions) == 1:
+        return next(iter(by_conditions))
+    kinds = _kinds(by_conditions, comparison, candidates) if comparable_only else set(by_conditions)
+    return max(sorted(kinds, key=repr), key=rank)
 
 
-def _best_measurement(candidates: Sequence[tuple[str, Run]]) -> Measurement:
-    """Return the measurement that a benchmark uses."""
-    n_models = Counter(kind for kind, _ in {(measurement_of(run), model) for model, run in candidates})
-    latest = {measurement_of(run): run.started for _, run in sorted(candidates, key=lambda pair: pair[1].started)}
-    scored = {measurement_of(run) for _, run in candidates if _is_scored(run)}
-    rank = {kind: (kind in scored, kind[0] == JURY, n_models[kind], latest[kind]) for kind in n_models}
-    return max(sorted(rank), key=rank.__getitem__)
+def _kinds(
+    found: Iterable[Conditions], comparison: ConditionsComparison, candidates: Sequence[Candidate]
+) -> set[Conditions]:
+    """Return the conditions that a group can have: known ones, those of baselines only if there is nothing else."""
+    every = list(found)
+    known = [one for one in every if comparison.is_known(one)] or every
+    prompted = {one.conditions for one in candidates if one.is_contestant} & set(known) or set(known)
+    temperatures = {one.temperature for one in every} - {None} or {None}
+    limits = {one.max_tokens for one in every} - {None} or {None}
+    return {
+        replace(one, temperature=temperature, max_tokens=limit)
+        for one in prompted
+        for temperature, limit in product(
+            temperatures if one.temperature is None else [one.temperature],
+            limits if one.max_tokens is None else [one.max_tokens],
+        )
+    }
 
 
 def _is_scored(run: Run) -> bool:
@@ -78,16 +111,22 @@ def _is_scored(run: Run) -> bool:
     return any(run.main_metric in by_metric for by_metric in run.estimates.values())
 
 
-def _excluded(benchmark: str, measurement: Measurement, models: Sequence[str]) -> Remark:
-    """Return a remark on models that were measured differently from the rest of a benchmark."""
-    metric, judges, _ = measurement
-    names = ", ".join(models)
-    if metric != JURY:
-        text = f"{benchmark} is scored by {metric}, which is not the main metric of {names}: not counted there."
-        return Remark("measured_differently", benchmark, text)
-    command = f"medhelm rejudge {benchmark} {' '.join(f'--judge {judge}' for judge in judges)}"
-    text = f"{benchmark} is scored by a jury that did not judge {names}: not counted there. `{command}` adds them."
-    return Remark("measured_differently", benchmark, text)
+def _left_out(
+    candidates: Sequence[Candidate], chosen: Conditions, own: Mapping[str, Run], comparison: ConditionsComparison
+) -> list[LeftOut]:
+    """Describe the models without a run under the chosen conditions, by name; of each the run that differs least."""
+    rest: dict[str, Candidate] = {}
+    for one in candidates:
+        if one.model not in own:
+            best = rest.get(one.model, one)
+            if len(comparison.differences(one.conditions, chosen)) <= len(
+                comparison.differences(best.conditions, chosen)
+            ):
+                rest[one.model] = one
+    if not rest:
+        return []
+    group = RunGroup(chosen, own, is_current(chosen, own.values(), candidates, comparison))
+    return [left_out(one, group, comparison.differences(one.conditions, chosen)) for _, one in sorted(rest.items())]
 
 
 def judges_under_test(runs: Iterable[Run]) -> list[str]:

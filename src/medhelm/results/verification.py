@@ -87,7 +87,7 @@ def _verify(
     listener: ProgressListener,
 ) -> Verification:
     """Do the same, with `target` as an empty store for the rebuilt runs."""
-    finished = read_inputs([source.folder], options.scoring, options.tier)
+    finished = read_inputs([source.folder], options.scoring, options.tier, comparable_only=options.comparable_only)
     now = current_release(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
@@ -102,8 +102,12 @@ def _verify(
     ]
     benchmarks = _against_data(runs, checked, source, data, options.folders)
     _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
-    derived = leaderboard_json(target.folder, replace(options, tier=finished.tier))
+    # Only runs that share a column are derived, some by the definitions of today, some not at all.
+    derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
+    derived |= {"left_out": now.leaderboard["left_out"]}
+    if "left_out" not in against:  # a release from before
+        del derived["left_out"]
     if has_earlier_ranking(against):
         against, derived = without_ranking(against, against), without_ranking(derived, against)
     return Verification(

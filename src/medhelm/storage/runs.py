@@ -250,6 +250,21 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
 
+def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple[str, str]] | None:
+    """Read the digests of each instance's prompt and of its references and choices; None if the file is missing.
+
+    `limit`: only the first so many instances.
+    """
+    if not path.exists():
+        return None
+    with connect() as connection:
+        rows = connection.execute(
+            'SELECT instance_id, md5(messages), md5(choices || "references") '
+            f"FROM read_parquet({sql_text(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
+        ).fetchall()
+    return {instance_id: (prompt, references) for instance_id, prompt, references in rows}
+
+
 def read_records(run: Run) -> Iterator[dict[str, Any]]:
     """Yield every row of a run, in the order of its instances."""
     with connect() as connection:

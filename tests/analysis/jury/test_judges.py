@@ -21,15 +21,11 @@ from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, JudgeTally, Usage
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 FAMILIES = {"gpt": "OpenAI", "claude": "Anthropic", "llama": "Meta", "gpt-mini": "OpenAI", "qwen": "Alibaba"}
 JUDGES = ("gpt", "claude", "llama")
 MODELS = ("gpt-mini", "qwen")
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coefficients of agreement are resampled less often than usual: their intervals are not looked at here."""
-    monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
 
 
 def benchmark(

@@ -36,6 +36,8 @@ from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
 from tests.support.stores import make_store
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 PLACE = Taxonomy(category="medical_research", subcategory="conducting_literature_research")
 
 HALF: list[float | None] = [1.0, 0.0] * 10

@@ -9,6 +9,7 @@ from medhelm.analysis.comparison.all_pairs import AdjustedDifference, Unit, comp
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.domain import LeftOut, Remark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class Comparison:
     """Unit of the overall tests: instances within benchmarks, or benchmarks."""
     adjustment: Adjustment
     """Adjustment of the p-values of benchmarks."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Benchmarks on which one of the two does not count, because it was measured under other conditions."""
+    remarks: tuple[Remark, ...] = ()
+    """Limits of the comparison."""
 
 
 def compare_two_models(

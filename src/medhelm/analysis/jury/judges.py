@@ -118,7 +118,7 @@ class JuryAnalysis:
     families: Mapping[str, str]
     """Judge or model -> its family."""
     verdict: tuple[str, ...]
-    """Whether the jury can be trusted to rank models, in sentences."""
+    """Sentences on the use of the jury: agreement of its judges, and models that it separates."""
     remarks: tuple[Remark, ...]
     """Limits of the numbers, and significant biases."""
     tier: Tier

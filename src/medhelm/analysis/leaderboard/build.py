@@ -43,7 +43,7 @@ from medhelm.analysis.leaderboard.rows import (
     make_rows,
     measure,
     measure_instances,
-    ranks_if_missing_were_worst,
+    rank_bounds,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
@@ -96,6 +96,8 @@ def build_leaderboard(
     aligned = every if method == "instances within benchmarks" else []
     measured = measure_instances(measured, aligned) if aligned else measured
     rows, order, ranked_by = make_rows(measured, table, method, scoring)
+    bounds = rank_bounds(measured, table, aligned, scoring)
+    rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
     pairs = None if method == "nothing" else _test_pairs(measured, aligned, order, tuple(shown))
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
@@ -116,7 +118,6 @@ def build_leaderboard(
         only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
         differing=instances.differing,
         single=instances.single,
-        if_missing_were_worst=ranks_if_missing_were_worst(measured, table, aligned, scoring),
     )
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 

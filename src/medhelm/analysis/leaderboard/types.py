@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain import LeftOut, Remark, Rule, Tier
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AllPairs
@@ -89,6 +89,8 @@ class Row:
     """Win share with all missing benchmarks counted as losses."""
     published: bool = False
     """True if its scores are published ones and were not measured here."""
+    rank_bounds: tuple[int, int] | None = None
+    """Rank if all its missing scores were the best, and the worst; None if nothing is missing, or for many models."""
     macro_bounds: tuple[float, float] | None = None
     """Macro average if all missing scores were the worst, and the best; None if nothing is missing."""
     use: CompletionUse | None = None
@@ -129,6 +131,8 @@ class Leaderboard:
     """The verdict in sentences: who leads, who cannot be separated, and what it costs."""
     remarks: tuple[Remark, ...] = ()
     """Limits of the comparison, and which differences are significant."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Models that do not count on a benchmark, because they were measured under other conditions than the rest."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""

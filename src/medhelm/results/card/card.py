@@ -19,8 +19,19 @@ from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
 from medhelm.io.output_folder import check_export, new_export, write_file
 from medhelm.models.addresses import host_of, is_inside
-from medhelm.reports.card import Card, CardBenchmark, CardJudge, CardModel, Number, as_json, to_html, to_markdown
+from medhelm.reports.card import (
+    Card,
+    CardBenchmark,
+    CardDigests,
+    CardJudge,
+    CardModel,
+    Number,
+    as_json,
+    to_html,
+    to_markdown,
+)
 from medhelm.reports.exchange import ExportResult
+from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.export_selection import (
     ExportRequest,
@@ -104,6 +115,8 @@ def card_of(
     days = sorted(run.started[:10] for run in runs)
     names = card_names(runs)
     named = with_names(board, names)
+    shown = {column.benchmark for column in board.columns}
+    digests = digests_by_model(selection.store, {key: run for key, run in selection.counted.items() if key[1] in shown})
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
     versions["Python"] = sorted({run.versions.get("python", "") for run in runs} - {""})
     return Card(
@@ -114,7 +127,7 @@ def card_of(
         tier=selection.tier,
         verdict=verdict(named),
         ranked_by=board.ranked_by,
-        models=[_model(row, selection, names) for row in board.all_rows],
+        models=[_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_benchmarks(selection, board, definitions, names),
         judges=_judges(runs),
         settings=_settings(runs),
@@ -149,7 +162,9 @@ def with_names(board: Leaderboard, names: Mapping[str, str]) -> Leaderboard:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> CardModel:
+def _model(
+    row: Row, selection: ExportSelection, names: Mapping[str, str], digests: Mapping[str, CardDigests]
+) -> CardModel:
     runs = [run for (model, _), run in selection.counted.items() if model == row.model]
     costs = [judges_cost(run) for run in runs if run.jury_result]
     known = [cost for cost in costs if cost is not None]
@@ -169,6 +184,7 @@ def _model(row: Row, selection: ExportSelection, names: Mapping[str, str]) -> Ca
         cost_usd=row.cost_usd,
         judges_cost_usd=fsum(known) if known and len(known) == len(costs) else None,
         price=_price(reached),
+        digests=digests,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -15,6 +16,10 @@ from medhelm.results.run_selection import judges_under_test
 
 FEW = 6
 """Most models whose pairs are listed one by one."""
+
+
+_ADDRESS = re.compile(r"@https?://[^\s,;]+")
+"""The address of a server in the name of a model."""
 
 
 def findings(board: Leaderboard) -> list[str]:
@@ -120,7 +125,7 @@ def _kinds(codes: Mapping[str, int]) -> str:
 
 
 def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
-    """Return sentences on models without a score, or with another jury, on some benchmarks."""
+    """Return sentences on models without a score on some benchmarks, or measured under other conditions."""
     sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
     for row in board.rows:
@@ -129,13 +134,13 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
             sentences.append(
                 f"{names[row.model]} has no score on {listed(absent)}: in its rank it loses there to all that have one."
             )
-    other = {
-        run.title
-        for run in selection.runs
-        if run.status == "complete" and selection.counted.get((run.model, run.benchmark)) is None
-    }
-    if other:
-        sentences.append(f"Runs with other judges, or without judges, are left out on {listed(sorted(other))}.")
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in selection.left_out:
+        if one.benchmark in titles:
+            key = (_ADDRESS.sub("", one.model), _ADDRESS.sub("", one.reason))
+            groups.setdefault(key, []).append(titles[one.benchmark])
+    for (model, reason), left in groups.items():
+        sentences.append(f"{model} is left out of {listed(left)}: {reason}.")
     return sentences
 
 

@@ -13,6 +13,7 @@ from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
+from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
 from medhelm.results.published.cells import published_cells, resolve_suite
 from medhelm.results.published.data import load_results
@@ -88,16 +89,18 @@ def leaderboard_with_published(
     names = [column.benchmark for column in common.columns]
     cells = [*common.own, *common.published]
     board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared)
+    left_out = finished.left_out_of(common.columns)
     remarks = [
         *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.different_metric),
         *condition_remarks(common.own, finished.runs, common.columns),
         *same_model_remarks(common.own, common.published, common.columns, finished.runs),
         *cost_remarks(beside_bills=True),
         *known_error_remarks(names),
+        *left_out_remarks(left_out),
         *finished.remarks,
         *unfinished_remarks(finished.unfinished),
     ]
-    return _marked(board, {cell.model for cell in common.published}, remarks)
+    return _marked(replace(board, left_out=left_out), {cell.model for cell in common.published}, remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

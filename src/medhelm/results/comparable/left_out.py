@@ -1,0 +1,180 @@
+"""Models that were measured under other conditions than the rest of a benchmark: why, and the command that fixes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from medhelm.domain import LeftOut, Remark, Remedy, Run
+from medhelm.domain.text import listed
+from medhelm.evaluation.imported import is_imported
+from medhelm.results.comparable.conditions import (
+    BASELINE,
+    CONTENT,
+    Candidate,
+    Conditions,
+    ConditionsComparison,
+    Difference,
+    Part,
+)
+
+RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition"})
+"""Parts that a definition decides without changing what is sent: rescoring is enough if the data is the same."""
+
+NAMES = 5
+"""Most models named in one sentence."""
+
+HELM_RUNS = "HELM_RUNS"
+"""Placeholder in a command for the folder of HELM runs, which a store does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The models that share the column of a benchmark, and the conditions that they share."""
+
+    conditions: Conditions
+    """The conditions."""
+    runs: Mapping[str, Run]
+    """Model -> its run."""
+    is_current: bool
+    """True if the latest run of the benchmark has the same data and definition: a new run then joins the group."""
+
+    @property
+    def example(self) -> Run:
+        """Return the run whose options others must repeat."""
+        return max(self.runs.values(), key=lambda run: (not run.model.startswith(BASELINE), run.started, run.model))
+
+
+def is_current(
+    conditions: Conditions, own: Iterable[Run], candidates: Iterable[Candidate], comparison: ConditionsComparison
+) -> bool:
+    """Return whether the latest run made here has the data and the definition of a group.
+
+    Another selection of instances alone does not make another version of the data. `own`: the runs of the group;
+    `candidates`: all of the benchmark.
+    """
+    made_here = [one for one in candidates if not is_imported(one.run)]
+    if not made_here:
+        return False
+    latest = max(made_here, key=lambda one: one.run.started)
+    parts = {difference.part for difference in comparison.differences(latest.conditions, conditions)} & CONTENT
+    return not parts or (parts == {"instances"} and _selection(latest.run) not in map(_selection, own))
+
+
+def _selection(run: Run) -> tuple[object, ...]:
+    return tuple(run.settings.get(name) for name in ("sample", "limit", "seed"))
+
+
+def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference]) -> LeftOut:
+    """Describe why a model is left out of a benchmark, and how it comes in."""
+    run = one.run
+    parts = {difference.part for difference in differences}
+    reason = "; ".join(difference.reason for difference in differences)
+    if "temperature" in parts and run.resolved_model and "temperature" in run.resolved_model.parameters:
+        reason += " (its temperature is set in models.yaml)"
+    remedy = _remedy(one, group, parts)
+    if one.store:
+        remedy = replace(remedy, options=(*remedy.options, "--store", one.store))
+    return LeftOut(model=one.model, benchmark=run.benchmark, title=run.title, reason=reason, remedy=remedy)
+
+
+def _remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
+    """Return the command that gives a model the conditions of the group, or all of them those of today."""
+    mine, theirs = one.conditions, group.conditions
+    same_data = (mine.content.data, mine.content.limit) == (theirs.content.data, theirs.content.limit)
+    models = (one.run.model,) if group.is_current else ()
+    if parts <= {"judges"} and group.is_current:
+        return _new_jury(one, group)
+    if parts <= RESCORED and same_data and not theirs.harness:
+        if theirs.judges:
+            return Remedy(action="rejudge", models=models, options=_jury_options(group))
+        return Remedy(action="rescore", models=models, options=_each("--without", mine.judges), sends_nothing=True)
+    return _run(one.run, group, sends_nothing=parts == {"answer key"} and not theirs.judges)
+
+
+def _new_jury(one: Candidate, group: RunGroup) -> Remedy:
+    """Return the command that gives stored completions the jury of the group; judges that are kept are not asked."""
+    mine, theirs = one.conditions, group.conditions
+    missing = [judge for judge in _judges(group) if judge not in mine.judges]
+    options = (
+        *_each("--judge", missing),
+        *_each("--without", [judge for judge in mine.judges if judge not in theirs.judges]),
+        *(_least(group) if not mine.judges else ()),
+        *(("--min-judges", str(theirs.min_judges)) if mine.judges and mine.min_judges != theirs.min_judges else ()),
+    )
+    action: Literal["rejudge", "rescore"] = "rejudge" if missing else "rescore"
+    return Remedy(action=action, models=(one.run.model,), options=options, sends_nothing=not missing)
+
+
+def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
+    """Return the command that evaluates a model as the group was; all of them, if the group is of an older version.
+
+    The cache holds the completions whose requests are unchanged.
+    """
+    example = group.example
+    models: tuple[str, ...] = (run.model,)
+    like = ""
+    if group.conditions.harness == "helm" and example.origin:
+        like = f"{HELM_RUNS}/{example.origin.run}"
+    elif not group.is_current:
+        models = tuple(sorted({run.model, *(one.model for one in group.runs.values())}))
+    options = _jury_options(group)
+    if limit := example.settings.get("limit"):
+        options += ("--limit", str(limit))
+    for name, usual in (("seed", 0), ("sample", "default")):
+        if (value := example.settings.get(name, usual)) not in (usual, None):
+            options += (f"--{name}", str(value))
+    if example.tier == "sample":
+        options += ("--tier", "sample")
+    return Remedy(action="run", models=models, options=options, like=like, sends_nothing=sends_nothing)
+
+
+def _judges(group: RunGroup) -> list[str]:
+    """Return the judges of the group, in the order of its jury."""
+    jury = group.example.jury_result
+    return [judge.name for judge in jury.jury.judges] if jury and group.conditions.judges else []
+
+
+def _least(group: RunGroup) -> tuple[str, ...]:
+    """Return the option with the judges that an instance needs, unless that is the default."""
+    judges, least = group.conditions.judges, group.conditions.min_judges
+    return ("--min-judges", str(least)) if judges and least != min(2, len(judges)) else ()
+
+
+def _jury_options(group: RunGroup) -> tuple[str, ...]:
+    return (*_each("--judge", _judges(group)), *_least(group))
+
+
+def _each(option: str, values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in (option, value))
+
+
+def left_out_remarks(entries: Iterable[LeftOut]) -> list[Remark]:
+    """Return one remark for each reason, with the models and the benchmarks that it holds for."""
+    together: dict[tuple[object, ...], list[LeftOut]] = {}
+    for entry in entries:
+        kind = (entry.benchmark, entry.reason, replace(entry.remedy, models=()), not entry.remedy.models)
+        together.setdefault(kind, []).append(entry)
+    merged: dict[tuple[object, ...], list[list[LeftOut]]] = {}
+    for same in together.values():
+        models = tuple(entry.model for entry in same)
+        merged.setdefault((models, same[0].reason, _joint_remedy(same)), []).append(same)
+    return [_remark(groups) for groups in merged.values()]
+
+
+def _joint_remedy(entries: Sequence[LeftOut]) -> Remedy:
+    """Return the remedy for several models on one benchmark."""
+    models = dict.fromkeys(model for entry in entries for model in entry.remedy.models)
+    return replace(entries[0].remedy, models=tuple(models))
+
+
+def _remark(groups: Sequence[Sequence[LeftOut]]) -> Remark:
+    """Return the remark on the same models, left out of one or several benchmarks for the same reason."""
+    first, remedy = groups[0][0], _joint_remedy(groups[0])
+    models = [entry.model for entry in groups[0]]
+    titles = listed([group[0].title for group in groups], NAMES)
+    brings = f"brings {'it' if len(models) == 1 else 'them'} in{' and sends nothing' if remedy.sends_nothing else ''}"
+    command = remedy.command([group[0].benchmark for group in groups])
+    text = f"Left out of {titles}: {listed(models, NAMES)} ({first.reason}). `{command}` {brings}."
+    return Remark("measured_differently", first.benchmark if len(groups) == 1 else "", text)
