@@ -15,7 +15,7 @@ from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.storage.json_form import JsonForm
+from medhelm.storage.json_form import JsonForm, Nested
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
 
@@ -41,6 +41,8 @@ class LeaderboardOptions:
     """True if baselines compete for ranks."""
     completers_only: bool = False
     """True if failures that the model caused are left out instead of counted as the worst answer."""
+    panel: tuple[str, ...] = ()
+    """Models that win shares and win rates are against; empty: the other models on the leaderboard."""
     folders: tuple[Path, ...] = ()
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
@@ -55,7 +57,9 @@ OPTIONS = JsonForm(
         "shared": "shared",
         "rank_baselines": "rank_baselines",
         "completers_only": "completers_only",
+        "panel": "panel",
     },
+    nested={"panel": Nested(list, tuple)},
     not_stored=("folders",),
 )
 """The options in the manifest of a release."""
@@ -106,6 +110,7 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
         shared=options.shared,
         rank_baselines=options.rank_baselines,
         completers_only=options.completers_only,
+        panel=options.panel,
         benchmark_folders=options.folders,
     )
     return leaderboard_report.as_json(board)

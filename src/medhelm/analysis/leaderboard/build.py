@@ -20,6 +20,8 @@ instance scores are not known, and with published scoring, the guarded win rate 
 Two models are separated if their difference is significant after Holm correction for all pairs on the board, by the
 paired test of `comparison.all_pairs`. The places a model can have follow from that: below all that are significantly
 better, above all that are significantly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
+
+With a panel of models win shares, win rates and ranks are against its members alone; see `panel`. Tests stay the same.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, AllPairs, compare_aligned
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.panel import find_members
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
@@ -42,6 +45,7 @@ from medhelm.analysis.leaderboard.rows import (
     make_rows,
     measure,
     measure_instances,
+    rank_order,
     ranks_if_missing_were_worst,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
@@ -65,6 +69,7 @@ def build_leaderboard(
     shared: bool = False,
     resample: Resample | None = None,
     rank_baselines: bool = False,
+    panel: Sequence[str] = (),
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
@@ -74,10 +79,11 @@ def build_leaderboard(
     Parameters: cells, one per model and benchmark; columns, one per benchmark of the cells; benchmarks, ids to keep, in
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
-    whether baselines compete, as they do where there is nothing else; suite, scoring and tier, carried along for
-    readers.
+    whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
+    against, none for the other models on the board; suite, scoring and tier, carried along for readers.
     Raises: UserError for two cells or columns of the same place, a cell without a column, a scale without bounds, a
-    weight that is none, instances as the unit where scores are not known, or models that share no benchmark.
+    weight that is none, instances as the unit where scores are not known, models that share no benchmark, or a panel
+    model that is not on the board.
     """
     ranked, baselines = _split(cells, rank_baselines)
     table = _table(ranked)
@@ -94,8 +100,13 @@ def build_leaderboard(
     every = list(instances.each())
     aligned = every if method == "instances within benchmarks" else []
     measured = measure_instances(measured, aligned) if aligned else measured
-    rows, order, ranked_by = make_rows(measured, table, method, scoring)
+    order = rank_order(measured, scoring)
     pairs = None if method == "nothing" else _test_pairs(measured, aligned, order, tuple(shown))
+    if panel:
+        members = find_members(panel, models, [cell.model for cell in baselines])
+        measured = measure(models, by_id, table, members)
+        measured = measure_instances(measured, aligned) if aligned else measured
+    rows, ranked_by = make_rows(measured, table, method, scoring)
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
         columns=tuple(shown),
@@ -103,6 +114,7 @@ def build_leaderboard(
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
+        panel=tuple(dict.fromkeys(panel)) or None,
         baselines=_baseline_rows(baselines, by_id, method),
         suite=suite,
         scoring=scoring,
@@ -133,7 +145,7 @@ def _test_pairs(
     order: Sequence[int],
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in order of rank; None if there is one. `aligned`: empty to test over benchmarks."""
+    """Test every two models, in this order; None if there is one. `aligned`: empty to test over benchmarks."""
     if len(order) < 2:
         return None
     scores = aligned or [None] * len(measured.columns)
@@ -154,8 +166,7 @@ def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule 
     method = _method(None, measured, table)
     if method == "instances within benchmarks":
         measured = measure_instances(measured, list(_Instances(measured, table).each()))
-    rows, _, _ = make_rows(measured, table, method, scoring)
-    return [row.model for row in rows]
+    return [measured.models[i] for i in rank_order(measured, scoring)]
 
 
 def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> list[Cell]:
@@ -178,7 +189,7 @@ def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: Int
         is_known = all(one is not None for one, here in zip(aligned, has, strict=True) if here)
         method = method if is_known else "nothing"
         measured = measure_instances(measured, aligned) if is_known else measured
-    rows, _, _ = make_rows(measured, _every(table, columns), method, "corrected")
+    rows, _ = make_rows(measured, _every(table, columns), method, "corrected")
     bare = [
         replace(row, rank=None, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
         for row in rows
