@@ -1,6 +1,6 @@
 """Measure how far the numbers of two models depend on the other models of a leaderboard, with and without a panel.
 
-    .venv/bin/python -m bench.studies.rivals               # 300 simulated leaderboards a row: about a minute
+    .venv/bin/python -m bench.studies.rivals               # 300 simulated leaderboards a row: about five minutes
     .venv/bin/python -m bench.studies.rivals --boards 60   # rougher
 
 Adds a model, drops one, or adds five copies of one, and looks at the models that are there before and after: how far
@@ -181,14 +181,14 @@ def _worst(each: Sequence[Effect]) -> Effect:
 
 
 SCENARIOS: dict[str, Simulated] = {
-    "7 equal models, right or wrong, 12 x 150": EqualModels(models=7, benchmarks=12, n=150, kind="right or wrong"),
-    "7 models, steps of 1 point, right or wrong, 24 x 200": KnownModels(
+    "6 equal models, right or wrong, 12 x 150": EqualModels(models=7, benchmarks=12, n=150, kind="right or wrong"),
+    "6 models, steps of 1 point, right or wrong, 24 x 200": KnownModels(
         title="", shares=np.linspace(0.66, 0.60, 7)[:, None] + np.zeros((7, 24)), n=200
     ),
-    "7 equal models, grades, 12 x 50": EqualModels(models=7, benchmarks=12, n=50, kind="grades"),
-    "10 unequal models, grades, 6 x 100": GradedModels(models=10, benchmarks=6, n=100),
+    "6 equal models, grades, 12 x 50": EqualModels(models=7, benchmarks=12, n=50, kind="grades"),
+    "9 unequal models, grades, 6 x 100": GradedModels(models=10, benchmarks=6, n=100),
 }
-"""Simulated leaderboards; the last model is the one that is added."""
+"""Simulated leaderboards, each with one more model, which is added."""
 
 
 def dependence_table(boards: int) -> Iterator[str]:

@@ -60,8 +60,8 @@ def head_to_head_matrix(found: HeadToHead, names: Sequence[str]) -> tuple[list[s
 
 def head_to_head_note(found: HeadToHead) -> str:
     """Return what the matrix shows, in one sentence."""
-    text = f"share of {found.unit} on which the row's model beats the column's, a tie counting one half; "
+    text = f"Share of {found.unit} on which the row's model beats the column's, a tie counting one half; "
     text += f"{SEPARATED} significantly different on the leaderboard"
     if len(found.models) > MOST_SHOWN:
-        text += f"; the first {MOST_SHOWN} of {len(found.models)} models, --format csv lists all pairs"
+        text += f"; the first {MOST_SHOWN} of {len(found.models)} models, CSV lists all pairs"
     return text

@@ -207,7 +207,7 @@ def _head_to_head(board: Leaderboard, format: str, width: int | None) -> str:
         rows = [[*row, *end] for row in head_to_head_list(found)]
         return render(rows, [*CSV_HEADERS, "suite", "scoring", "tier"], format=format)
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
-    above = f"{caption(board)}; {head_to_head_note(found)}"
+    above = f"{caption(board)}. {head_to_head_note(found)}."
     text = render(rows, headers, format=format, caption=above, width=width, keep=2)
     remarks = "".join(f"- {remark}\n" for remark in found.remarks) if format in ("table", "md") else ""
     return f"{text}\n{remarks}" if remarks else text
