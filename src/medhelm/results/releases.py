@@ -59,7 +59,7 @@ OPTIONS = JsonForm(
         "completers_only": "completers_only",
         "panel": "panel",
     },
-    nested={"panel": Nested(list, tuple)},
+    nested={"panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ()))},
     not_stored=("folders",),
 )
 """The options in the manifest of a release."""

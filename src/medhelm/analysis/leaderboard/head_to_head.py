@@ -83,8 +83,8 @@ def head_to_head(board: Leaderboard) -> HeadToHead:
         within += column.weight**2 * np.where(here, variance / np.maximum(counts, 1), 0.0)
         between += column.weight**2 * np.where(here, np.stack([np.ones((n, n)), share, share**2]), 0.0)
         n_benchmarks += here
-    win_share = np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), np.nan)
-    win_share = np.round(win_share, DECIMALS)
+    mean = np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), np.nan)
+    win_share: Floats = np.round(mean, DECIMALS)
     place = {model: i for i, model in enumerate(models)}
     separated = np.zeros((n, n), dtype=np.bool_)
     for first, second in board.separated:

@@ -6,7 +6,7 @@
 
 Benchmarks that no member has do not count: the panel fixes the benchmarks, too. Which two models differ is decided by
 the tests among the models on the leaderboard, as without a panel, so that no choice of a panel makes a finding. On
-right-or-wrong answers the order and the test against any panel would be the same.
+right-or-wrong answers to the same questions the order and the test against any panel would be the same.
 """
 
 from __future__ import annotations
