@@ -84,7 +84,7 @@ def head_to_head(board: Leaderboard) -> HeadToHead:
         between += column.weight**2 * np.where(here, np.stack([np.ones((n, n)), share, share**2]), 0.0)
         n_benchmarks += here
     mean = np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), np.nan)
-    win_share: Floats = np.round(mean, DECIMALS)
+    win_share: Floats = np.asarray(np.round(mean, DECIMALS), dtype=np.float64)
     place = {model: i for i, model in enumerate(models)}
     separated = np.zeros((n, n), dtype=np.bool_)
     for first, second in board.separated:
