@@ -23,10 +23,13 @@ def test_a_release_is_made_listed_and_kept(medhelm: Medhelm, place: Path) -> Non
     made = medhelm("release", "2026-11", "--note", "first look", "--json")
     assert (made.code, made.json["name"], made.json["n_runs"]) == (0, "2026-11", 1)
     assert made.json["models"] == ["baseline/majority"]
+    second = medhelm("release", "second")
+    verdict = medhelm("leaderboard", "--json").json["verdict"]
+    assert second.out.splitlines()[0] == " ".join(verdict)
     listed = medhelm("release")
     assert "2026-11" in listed.out
     assert "first look" in listed.out
-    assert [one["name"] for one in medhelm("release", "--json").json] == ["2026-11"]
+    assert [one["name"] for one in medhelm("release", "--json").json] == ["2026-11", "second"]
     again = medhelm("release", "2026-11")
     assert (again.code, again.out) == (2, "")
     assert "a release never changes" in again.err

@@ -11,7 +11,7 @@ from medhelm.analysis.comparison.all_pairs import ComparedPairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table
+from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict
 from medhelm.reports.json_output import probability
 from medhelm.results.comparison import compare_cells
 
@@ -60,6 +60,20 @@ def test_sentences_count_before_and_after_adjustment() -> None:
     assert second == "Macro average: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
     assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5% level, 4 after adjustment (Holm)."
     assert null.startswith("The p-values test whether, on each question, either model could as well have given")
+
+
+@pytest.mark.parametrize(
+    ("means", "said"),
+    [
+        ([0.3, 0.32, 0.95], "2 of 3 pairs of models differ significantly (Holm). m2 ranks first and is significantly "
+                            "better than every other model."),
+        ([0.3, 0.93, 0.95], "2 of 3 pairs of models differ significantly (Holm). m2 ranks first and is significantly "
+                            "better than m0, but cannot be separated from m1."),
+        ([0.5, 0.5, 0.5], "No two of the 3 models differ significantly."),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_several_models_names_those_that_cannot_be_separated(means: list[float], said: str) -> None:
+    assert " ".join(pairs_verdict(compared(means), "holm")) == said
 
 
 def test_benchmarks_without_significant_differences_are_named() -> None:

@@ -110,12 +110,14 @@ def compare(
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:
-    """Print every pair, and below it a summary in sentences."""
+    """Print the verdict, every pair, and below it a summary in sentences."""
     from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":
         print_json(comparison_report.pairs_as_json(found, adjustment))
         return
+    if format_ in ("table", "md"):
+        click.echo(" ".join(comparison_report.pairs_verdict(found, adjustment)) + "\n")
     click.echo(comparison_report.pairs_to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
     click.echo(err=format_ in ("csv", "latex"))
     print_remarks([*comparison_report.in_words(found, adjustment), *found.remarks], format_)

@@ -67,6 +67,8 @@ def jury(
     if shared.json or format_ == "json":
         print_json(jury_report.as_json(analysis))
         return 0
+    if format_ in ("table", "md"):
+        click.echo(" ".join(analysis.verdict) + "\n")
     click.echo(jury_report.to_text(analysis, format_), nl=False)
     if analysis.remarks and format_ not in ("csv", "latex"):
         click.echo()

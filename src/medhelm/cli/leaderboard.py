@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
     from medhelm.results.leaderboard import CalibrationOptions
+
+PUBLISHED = "published"
+"""Name of the panel of all published models."""
 
 
 @click.command()
@@ -97,26 +101,20 @@ def leaderboard(
       medhelm leaderboard --scores published.csv --suite paper35 --format json
       medhelm leaderboard --by benchmark --ratings ratings.csv
       medhelm leaderboard --suite ours.yaml --shared
-      medhelm leaderboard --panel openai/gpt-4o,anthropic/claude-3-7-sonnet
-      medhelm leaderboard --panel published --suite paper35
+      medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
     """
-    panel_published = "published" in panel
-    if with_published or published_only or scores or panel_published:
-        others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
-        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
-        _refuse_several(**{"panel published": panel_published, "scores": scores}, **others)
-    if with_published or published_only or panel_published:
+    others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
+    _refuse_contradictions(with_published, published_only, scores, panel, others)
+    from medhelm.results import leaderboard as results
+
+    if with_published or published_only or PUBLISHED in panel:
         stores = None if published_only else shared
         board = _published(stores, rule, suite, tier, resample, shared_only=shared_only, panel=panel)
     elif scores is not None:
-        from medhelm.results.leaderboard import leaderboard_from_scores
-
-        board = leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
+        board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
     else:
-        from medhelm.results.leaderboard import leaderboard
-
-        board = leaderboard(
+        board = results.leaderboard(
             shared.all_stores,
             rule=rule,
             tier=tier,
@@ -170,6 +168,20 @@ def _published(
         panel=panel,
         benchmark_folders=stores.benchmark_folders,
     )
+
+
+def _refuse_contradictions(
+    with_published: bool,
+    published_only: bool,
+    scores: Path | None,
+    panel: tuple[str, ...],
+    others: Mapping[str, object],
+) -> None:
+    """Raise UserError for sources that exclude each other, and for options that published results exclude."""
+    if with_published or published_only or scores:
+        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
+    if PUBLISHED in panel:
+        _refuse_several(**{f"panel {PUBLISHED}": True, "scores": scores}, **others)
 
 
 def _refuse_several(**options: object) -> None:

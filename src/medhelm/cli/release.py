@@ -69,8 +69,10 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
         made = [read_release(store, known) for known in release_names(store)]
     if shared.json or format_ == "json":
         print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
-    else:
-        click.echo(releases_table(made, format_), nl=False)
+        return 0
+    if name and format_ in ("table", "md"):
+        click.echo(" ".join(made[0].leaderboard["verdict"]) + "\n")
+    click.echo(releases_table(made, format_), nl=False)
     return 0
 
 

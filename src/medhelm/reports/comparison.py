@@ -44,6 +44,7 @@ def p_text(p: float | None) -> str | None:
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
     return {
+        "verdict": verdict(comparison)[:1],
         **select(comparison, "first second adjustment"),
         "benchmarks": [
             {
@@ -143,6 +144,7 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
     """Return the output of `medhelm compare --json`; differences are first minus second, on a scale of 0 to 1."""
     found = compared.all_pairs
     return {
+        "verdict": pairs_verdict(compared, adjustment),
         "models": list(found.models),
         "benchmarks": [
             {
@@ -199,6 +201,31 @@ def pairs_to_table(
         f"First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs ({ADJUSTED[adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption)
+
+
+def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
+    """Return how many pairs of models differ, and which models the first cannot be separated from."""
+    found = compared.all_pairs
+    tests = [pair.win_share for pair in found.pairs if pair.win_share is not None]
+    if not tests:
+        return []
+    differ = _significant(tests, adjustment)
+    if not differ:
+        return [f"No two of the {len(found.models)} models differ significantly."]
+    first = found.models[0]
+    pairs = {pair.second: pair.win_share for pair in found.pairs if pair.first == first}
+    worse = [
+        name for name, test in pairs.items() if test and _is_significant(test, adjustment) and test.difference.value > 0
+    ]
+    rest = [name for name in pairs if name not in worse]
+    sentences = [f"{differ} of {len(tests)} pairs of models differ significantly ({ADJUSTED[adjustment]})."]
+    if worse:
+        whom = "every other model" if not rest else listed(worse, NAMES)
+        but = f", but cannot be separated from {listed(rest, NAMES)}" if rest else ""
+        sentences.append(f"{first} ranks first and is significantly better than {whom}{but}.")
+    else:
+        sentences.append(f"{first} ranks first, but is not significantly better than any other model.")
+    return sentences
 
 
 def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:

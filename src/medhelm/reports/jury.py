@@ -5,6 +5,7 @@ JSON of `medhelm jury --json`:
     benchmarks   ID -> numbers on it
     overall      the same over all benchmarks: means over benchmarks with equal weights
     families     judge or model -> its family
+    verdict      sentences: whether the jury can be trusted to rank models
     warnings     sentences
     tier, scoring
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
     """Return the output of `medhelm jury --json`; undefined numbers are None."""
     return {
+        "verdict": list(analysis.verdict),
         "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
         "overall": _summary_json(analysis.overall),
         "families": dict(analysis.families),
@@ -180,7 +182,7 @@ NOTES = {
     ),
     "ranking": (
         "Tau: 1 for the order of the whole jury, -1 for its reverse. (!): the whole jury separates the two.",
-        "Significant: the 95% interval of the paired difference excludes 0; not adjusted for the number of pairs.",
+        "Significant: by the paired test of the leaderboard, adjusted for all pairs of models (Holm).",
     ),
     "all": (
         "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",

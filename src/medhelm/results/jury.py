@@ -11,6 +11,7 @@ from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
 from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summarize_jury
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
+from medhelm.analysis.jury.verdict import verdict
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
@@ -79,6 +80,7 @@ def analyze_judges(
         benchmarks=numbers,
         overall=together,
         families=groups,
+        verdict=tuple(verdict(numbers, together, tier)),
         remarks=(*remarks(numbers, together, tier), *_under_test(by_benchmark), *excluded),
         tier=tier,
         scoring=rule,

@@ -12,9 +12,10 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
@@ -64,7 +65,13 @@ def parts_column(metric: str, rule: Rule) -> str:
 
 
 TOGETHER = 100
-"""Number of runs whose columns are looked up with one query."""
+"""Most runs that are read with one query."""
+
+ROWS = 20_000
+"""Number of records after which no further run is read with the same query."""
+
+FILE = "file_hash"
+"""Name of a column that tells apart the files of one query."""
 
 
 class RunWriter:
@@ -301,6 +308,23 @@ def _records_file(run: Run) -> str:
 # --- scores of many runs ----------------------------------------------------------------------------------------------
 
 
+class ScoreColumns(NamedTuple):
+    """Columns of records that hold the scores of a run by its main metric."""
+
+    score: str
+    """Score of each instance."""
+    parts: str | None
+    """Contributions to a metric that is not a mean; None if the run has none."""
+    has_failures: bool
+    """True if the records name the code of each failure."""
+
+    @property
+    def names(self) -> list[str]:
+        """All columns to read."""
+        optional = [self.parts] if self.parts else []
+        return ["position", "instance_id", "cluster", self.score, *optional, *["failure_code"] * self.has_failures]
+
+
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
@@ -312,11 +336,35 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
         for start in range(0, len(runs), TOGETHER):
             together = runs[start : start + TOGETHER]
             names = _column_names(database, together)
-            for run in together:
-                known = before[1] if before and before[0] == run.benchmark else None
-                scored = _read(database, run, rule, names[_records_file(run)], known)
-                before = run.benchmark, scored
-                yield run, scored
+            wanted = [_score_columns(run, rule, names[_records_file(run)]) for run in together]
+            for columns, same in _alike(wanted, together):
+                for run, found in zip(same, _read_columns(database, same, columns), strict=True):
+                    known = before[1] if before and before[0] == run.benchmark else None
+                    scored = _run_scores(found, columns, known)
+                    before = run.benchmark, scored
+                    yield run, scored
+
+
+def _alike(wanted: Sequence[ScoreColumns], runs: Sequence[Run]) -> Iterator[tuple[ScoreColumns, list[Run]]]:
+    """Yield neighboring runs with the same columns, so few that they fit into memory together."""
+    together: list[Run] = []
+    for i, run in enumerate(runs):
+        together.append(run)
+        is_last = i + 1 == len(runs) or wanted[i + 1] != wanted[i]
+        if is_last or sum(one.n for one in together) >= ROWS:
+            yield wanted[i], together
+            together = []
+
+
+def _score_columns(run: Run, rule: Rule, names: set[str]) -> ScoreColumns:
+    """Choose the columns to read. Raises: StoreError for a run without scores by its main metric."""
+    column, parts = score_column(run.main_metric, rule), parts_column(run.main_metric, rule)
+    if column not in names:
+        raise StoreError(
+            f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
+            "metric. `medhelm rescore` writes them again."
+        )
+    return ScoreColumns(column, parts if parts in names else None, "failure_code" in names)
 
 
 def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
@@ -335,28 +383,37 @@ def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
     return names
 
 
-def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores | None) -> RunScores:
-    """Read one run. `known`: another run of the same benchmark, whose lists are shared if they are equal."""
+def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each run as arrays, in the order of its instances. One query serves them all."""
     import duckdb
     import numpy as np
 
-    column, parts = score_column(run.main_metric, rule), parts_column(run.main_metric, rule)
-    if column not in names:
-        raise StoreError(
-            f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
-            "metric. `medhelm rescore` writes them again."
-        )
-    optional = [name for name in (parts, "failure_code") if name in names]
-    wanted = ["position", "instance_id", "cluster", column, *optional]
-    query = f"SELECT {', '.join(map(sql_name, wanted))} FROM read_parquet({_records_file(run)})"
+    files = [_records_file(run) for run in runs]
+    listed = f"[{', '.join(files)}]"
+    wanted = f"{', '.join(map(sql_name, columns.names))}, hash(filename) AS {FILE}"
     try:
-        found = database.execute(query).fetchnumpy()
+        found = database.execute(f"SELECT {wanted} FROM read_parquet({listed}, filename=true)").fetchnumpy()
+        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest({listed}) AS name)").fetchall()
     except duckdb.Error as error:
-        raise _damaged(run, error) from error
-    found = {name: _plain(found[name]) for name in wanted}
-    if (np.diff(found["position"]) < 0).any():
-        order = np.argsort(found["position"], kind="stable")
-        found = {name: values[order] for name, values in found.items()}
+        if len(runs) == 1:
+            raise _damaged(runs[0], error) from error
+        for run in runs:
+            yield from _read_columns(database, [run], columns)
+        return
+    file = found.pop(FILE)
+    starts = [0, *(np.flatnonzero(file[1:] != file[:-1]) + 1).tolist(), len(file)]
+    places = {file[start]: slice(start, end) for start, end in pairwise(starts) if start < end}
+    plain = {name: _plain(values) for name, values in found.items()}
+    for (own_hash,) in hashes:
+        own = {name: values[places.get(own_hash, slice(0, 0))] for name, values in plain.items()}
+        if (np.diff(own["position"]) < 0).any():
+            order = np.argsort(own["position"], kind="stable")
+            own = {name: values[order] for name, values in own.items()}
+        yield own
+
+
+def _run_scores(found: Mapping[str, Any], columns: ScoreColumns, known: RunScores | None) -> RunScores:
+    """Return the scores in some columns. `known`: another run of the benchmark; equal lists are shared with it."""
     ids, clusters = found["instance_id"].tolist(), found["cluster"].tolist()
     clusters = clusters if any(clusters) else None
     if known and known.ids == ids:
@@ -364,9 +421,9 @@ def _read(database: Any, run: Run, rule: Rule, names: set[str], known: RunScores
         clusters = known.clusters if known.clusters == clusters else clusters
     return RunScores(
         ids=ids,
-        values=found[column],
+        values=found[columns.score],
         clusters=clusters,
-        parts=_parsed(found[parts].tolist()) if parts in found else None,
+        parts=_parsed(found[columns.parts].tolist()) if columns.parts else None,
         failure_codes=_codes(found.get("failure_code")),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -15,6 +16,9 @@ from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySumm
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.ranking import ALL_JUDGES
 from medhelm.analysis.jury.remarks import remarks
+from medhelm.analysis.jury.verdict import verdict
+from medhelm.analysis.leaderboard.build import build_leaderboard
+from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 FAMILIES = {"gpt": "OpenAI", "claude": "Anthropic", "llama": "Meta", "gpt-mini": "OpenAI", "qwen": "Alibaba"}
@@ -340,3 +344,43 @@ def test_a_judge_on_whom_a_clear_order_depends_is_named() -> None:
 def test_sample_rows_are_said_to_be_invented() -> None:
     own = numbers_of(benchmark(some_grades()))
     assert next(remarks([own], own, "sample")).code == "sample_tier"
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def sentences(*benchmarks: JudgedBenchmark) -> str:
+    numbers = [numbers_of(own) for own in benchmarks]
+    return " ".join(verdict(numbers, summarize_benchmarks(benchmarks, numbers), "real"))
+
+
+def test_the_verdict_says_where_judges_agree_no_better_than_chance() -> None:
+    chance = np.random.default_rng(0).integers(1, 6, (3, 2, 20, 2)).astype(float)
+    said = sentences(benchmark(some_grades(4, 40), name="one"), benchmark(chance, name="two"))
+    assert re.match(
+        r"The judges agree better than chance on 1 of 2 benchmarks \(ICC\(2,1\) 0\.\d\d\)\. They are not", said
+    )
+    assert re.search(r"better than chance on Two \(ICC\(2,1\) -?0\.\d\d\): its scores cannot rank models\.", said)
+    assert said.endswith("can still be wrong: `medhelm agreement` compares them with clinicians.")
+    assert sentences(benchmark(chance)).startswith("The judges are not shown to agree better than chance on Toy (")
+
+
+def test_the_verdict_on_one_judge_is_that_agreement_is_unknown() -> None:
+    said = sentences(benchmark(some_grades(judges=1), judges=("gpt",)))
+    assert said.startswith("Agreement cannot be measured on Toy: two judges with differing grades are needed.")
+
+
+def test_models_are_separated_by_the_test_of_the_leaderboard() -> None:
+    """Three models, of which one pair differs at the 5% level before the adjustment for three pairs, and not after."""
+    grades = some_grades(3, 30, models=3)
+    own = benchmark(grades, models=("gpt-mini", "qwen", "claude"))
+    found = numbers_of(own).ranking
+    assert found
+    scores = [
+        Cell(model=model, benchmark="toy", value=float(mean.mean()), ids=[f"i{i:02}" for i in range(30)], scores=mean)
+        for model, mean in zip(own.cells.models, grades.mean(axis=(0, 3)), strict=True)
+    ]
+    column = Column(benchmark="toy", title="", category="", subcategory="", metric="jury", low=1, high=5)
+    board = build_leaderboard(scores, [column])
+    assert len(board.nominally_different) > len(board.separated) == found.n_significant
+    assert f"The jury separates {found.n_significant} of 3 pairs of models." in sentences(own)

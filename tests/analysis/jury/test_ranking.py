@@ -16,7 +16,6 @@ from medhelm.analysis.jury.ranking import (
     kendall_tau,
     panel_means,
     rank_by_panel,
-    significant_differences,
     win_rates_by_panel,
 )
 
@@ -145,41 +144,6 @@ def test_one_model_is_no_ranking() -> None:
     assert (
         rank_by_panel({ALL_JUDGES: np.array([3.0, math.nan])}, ("j",), ("a", "b"), np.zeros((2, 2), dtype=bool)) is None
     )
-
-
-# --- differences that are more than chance ----------------------------------------------------------------------------
-
-
-def test_models_that_differ_by_chance_are_told_apart_once_in_twenty() -> None:
-    rng = np.random.default_rng(0)
-    hits = sum(significant_differences(rng.normal(3, 1, (2, 25)), np.arange(25), 4)[0, 1] for _ in range(600))
-    assert 15 <= hits <= 48
-
-
-def test_models_that_differ_are_told_apart_both_ways() -> None:
-    rng = np.random.default_rng(0)
-    scores = 3 + rng.normal(0, 0.5, 40) + np.array([[0.5], [0.0], [0.0]]) + rng.normal(0, 0.2, (3, 40))
-    apart = significant_differences(scores, np.arange(40), 4)
-    assert apart.tolist() == [[False, True, True], [True, False, False], [True, False, False]]
-
-
-def test_few_or_shared_instances_tell_nothing() -> None:
-    scores = np.array([[3.0, 4, 3, 4], [1.0, 2, 1, 2]])
-    assert not significant_differences(scores[:, :2], np.arange(2), 4).any()  # two equal differences
-    assert significant_differences(np.tile(scores, 10), np.arange(40), 4)[0, 1]
-    assert not significant_differences(np.tile(scores, 10), np.zeros(40, dtype=int), 4).any()  # all of one patient
-    uneven = scores + np.array([[0.0, 0.1, 0.2, 0.3], [0.0] * 4])
-    assert not significant_differences(uneven, np.zeros(4, dtype=int), 4).any()
-    scores[0, :2] = scores[1, 2:] = np.nan
-    assert not significant_differences(scores, np.arange(4), 4).any()  # no instance in common
-
-
-def test_clusters_are_taken_together() -> None:
-    rng = np.random.default_rng(2)
-    difference = np.repeat(rng.normal(0.25, 0.5, 8), 20)
-    scores = np.stack([3 + difference, np.full(160, 3.0)])
-    assert significant_differences(scores, np.arange(160), 4)[0, 1]
-    assert not significant_differences(scores, np.repeat(np.arange(8), 20), 4)[0, 1]
 
 
 def test_win_rates_count_each_benchmark_once_and_only_rivals_that_are_there() -> None:

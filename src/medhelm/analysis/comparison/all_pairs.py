@@ -43,7 +43,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import instance_win_shares, row_means, win_table
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import Z95, constant_interval
+from medhelm.analysis.statistics.means import constant_variance
 from medhelm.domain import Remark, Rule, Tier
 
 NO_SPREAD = 1e-24
@@ -235,12 +235,13 @@ def compare_aligned(
     *,
     kept: tuple[Column, ...],
     panel: NDArray[np.bool_] | None = None,
-    with_benchmarks: bool = True,
+    only_win_shares: bool = False,
 ) -> AllPairs:
     """Test every pair of models on aligned scores.
 
     Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
-    columns to name in the result; panel, see `instance_win_shares`; with_benchmarks, whether to keep single benchmarks.
+    columns to name in the result; panel, see `instance_win_shares`; only_win_shares, whether to leave
+    out the tests of single benchmarks and the p-values of macro averages.
     """
     n_pairs = len(models) * (len(models) - 1) // 2
     macro, won = _Sum(n_pairs), _Sum(n_pairs)
@@ -264,12 +265,13 @@ def compare_aligned(
         shares = instance_win_shares(benchmark.aligned.scores, panel)
         missing.add(shares, weight)
         won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
-        if with_benchmarks:
+        if not only_win_shares:
             single[benchmark.column.benchmark] = paired.differences()
         macro.forget_sums()
         won.forget_sums()
     shared = (~np.isnan(values[first] - values[second])).sum(axis=1)
-    macro_differences, win_differences = macro.differences(), won.differences()
+    macro_differences, win_differences = macro.differences(tested=not only_win_shares), won.differences()
+    macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
     if not by_instance.all():
         over = _over_benchmarks(values, np.array(weights), panel)
@@ -319,7 +321,6 @@ class _Sum:
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._only: tuple[Floats, Floats, Floats] = tuple(np.zeros((3, n_pairs)))  # type: ignore[assignment]
         self._parts: list[tuple[PairedScores, float]] = []
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
@@ -339,9 +340,6 @@ class _Sum:
         self._squares += here * weight**2 * paired.squares / n**2
         self._fourths += here * weight**4 * paired.fourths / n.astype(float) ** 4
         self._counts += np.stack([paired.n, paired.scores.shape[1] - paired.n, paired.n_clusters]) * here
-        if raw is None:
-            for kept, new in zip(self._only, (*paired.limits(), paired.p_values()), strict=True):
-                kept[here] = new[here]
         self.n_benchmarks += here
         self._parts.append((paired, weight))
 
@@ -353,8 +351,8 @@ class _Sum:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
         return np.concatenate([weight * paired.shares(pairs) for paired, weight in self._parts], axis=1)
 
-    def differences(self) -> PairedDifferences:
-        """Return the overall difference of every pair; where two models share one benchmark, that of the benchmark."""
+    def differences(self, *, tested: bool = True) -> PairedDifferences:
+        """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
         here = self._weight > 0
         weight = np.where(here, self._weight, 1.0)
         value = np.where(here, self._value / weight, np.nan)
@@ -362,9 +360,8 @@ class _Sum:
         df = np.divide(self._variance**2, self._below, out=np.full(len(weight), ENDLESS), where=self._below > 0)
         half = t_quantiles(np.clip(df, 1.0, ENDLESS)) * np.sqrt(variance)
         low, high = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
-        one = self.n_benchmarks == 1
-        several = np.flatnonzero(self.n_benchmarks > 1)
-        p_values = np.where(here, self._only[2], np.nan)
+        several = np.flatnonzero((self.n_benchmarks > 1) & tested)
+        p_values = np.full(len(weight), np.nan)
         p_values[several] = sign_flip_p(
             self._value[several],
             self._squares[several],
@@ -373,14 +370,24 @@ class _Sum:
         )
         return PairedDifferences(
             value=value,
-            low=np.where(one, self._only[0], low),
-            high=np.where(one, self._only[1], high),
+            low=low,
+            high=high,
             n=self._counts[0],
             n_left_out=self._counts[1],
             standard_error=np.sqrt(variance),
             p_value=p_values,
             n_clusters=self._counts[2],
         )
+
+    def of_single_benchmarks(self, differences: PairedDifferences) -> None:
+        """Give pairs that share one benchmark the interval and the p-value that they have there."""
+        alone = self.n_benchmarks == 1
+        for paired, _ in self._parts if alone.any() else ():
+            pairs = np.flatnonzero(alone & (paired.n > 0))
+            if len(pairs):
+                low, high = paired.limits()
+                differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
+                differences.p_value[pairs] = paired.p_values_of(pairs)
 
 
 def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDArray[np.bool_]) -> None:
@@ -409,9 +416,8 @@ def _weighted_differences(table: Floats, weights: Floats) -> PairedDifferences:
     middle = np.nan_to_num(value)
     residual = (share**2 * (found - middle[:, None]) ** 2).sum(axis=1)
     variance = n / np.maximum(n - 1, 1) * residual / total**2
-    for pair in np.flatnonzero((n > 1) & (residual < NO_SPREAD)):
-        low, high = constant_interval(float(middle[pair]), int(n[pair]), -1.0, 1.0)
-        variance[pair] = ((high - low) / (2 * Z95)) ** 2
+    equal = (n > 1) & (residual < NO_SPREAD)
+    variance[equal] = constant_variance(n[equal], -1.0, 1.0)
     half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 2.0)
     return PairedDifferences(
         value=value,
@@ -435,7 +441,7 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
         Column(benchmark=str(i), title="", category="", subcategory="", metric="") for i in range(len(benchmarks))
     ]
     compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
-    found = compare_aligned(models, compared, values, kept=(), with_benchmarks=False).win_share.significant()
+    found = compare_aligned(models, compared, values, kept=(), only_win_shares=True).win_share.significant()
     apart = np.zeros((len(models), len(models)), dtype=np.bool_)
     apart[pair_indices(len(models))] = found
     return apart | apart.T

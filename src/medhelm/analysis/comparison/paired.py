@@ -20,10 +20,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.sign_flip_test import BLOCK, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
+from medhelm.analysis.comparison.sign_flip_test import BLOCK, FAR, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
 from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_interval
+from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
@@ -33,6 +33,9 @@ Pair = tuple[int, int]
 
 ENDLESS = 1e6
 """Degrees of freedom from which Student's t is treated as normal."""
+
+SMALLEST_SPREAD = 1e-9
+"""Root of a sum of squares below which it is a rounding error."""
 
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
@@ -84,9 +87,12 @@ class PairedDifferences:
         return PairedDifference(**found)
 
 
+@lru_cache(maxsize=8)
 def pair_indices(n_models: int) -> tuple[Ints, Ints]:
-    """Return the first and the second model of every pair, in the order of `PairedDifferences`."""
-    return np.triu_indices(n_models, 1)
+    """Return the first and the second model of every pair, in the order of `PairedDifferences`: read-only arrays."""
+    first, second = np.triu_indices(n_models, 1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
 
 
 def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDifference | None:
@@ -100,10 +106,14 @@ def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDiffere
 
 
 class PairedScores:
-    """Scores of all models on one benchmark, and sums of their differences for every pair."""
+    """Scores of all models on one benchmark, and sums of their differences for every pair.
+
+    Sums are computed when they are first needed. Each is a combination of moments: sums over clusters of one model's
+    total to one power times another's to another.
+    """
 
     def __init__(self, scores: Floats, codes: Ints, k: int) -> None:
-        """Sum the differences of every pair.
+        """Keep the scores.
 
         Parameters: scores, shape (n_models, n), normalized to 0..1, nan if missing; codes, shape (n,), cluster of each
         instance from 0 to k - 1.
@@ -111,88 +121,153 @@ class PairedScores:
         self.scores, self.codes, self.k = scores, codes, k
         self.first, self.second = pair_indices(len(scores))
         self._present = ~np.isnan(scores)
-        self._complete = bool(self._present.all())
+        self._is_complete = bool(self._present.all())
         self.is_independent = k == scores.shape[1]
-        if self._complete or self.is_independent:
-            self._sum_products()
-        else:
-            self._sum_each_pair()
+        self._moments: dict[tuple[int, int], Floats] = {}
 
     @cached_property
     def is_binary(self) -> bool:
         """True for independent 0/1 scores."""
         return self.is_independent and bool(np.isin(self.scores[self._present], (0.0, 1.0)).all())
 
+    @property
+    def _has_moments(self) -> bool:
+        """True unless some clusters lack instances, not the same ones for all models."""
+        return self._is_complete or self.is_independent
+
     @cached_property
     def _totals(self) -> Floats:
         """Sum of each model's scores by cluster, shape (n_models, k); a missing score is nan if all are independent."""
-        if self.is_independent:
-            order: Floats = self.scores[:, np.argsort(self.codes)]
-            return order
-        return cluster_totals(self.scores, self.codes, self.k)[0].T
+        return self.scores if self.is_independent else cluster_totals(self.scores, self.codes, self.k)[0].T
 
-    def _sum_products(self) -> None:
-        """Compute the sums as matrix products."""
-        x = np.nan_to_num(self._totals)
-        here = (~np.isnan(self._totals)).astype(float)
-        sizes = np.ones(self.k) if self.is_independent else np.bincount(self.codes, minlength=self.k).astype(float)
-        if self._complete:  # the same for every pair: one number instead of an array
-            shape = self.first.shape
-            self.n = np.broadcast_to(np.intp(self.scores.shape[1]), shape)
-            self.n_clusters = np.broadcast_to(np.intp(self.k), shape)
-            self.sizes_squared: Floats = np.broadcast_to(np.float64(sizes @ sizes), shape)
-        else:
-            self.n = np.rint(self._pairs(here @ (here * sizes).T)).astype(np.intp)
-            self.n_clusters = np.rint(self._pairs(here @ here.T)).astype(np.intp)
-            self.sizes_squared = self._pairs(here @ (here * sizes**2).T)
-        self.total = self._twice(x, here, -1)
-        self.squares = self._twice(x**2, here) - 2 * self._pairs(x @ x.T)
-        cubes = x**3
-        self.fourths = self._twice(x**4, here) - 4 * self._twice(cubes, x) + 6 * self._pairs(x**2 @ (x**2).T)
-        self.total_by_size = self._twice(x * sizes, here, -1)
+    @property
+    def _sizes(self) -> Ints:
+        """Number of instances in each cluster, shape (k,)."""
+        return np.bincount(self.codes, minlength=self.k)
 
-    def _twice(self, left: Floats, right: Floats, sign: int = 1) -> Floats:
-        """Return sum over instances of left_i right_j + sign * left_j right_i for every pair (i, j)."""
-        product = left @ right.T
-        total: Floats = product[self.first, self.second] + sign * product[self.second, self.first]
-        return total
+    def _power(self, exponent: int) -> Floats:
+        """The totals to a power, 0 where a score is missing."""
+        if exponent == 0:
+            return (~np.isnan(self._totals)).astype(float)
+        return np.nan_to_num(self._totals) ** (1 if self.is_binary else exponent)
 
-    def _pairs(self, matrix: Floats) -> Floats:
-        """Return the entries (i, j) of a matrix for every pair."""
-        entries: Floats = matrix[self.first, self.second]
+    def _moment(self, left: int, right: int) -> Floats:
+        """Return the sum, over clusters that both models have, of x_i^left x_j^right: shape (n_models, n_models)."""
+        key = (min(left, 1), min(right, 1)) if self.is_binary else (left, right)
+        if key not in self._moments:
+            mine = self._power(left)
+            if right == 0 and self._is_complete:
+                self._moments[key] = np.broadcast_to(mine.sum(axis=1)[:, None], (len(mine), len(mine)))
+            else:
+                self._moments[key] = mine @ self._power(right).T
+        return self._moments[key]
+
+    def _equal(self, power: int) -> Floats:
+        """Return a moment with equal powers for every pair."""
+        entries: Floats = self._moment(power, power)[self.first, self.second]
         return entries
 
-    def _sum_each_pair(self) -> None:
-        """Compute the sums pair by pair: some clusters lack instances, not the same ones for all models."""
-        found = np.zeros((7, len(self.first)))
-        for pair in range(len(self.first)):
-            totals, counts = self._cluster_totals(pair)
-            shared = (counts > 0).sum()
-            found[:, pair] = (counts.sum(), shared, totals.sum(), totals @ totals, (totals**4).sum(),
-                              totals @ counts, counts @ counts)  # fmt: skip
-        self.n, self.n_clusters = (np.rint(row).astype(np.intp) for row in found[:2])
-        self.total, self.squares, self.fourths, self.total_by_size, self.sizes_squared = found[2:]
+    def _twice(self, left: int, right: int, sign: int = 1) -> Floats:
+        """Return a moment of every pair (i, j) plus, or minus, that of (j, i)."""
+        moment = self._moment(left, right)
+        total: Floats = moment[self.first, self.second] + sign * moment[self.second, self.first]
+        return total
 
-    def _cluster_totals(self, pair: int) -> tuple[Floats, Floats]:
-        """Return sums and counts of the differences of one pair by cluster, shape (k,) each."""
-        values = self.scores[self.first[pair]] - self.scores[self.second[pair]]
-        sums, counts = cluster_totals(values[None, :], self.codes, self.k)
-        return sums[:, 0], counts[:, 0]
+    @cached_property
+    def n(self) -> Ints:
+        """Instances that the two models of each pair share."""
+        if self._is_complete:
+            return np.broadcast_to(np.intp(self.scores.shape[1]), self.first.shape)
+        return self._counted(0) if not self.is_independent else np.rint(self._equal(0)).astype(np.intp)
+
+    @cached_property
+    def n_clusters(self) -> Ints:
+        """Clusters in which the two models of each pair share an instance."""
+        if self._is_complete:
+            return np.broadcast_to(np.intp(self.k), self.first.shape)
+        return self.n if self.is_independent else self._counted(1)
+
+    @cached_property
+    def total(self) -> Floats:
+        """Sum of the differences."""
+        return self._twice(1, 0, -1) if self._has_moments else self._each_pair[2]
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Sum over clusters of the squared totals of the differences."""
+        return self._twice(2, 0) - 2 * self._equal(1) if self._has_moments else self._each_pair[3]
+
+    @cached_property
+    def fourths(self) -> Floats:
+        """Sum over clusters of their fourth powers."""
+        if not self._has_moments:
+            return self._each_pair[4]
+        return self._twice(4, 0) - 4 * self._twice(3, 1) + 6 * self._equal(2)
+
+    @cached_property
+    def _total_by_size(self) -> Floats:
+        """Sum over clusters of the total of the differences times the number of instances."""
+        if self.is_independent:
+            return self.total
+        if not self._is_complete:
+            return self._each_pair[5]
+        sums = self._totals @ self._sizes
+        found: Floats = sums[self.first] - sums[self.second]
+        return found
+
+    @cached_property
+    def _sizes_squared(self) -> Floats:
+        """Sum over clusters of the squared number of instances."""
+        if self._is_complete:
+            return np.broadcast_to(np.float64(self._sizes @ self._sizes), self.first.shape)
+        return self.n.astype(float) if self.is_independent else self._each_pair[6]
+
+    def _counted(self, row: int) -> Ints:
+        count: Ints = np.rint(self._each_pair[row]).astype(np.intp)
+        return count
+
+    @cached_property
+    def _each_pair(self) -> tuple[Floats, ...]:
+        """The sums computed pair by pair, in the order of the properties above."""
+        found = np.zeros((7, len(self.first)))
+        block = max(1, BLOCK // max(self.scores.shape[1], 1))
+        for start in range(0, len(self.first), block):
+            some = slice(start, start + block)
+            totals, counts = self._cluster_totals(np.arange(len(self.first))[some])
+            sums = (counts, counts > 0, totals, totals**2, totals**4, totals * counts, counts**2)
+            found[:, some] = [one.sum(axis=1) for one in sums]
+        return tuple(found)
+
+    @cached_property
+    def _by_cluster(self) -> tuple[Floats, Ints]:
+        """The scores, instances ordered by cluster, and the place where each cluster begins."""
+        order = np.argsort(self.codes, kind="stable")
+        return self.scores[:, order], np.flatnonzero(np.diff(self.codes[order], prepend=-1))
+
+    def _cluster_totals(self, pairs: Ints) -> tuple[Floats, Floats]:
+        """Return sums and counts of the differences of some pairs by cluster, shape (len(pairs), k) each."""
+        scores, starts = self._by_cluster
+        differences = scores[self.first[pairs]] - scores[self.second[pairs]]
+        known = ~np.isnan(differences)
+        sums = np.add.reduceat(np.where(known, differences, 0.0), starts, axis=1)
+        return sums, np.add.reduceat(known.astype(float), starts, axis=1)
 
     def forget_sums(self) -> None:
-        """Free the sums of all pairs; only `shares` can be used afterwards."""
-        for name in ("total", "squares", "fourths", "total_by_size", "value", "variance", "df"):
-            self.__dict__.pop(name, None)
+        """Free the sums of all pairs; they are computed again if needed."""
+        for name in [name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)]:
+            if name not in ("is_binary", "_totals", "_by_cluster"):
+                del self.__dict__[name]
+        self._moments.clear()
 
     def shares(self, pairs: Ints) -> Floats:
         """Return the contribution of each cluster to the differences of some pairs; rows sum to the differences.
 
         Returns: shape (len(pairs), k), 0 for a cluster that the two do not share.
         """
-        if self.is_independent or self._complete:
+        if self._has_moments:
             found = np.nan_to_num(self._totals[self.first[pairs]] - self._totals[self.second[pairs]])
         else:
-            found = np.stack([self._cluster_totals(pair)[0] for pair in pairs.tolist()])
+            found = self._cluster_totals(pairs)[0]
         result: Floats = found / np.maximum(self.n[pairs], 1)[:, None]
         return result
 
@@ -218,13 +293,13 @@ class PairedScores:
     def _residual(self) -> Floats:
         """Sum over clusters of the squared deviations of their totals from what the mean difference gives."""
         d = np.nan_to_num(self.value)
-        found: Floats = self.squares - 2 * d * self.total_by_size + d**2 * self.sizes_squared
+        found: Floats = self.squares - 2 * d * self._total_by_size + d**2 * self._sizes_squared
         return found
 
     @cached_property
     def variance(self) -> Floats:
         """Variance of each mean difference that keeps its coverage for few instances; see the head of this module."""
-        d, n, k = np.nan_to_num(self.value), np.maximum(self.n, 1), self.n_clusters
+        n, k = np.maximum(self.n, 1), self.n_clusters
         if self.is_binary:
             differing = self.squares  # questions that one of the two got right
             first, second = ((differing + side * self.total) / 2 + 1 for side in (1, -1))
@@ -233,9 +308,8 @@ class PairedScores:
             return result
         residual = self._residual
         spread: Floats = k / np.maximum(k - 1, 1) * residual / n**2
-        for pair in np.flatnonzero((residual <= ROUNDING * np.maximum(self.squares, ROUNDING)) & (k > 1)):
-            low, high = constant_interval(float(d[pair]), int(k[pair]), -1.0, 1.0)
-            spread[pair] = ((high - low) / (2 * Z95)) ** 2
+        equal = residual <= ROUNDING * np.maximum(self.squares, ROUNDING)
+        spread[equal] = constant_variance(k[equal], -1.0, 1.0)
         spread[k < 2] = 1 / 3  # every difference from -1 to 1 is possible
         return spread
 
@@ -247,12 +321,19 @@ class PairedScores:
         df: Floats = np.maximum(self.n_clusters - 1.0, 1.0)
         return df
 
+    @cached_property
     def p_values(self) -> Floats:
         """P-value of each pair; see `sign_flip_test`."""
+        return self.p_values_of(np.arange(len(self.first)))
+
+    def p_values_of(self, pairs: Ints) -> Floats:
+        """P-value of some pairs."""
         if self.is_binary:
-            count = np.rint(self.squares).astype(np.intp)
-            return mcnemar_mid_p((count - np.abs(np.rint(self.total)).astype(np.intp)) // 2, count)
-        return sign_flip_p(self.total, self.squares, self.fourths, self.shares)
+            count = np.rint(self.squares[pairs]).astype(np.intp)
+            return mcnemar_mid_p((count - np.abs(np.rint(self.total[pairs])).astype(np.intp)) // 2, count)
+        return sign_flip_p(
+            self.total[pairs], self.squares[pairs], self.fourths[pairs], lambda some: self.shares(pairs[some])
+        )
 
     def differences(self) -> PairedDifferences:
         """Return the difference of every pair with its interval and test."""
@@ -264,7 +345,7 @@ class PairedScores:
             n=self.n,
             n_left_out=self.scores.shape[1] - self.n,
             standard_error=np.sqrt(self.variance),
-            p_value=self.p_values(),
+            p_value=self.p_values,
             n_clusters=self.n_clusters,
         )
 
@@ -287,10 +368,14 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
     a function from numbers of pairs to totals, shape (some, k).
     """
     effective = np.divide(squares**2, fourths, out=np.zeros_like(squares), where=fourths > 0)
+    spread = np.sqrt(np.maximum(squares, 0.0))
+    z = np.divide(np.abs(total), spread, out=np.zeros_like(squares), where=spread > SMALLEST_SPREAD)
     p_values = np.ones(len(total))
     many = effective >= MANY
-    p_values[many] = edgeworth_p(np.abs(total[many]) / np.sqrt(squares[many]), effective[many])
-    rest = np.flatnonzero(~many & (squares > 0))
+    p_values[many] = edgeworth_p(z[many], effective[many])
+    far = ~many & (z >= FAR)
+    p_values[far] = 2 * np.exp(-(z[far] ** 2) / 2)
+    rest = np.flatnonzero(~many & ~far & (squares > 0))
     if len(rest):
         width = max(shares(rest[:1]).shape[1], 1)
         block = max(1, BLOCK // width)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medhelm.analysis.comparison.all_pairs import separated_matrix
 from medhelm.analysis.jury.agreement import JudgeAgreement, judge_agreement
 from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
 from medhelm.analysis.jury.cells import (
@@ -17,7 +18,8 @@ from medhelm.analysis.jury.cells import (
     panel_scores,
     shared_judges,
 )
-from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, significant_differences
+from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
+from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate, JudgeTally, Remark, Rule, Tier
@@ -115,6 +117,8 @@ class JuryAnalysis:
     """Over all of them."""
     families: Mapping[str, str]
     """Judge or model -> its family."""
+    verdict: tuple[str, ...]
+    """Whether the jury can be trusted to rank models, in sentences."""
     remarks: tuple[Remark, ...]
     """Limits of the numbers, and significant biases."""
     tier: Tier
@@ -234,7 +238,9 @@ def _ranking(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) 
         return None
     judges, own = [cells.judges[i] for i in shared], scores[shared]
     full = panel_scores(own, cells.default_scores, range(len(shared)), benchmark.at_least)
-    apart = significant_differences(full, cells.clusters, cells.high - cells.low)
+    scores_01 = (full - cells.low) / (cells.high - cells.low)
+    aligned = AlignedScores(scores_01, cells.clusters, int(cells.clusters.max()) + 1, True)
+    apart = separated_matrix(cells.models, [aligned])
     return rank_by_panel(
         panel_means(own, cells.default_scores, judges, benchmark.at_least), judges, cells.models, apart
     )

@@ -9,11 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from medhelm.analysis.jury.cells import Codes, panel_scores
+from medhelm.analysis.jury.cells import panel_scores
 from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_table
-from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals, ratio_standard_error
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import constant_interval
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""
@@ -60,7 +58,7 @@ class Ranking:
     n_pairs: int
     """Pairs of models that can be compared."""
     n_significant: int
-    """Pairs that all judges separate significantly; 95% intervals, not adjusted for their number."""
+    """Pairs that all judges separate significantly, by the test of the leaderboard."""
 
 
 def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -138,34 +136,6 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
     a, b = (np.sign(values[there][:, None] - values[there][None, :]) for values in (first, second))
     untied = math.sqrt(float((a != 0).sum()) * float((b != 0).sum()))
     return float((a * b).sum()) / untied if untied else None
-
-
-def significant_differences(scores: Floats, clusters: Codes, span: float) -> np.ndarray:
-    """Find models that differ significantly: the 95% interval of the paired mean difference excludes zero.
-
-    Standard error over clusters with Student's t. Parameters: scores, shape (M, n), nan if missing; clusters,
-    shape (n,); span, length of the scale. Returns: shape (M, M), symmetric.
-    """
-    apart = np.zeros((len(scores), len(scores)), dtype=bool)
-    for i, j in combinations(range(len(scores)), 2):
-        difference = scores[i] - scores[j]
-        shared = ~np.isnan(difference)
-        if shared.any():
-            apart[i, j] = apart[j, i] = _is_clear(difference[shared], clusters[shared], span)
-    return apart
-
-
-def _is_clear(difference: Floats, clusters: Codes, span: float) -> bool:
-    """Return whether a mean difference is more than chance."""
-    numbers, codes = np.unique(clusters, return_inverse=True)
-    k, mean = len(numbers), float(difference.mean())
-    if k == 1:
-        return False
-    if np.ptp(difference) == 0:
-        low, high = constant_interval(mean, k, -span, span)
-        return low > 0 or high < 0
-    sums, counts = cluster_totals(difference[None, :], codes, k)
-    return abs(mean) > t_quantile(0.975, k - 1) * ratio_standard_error(sums[:, 0], counts[:, 0])
 
 
 def win_rates_by_panel(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
-from medhelm.analysis.statistics.means import Z95, constant_interval, effective_size
+from medhelm.analysis.statistics.means import constant_variance, effective_size
 
 
 class BenchmarkMeans(NamedTuple):
@@ -143,9 +143,8 @@ def _means(scores: Floats, aligned: AlignedScores) -> BenchmarkMeans:
     mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
     residual = ((sums - np.nan_to_num(mean) * counts) ** 2).sum(axis=0)
     variance = np.where(k > 1, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2, 1 / 12)  # any mean
-    for row in np.flatnonzero((k > 1) & (residual <= 1e-20 * np.maximum(n, 1))):
-        low, high = constant_interval(float(mean[row]), int(k[row]), 0.0, 1.0)
-        variance[row] = ((high - low) / (2 * Z95)) ** 2
+    equal = (k > 1) & (residual <= 1e-20 * np.maximum(n, 1))
+    variance[equal] = constant_variance(k[equal], 0.0, 1.0)
     return BenchmarkMeans(mean, variance, np.maximum(k - 1.0, 1.0))
 
 

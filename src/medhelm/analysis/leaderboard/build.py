@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -81,17 +81,11 @@ def build_leaderboard(
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
     whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
     against, none for the other models on the board; suite, scoring and tier, carried along for readers.
-    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale without bounds, a
-    weight that is none, instances as the unit where scores are not known, models that share no benchmark, or a panel
-    model that is not on the board.
+    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale or weight that is
+    none, instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
-    ranked, baselines = _split(cells, rank_baselines)
-    table = _table(ranked)
-    known = {**table, **_table(baselines)}
-    described = _describe(columns, known)
-    wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
-    found = [described[name] for name in wanted if name in table and name in described]
-    shown = _shared(found, table) if shared else found
+    chosen = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
+    table, shown = chosen.table, chosen.columns
     models = sorted({model for column in shown for model in table[column.benchmark]})
     by_id = sorted(shown, key=lambda column: column.benchmark)
     measured = measure(models, by_id, table)
@@ -99,36 +93,78 @@ def build_leaderboard(
     instances = _Instances(measured, table)
     every = list(instances.each())
     aligned = every if method == "instances within benchmarks" else []
-    measured = measure_instances(measured, aligned) if aligned else measured
-    order = rank_order(measured, scoring)
-    pairs = None if method == "nothing" else _test_pairs(measured, aligned, order, tuple(shown))
+    measured, tested = measure_instances(measured, aligned), method != "nothing"
+    pairs = _test_pairs(measured, aligned, rank_order(measured, scoring), tuple(shown)) if tested else None
     if panel:
-        members = find_members(panel, models, [cell.model for cell in baselines])
-        measured = measure(models, by_id, table, members)
-        measured = measure_instances(measured, aligned) if aligned else measured
+        members = find_members(panel, models, chosen.baselines)
+        measured = measure_instances(measure(models, by_id, table, members), aligned)
     rows, ranked_by = make_rows(measured, table, method, scoring)
     board = Leaderboard(
-        rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
+        rows=tuple(add_ranks(rows, pairs, tested=tested)),
         columns=tuple(shown),
         mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        baselines=_baseline_rows(baselines, by_id, method),
+        baselines=_baseline_rows(chosen.baselines, by_id, method),
         suite=suite,
         scoring=scoring,
         tier=tier,
     )
     context = RemarkContext(
-        absent=[] if benchmarks is None else [name for name in wanted if name not in known],
-        not_shared=[column.benchmark for column in found if column not in shown],
-        only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
+        absent=chosen.absent,
+        not_shared=chosen.not_shared,
+        only_baselines=chosen.only_baselines,
         differing=instances.differing,
         single=instances.single,
         if_missing_were_worst=ranks_if_missing_were_worst(measured, table, aligned, scoring),
     )
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """Cells and columns of a leaderboard, and what is left out."""
+
+    table: Table
+    """Benchmark -> model -> cell of a model that competes."""
+    baselines: Sequence[Cell]
+    """Cells of baselines that do not compete."""
+    columns: Sequence[Column]
+    """Benchmarks to show, in order."""
+    absent: Sequence[str]
+    """Requested benchmarks without a result."""
+    only_baselines: Sequence[str]
+    """Requested benchmarks that only baselines have."""
+    not_shared: Sequence[str]
+    """Benchmarks without a value of every model, if those are left out."""
+
+
+def _select(
+    cells: Iterable[Cell],
+    columns: Iterable[Column],
+    benchmarks: Sequence[str] | None,
+    *,
+    shared: bool,
+    rank_baselines: bool,
+) -> _Selection:
+    """Select cells and columns; parameters and errors as `build_leaderboard`."""
+    ranked, baselines = _split(cells, rank_baselines)
+    table = _table(ranked)
+    known = {**table, **_table(baselines)}
+    described = _describe(columns, known)
+    wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
+    found = [described[name] for name in wanted if name in table and name in described]
+    shown = _shared(found, table) if shared else found
+    return _Selection(
+        table=table,
+        baselines=baselines,
+        columns=shown,
+        absent=[] if benchmarks is None else [name for name in wanted if name not in known],
+        only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
+        not_shared=[column.benchmark for column in found if column not in shown],
+    )
 
 
 def _split(cells: Iterable[Cell], rank_baselines: bool) -> tuple[list[Cell], list[Cell]]:
@@ -154,7 +190,7 @@ def _test_pairs(
         for column, one in zip(measured.columns, scores, strict=True)
     ]
     models = [measured.models[i] for i in order]
-    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, with_benchmarks=False)
+    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, only_win_shares=True)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:

@@ -159,5 +159,5 @@ def _p_value(board: Leaderboard, pair: tuple[str, str], by_instance: bool) -> fl
         aligned = AlignedScores(won, found.codes, found.k, True) if by_instance else None
         compared.append(AlignedBenchmark(column, aligned))
         values.append(np.nanmean(won, axis=1))
-    tests = compare_aligned(pair, compared, np.stack(values, axis=1), kept=(), with_benchmarks=False)
+    tests = compare_aligned(pair, compared, np.stack(values, axis=1), kept=())
     return float(tests.macro_average.differences.p_value[0])

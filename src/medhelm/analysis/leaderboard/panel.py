@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.win_rates import has_any_value, instance_win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -30,18 +31,19 @@ Members = NDArray[np.bool_]
 """Shape (n_models,): True for the models of the panel."""
 
 
-def find_members(panel: Sequence[str], models: Sequence[str], baselines: Sequence[str]) -> Members:
+def find_members(panel: Sequence[str], models: Sequence[str], baselines: Sequence[Cell]) -> Members:
     """Return which models are in the panel.
 
-    Parameters: panel, names; models, those that compete on the leaderboard; baselines, those that do not.
+    Parameters: panel, names; models, those that compete on the leaderboard; baselines, results of those that do not.
     Raises: UserError with all names that are not on the leaderboard.
     """
+    not_ranked = {cell.model for cell in baselines}
     wrong = []
     for name in panel:
         if name in models:
             continue
         why = f"`{name}` is not on the leaderboard. {suggestion(name, models)}".rstrip()
-        if name in baselines:
+        if name in not_ranked:
             why = f"`{name}` is a baseline, which does not compete. Add --rank-baselines to use it."
         wrong.append(f"--panel: {why}")
     if wrong:

@@ -67,12 +67,12 @@ class LeaderboardMeasures:
     """Macro averages, alike; nan for a model without any value."""
     shares: Floats
     """Win shares on each benchmark, as `values`; nan throughout where instance scores are not known."""
+    rank_shares: Floats
+    """The same for ranks: with a panel, a member's own answer counts as one more tie."""
     won: Floats
     """Win rates on each benchmark, as `values`."""
     panel: NDArray[np.bool_] | None = None
     """Shape (n_models,): the models that win shares and win rates are against; None: all others."""
-    panel_shares: Floats | None = None
-    """With a panel, `shares` with a member's own answer as one more tie."""
     macro_means: Sequence[BenchmarkMeans] = ()
     """One per benchmark, for the intervals of macro averages; empty where instance scores are not known."""
     share_means: Sequence[BenchmarkMeans] = ()
@@ -96,7 +96,9 @@ def measure(
     rates, macros = (np.round(row_means(one, weights), DECIMALS) for one in (won, values))
     guarded = _guarded_rates(values, weights, panel)
     none = np.full(values.shape, np.nan)
-    return LeaderboardMeasures(tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, won, panel)
+    return LeaderboardMeasures(
+        tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, none, won, panel
+    )
 
 
 def _guarded_rates(values: Floats, weights: Floats, panel: NDArray[np.bool_] | None) -> Floats:
@@ -109,11 +111,16 @@ def _guarded_rates(values: Floats, weights: Floats, panel: NDArray[np.bool_] | N
 
 
 def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None]) -> LeaderboardMeasures:
-    """Add win shares, and variances for intervals. `aligned` are the scores on each benchmark, None if not known."""
+    """Add win shares, and variances for intervals.
+
+    Parameters: aligned, the scores on each benchmark, None if not known; empty if averages go by benchmarks.
+    """
+    if not aligned:
+        return measured
     values, panel = measured.values, measured.panel
     used = has_any_value(values)
     of_panel = used if panel is None else has_any_value(values[panel])
-    shares, panel_shares = np.full((2, *values.shape), np.nan)
+    shares, rank_shares = np.full((2, *values.shape), np.nan)
     macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
     for j, one in enumerate(aligned):
@@ -122,12 +129,12 @@ def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedSc
         macro[j] = macro_means(one, int(used.sum()))
         if of_panel[j]:
             instance_shares = instance_win_shares(one.scores, panel)
-            panel_shares[:, j] = row_means(instance_shares)
+            rank_shares[:, j] = row_means(instance_shares)
             if panel is not None:
                 instance_shares = panel_win_shares(one.scores, panel)
             won[j] = win_share_means(one, instance_shares, int(of_panel.sum()), panel)
             shares[:, j] = row_means(instance_shares)
-    return replace(measured, shares=shares, panel_shares=panel_shares, macro_means=macro, share_means=won)
+    return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
 
 
 def make_rows(
@@ -251,11 +258,11 @@ def _of_cells(macro: Averages, measured: LeaderboardMeasures, table: Table) -> A
 
 def _guarded_shares(measured: LeaderboardMeasures) -> Floats:
     """Win shares with missing benchmarks counted as losses to all that have one; nan where there are none."""
-    shares, n = measured.shares, len(measured.models)
+    shares, n = measured.rank_shares, len(measured.models)
     if n < 2 or np.isnan(shares).all():
         return np.full(n, np.nan)
-    if measured.panel is not None and measured.panel_shares is not None:
-        table = guarded_panel_shares(measured.panel_shares, measured.values, measured.panel)
+    if measured.panel is not None:
+        table = guarded_panel_shares(shares, measured.values, measured.panel)
         return np.round(row_means(table, measured.weights), DECIMALS)
     present = ~np.isnan(measured.values)
     any_value = present.any(axis=0)
@@ -300,12 +307,21 @@ def ranks_if_missing_were_worst(
             macros=np.round(row_means(values, measured.weights), DECIMALS),
         )
         if aligned:
-            has = ~np.isnan(values[i])
-            worst = [one.with_worst(i) if one and here else one for one, here in zip(aligned, has, strict=True)]
-            changed = measure_instances(changed, worst)
+            changed = replace(changed, rank_shares=_shares_with_worst(measured, aligned, i, kept[i]))
         _, keys = _ranking(changed, _guarded_shares(changed), scoring)
         found[measured.models[i]] = 1 + sum(key < keys[i] for key in keys)
     return found
+
+
+def _shares_with_worst(
+    measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None], i: int, kept: Floats
+) -> Floats:
+    """Win shares if the missing scores of model i were the worst. `kept`: its share of scores on each benchmark."""
+    changed = measured.rank_shares.copy()
+    for j in np.flatnonzero((kept < 1) & ~np.isnan(changed[i])).tolist():
+        if (one := aligned[j]) is not None:
+            changed[:, j] = row_means(instance_win_shares(one.with_worst(i).scores, measured.panel))
+    return changed
 
 
 def _cells_of(measured: LeaderboardMeasures, table: Table) -> list[Mapping[str, Cell]]:

@@ -8,6 +8,9 @@ from itertools import takewhile
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
+SAMPLE_ROWS = "These are invented sample rows, no measure of real performance."
+"""First sentence on results of the sample tier."""
+
 NAMES = 5
 """Most names written out in one sentence."""
 
@@ -17,7 +20,7 @@ def verdict(board: Leaderboard) -> list[str]:
     rows = board.rows
     if not rows or all(row.n_benchmarks == 0 for row in rows):
         return []
-    found = [] if board.tier == "real" else ["These are invented sample rows, no measure of real performance."]
+    found = [] if board.tier == "real" else [SAMPLE_ROWS]
     found += [] if len(rows) == 1 else _leaders(board)
     found += _constant_answers(board)
     if len(rows) > 1:

@@ -179,6 +179,15 @@ def constant_interval(value: float, k: float, low: float, high: float) -> tuple[
     return value - unseen * (value - low), value + unseen * (high - value)
 
 
+def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, high: float) -> Floats:
+    """Variances that give normal intervals the widths of `constant_interval`.
+
+    Parameters: k, any shape, the number of units with the same score; low and high, the ends of the scale.
+    """
+    unseen = Z95**2 / (np.asarray(k, dtype=float) + Z95**2)  # the upper Wilson limit of 0 in k
+    return (unseen * (high - low) / (2 * Z95)) ** 2
+
+
 def percentile_t_interval(drawn: Floats, value: float, df: float) -> tuple[float, float]:
     """Percentile interval of drawn values with the tails of Student's t, widened to hold the value if need be.
 
@@ -298,6 +307,7 @@ def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
     return (value - spread.below, value + spread.above), "skew-t"
 
 
+@lru_cache(maxsize=4096)
 def _t95(df: float) -> float:
     """Quantile of Student's t behind 95% intervals; infinite without degrees of freedom."""
     return t_quantile(0.975, df) if df > 0 else math.inf

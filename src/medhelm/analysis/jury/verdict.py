@@ -1,0 +1,72 @@
+"""The verdict on a jury in a few sentences: whether its judges agree, and whether its scores can rank models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from medhelm.analysis.jury.agreement import SCORE
+from medhelm.analysis.jury.judges import JurySummary
+from medhelm.analysis.leaderboard.verdict import SAMPLE_ROWS
+from medhelm.domain import Estimate, Tier
+from medhelm.domain.text import listed
+
+NAMES = 5
+"""Most benchmarks named in one sentence."""
+
+NOT_CLINICIANS = (
+    "Judges that agree with each other can still be wrong: `medhelm agreement` compares them with clinicians."
+)
+
+
+def verdict(benchmarks: Sequence[JurySummary], overall: JurySummary, tier: Tier) -> list[str]:
+    """Return whether a jury can be trusted to rank models, as far as its own judgments show.
+
+    Parameters: benchmarks, one summary each; overall, all benchmarks together; tier, real data or sample rows.
+    """
+    found = [] if tier == "real" else [SAMPLE_ROWS]
+    found += _agreement(benchmarks)
+    found += _separated(benchmarks[0] if len(benchmarks) == 1 else overall)
+    return [*found, NOT_CLINICIANS]
+
+
+def _agreement(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
+    """Yield where the judges agree better than chance, and where that is not shown."""
+    known = [(own, one) for own in benchmarks if (one := score_agreement(own)) is not None]
+    agreed = [(own, one) for own, one in known if one.low > 0]
+    chance = [(own, one) for own, one in known if one.low <= 0]
+    unknown = [own.title for own in benchmarks if score_agreement(own) is None]
+    if agreed:
+        values = sorted(one.value for _, one in agreed)
+        spread = f"{values[0]:.2f}" if len(values) == 1 else f"{values[0]:.2f} to {values[-1]:.2f}"
+        names = agreed[0][0].title if len(benchmarks) == 1 else f"{len(agreed)} of {len(benchmarks)} benchmarks"
+        yield f"The judges agree better than chance on {names} (ICC(2,1) {spread})."
+    if chance:
+        names = listed([f"{own.title} (ICC(2,1) {one.value:.2f})" for own, one in chance], NAMES)
+        its = "its" if len(chance) == 1 else "their"
+        subject = "They" if agreed else "The judges"
+        yield f"{subject} are not shown to agree better than chance on {names}: {its} scores cannot rank models."
+    if unknown:
+        yield f"Agreement cannot be measured on {listed(unknown, NAMES)}: two judges with differing grades are needed."
+
+
+def score_agreement(own: JurySummary) -> Estimate | None:
+    """ICC(2,1) of the judges' scores; None for one judge, or where all scores are equal."""
+    return next((part.icc_2_1 for part in own.agreement if part.on == SCORE), None)
+
+
+def _separated(own: JurySummary) -> Iterator[str]:
+    """Yield how many pairs of models the jury separates, and whether that depends on a single judge."""
+    ranking = own.ranking
+    if ranking is None or not ranking.n_pairs:
+        return
+    if ranking.n_pairs == 1:
+        found = "separates the two models" if ranking.n_significant else "does not separate the two models"
+    else:
+        found = f"separates {ranking.n_significant} of {ranking.n_pairs} pairs of models"
+    turned = [
+        panel.name.removeprefix("without ")
+        for panel in ranking.panels
+        if panel.name.startswith("without") and any(swap.is_significant for swap in panel.swaps)
+    ]
+    order = f"; the order of some depends on {listed(turned, NAMES)}" if turned else ""
+    yield f"The jury {found}{order}."
