@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from medhelm.analysis.leaderboard.panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.statistics.alignment import align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import estimate
 from medhelm.errors import UserError
 from tests.support.leaderboards import UNEVEN, plain_columns, score_cell
 from tests.support.remarks import texts
@@ -170,6 +172,27 @@ def test_a_test_against_the_ranks_is_reported() -> None:
     )
     row = by_name(board)["Y"]
     assert (row.rank, row.rank_low, row.rank_high) == (1, 1, 3)
+
+
+def test_missing_scores_count_as_worst_against_the_panel_too() -> None:
+    """The remark names the rank of a leaderboard on which the missing scores are 0; m1 is in the panel."""
+    scores = GradedModels(models=6, benchmarks=2, n=30).draw(np.random.default_rng(12))
+    worst = [rows.copy() for rows in scores]
+    for rows, lost in ((scores[0], np.nan), (worst[0], 0.0)):
+        rows[1, :9] = lost
+    cells = [
+        replace(one, n_failed=int(np.isnan(one.scores).sum()), estimate=estimate(one.scores, low=0.0, high=1.0))
+        for one in graded_cells(scores)
+        if one.scores is not None
+    ]
+    names = plain_columns("b0", "b1")
+    before = by_name(build_leaderboard(cells, names, panel=["m1", "m4"]))["m1"].rank
+    after = by_name(build_leaderboard(graded_cells(worst), names, panel=["m1", "m4"]))["m1"].rank
+    found = texts(build_leaderboard(cells, names, panel=["m1", "m4"]).remarks)
+    assert before is not None
+    assert after is not None
+    assert before < after
+    assert any(f"its rank would fall from {before} to {after}." in text for text in found)
 
 
 def test_unknown_members_are_refused_together() -> None:
