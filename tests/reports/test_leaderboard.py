@@ -82,7 +82,7 @@ def test_json_keeps_the_contract() -> None:
     keys = {"model", "rank", "tie_group", "win_rate", "win_rate_sd", "macro_average", "macro_sd", "n_benchmarks"}
     keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
     keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
-    keys |= {"win_share", "guarded_win_share", "macro_bounds"}
+    keys |= {"win_share", "guarded_win_share", "macro_bounds", "rank_bounds"}
     assert keys == set(first) == set(second)
     assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)
@@ -92,6 +92,10 @@ def test_json_keeps_the_contract() -> None:
     (pair,) = found["pairs"]
     assert (pair["a"], pair["b"], pair["benchmark"]) == ("lab/big_model", "small", None)
     assert (pair["separated"], pair["survives_failures"]) == (True, True)
+    # One of the 20 scores of the first is missing; the mean of the others is 18 / 19.
+    moved = pair["difference"] - pair["worst_case"], pair["best_case"] - pair["difference"]
+    assert moved == pytest.approx((18 / 19 / 20, 1 / 19 / 20), abs=2e-6)
+    assert (first["rank_bounds"], second["rank_bounds"]) == ([1, 1], None)
     assert found["verdict"][0].startswith("lab/big_model leads (win share ")
     assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
     assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)

@@ -105,6 +105,7 @@ def _pairs(board: Leaderboard) -> list[dict[str, Any]]:
                     "p": probability(test.difference.p_value),
                     "p_adjusted": probability(test.p_holm),
                     "separated": (pair.first, pair.second) in board.separated,
+                    **select(pair, "worst_case best_case", rounded=True),
                     "survives_failures": pair.survives_failures,
                 }
             )
@@ -126,6 +127,7 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
+        "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
         "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
         "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
         "categories": _groups(row.categories),

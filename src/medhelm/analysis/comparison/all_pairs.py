@@ -112,6 +112,11 @@ class ModelPair:
     """Difference of their macro averages over those benchmarks; None if there is none."""
     win_share: AdjustedDifference | None
     """Difference of their win shares over those benchmarks; None if there is none."""
+    worst_case: float | None
+    """Difference of win shares if all missing scores of the first were losses, and all of the second wins. None where
+    scores of instances are not known."""
+    best_case: float | None
+    """The same the other way round."""
     survives_failures: bool
     """True if the difference of win shares is significant whatever the missing scores would have been."""
     benchmarks: Mapping[str, AdjustedDifference]
@@ -136,6 +141,9 @@ class AllPairs:
     """Differences of win shares."""
     benchmarks: Mapping[str, TestedDifferences]
     """Benchmark -> differences on it, if instance scores are known."""
+    bounds: tuple[Floats, Floats]
+    """Two arrays of shape (n_pairs,): the difference of win shares with missing scores all against and all for the
+    first model (Manski 1990, Am. Econ. Rev. 80)."""
     survives_failures: NDArray[np.bool_]
     """Shape (n_pairs,): True where the interval of the win shares' difference excludes 0 even if all missing scores of
     the better model were losses and all of the other were wins."""
@@ -174,6 +182,8 @@ class AllPairs:
             n_benchmarks=int(self.n_benchmarks[place]),
             macro_average=self.macro_average[place],
             win_share=self.win_share[place],
+            worst_case=float(self.bounds[0][place]) if self.by_instance[place] else None,
+            best_case=float(self.bounds[1][place]) if self.by_instance[place] else None,
             survives_failures=bool(self.survives_failures[place]),
             benchmarks={name: test for name, tested in tests.items() if tested and (test := tested[place])},
         )
@@ -249,7 +259,7 @@ def compare_aligned(
     by_instance = np.ones(n_pairs, dtype=np.bool_)
     first, second = pair_indices(len(models))
     weights = []
-    missing = _Missing(len(models))
+    missing, missing_shares = _Missing(len(models)), _Missing(len(models))
     for place, benchmark in enumerate(benchmarks):
         weight = benchmark.column.weight
         weights.append(weight)
@@ -263,20 +273,19 @@ def compare_aligned(
         paired = PairedScores(benchmark.aligned.scores, benchmark.aligned.codes, benchmark.aligned.k)
         macro.add(paired, weight)
         shares = instance_win_shares(benchmark.aligned.scores, panel)
-        missing.add(shares, weight)
+        missing.add(benchmark.aligned.scores, weight)
+        missing_shares.add(shares, weight)
         won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
         if not only_win_shares:
             single[benchmark.column.benchmark] = paired.differences()
         macro.forget_sums()
         won.forget_sums()
+    shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     shared = (~np.isnan(values[first] - values[second])).sum(axis=1)
     macro_differences, win_differences = macro.differences(tested=not only_win_shares), won.differences()
     macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
-    if not by_instance.all():
-        over = _over_benchmarks(values, np.array(weights), panel)
-        for kept_one, new in zip((macro_differences, win_differences), over, strict=True):
-            _replace(kept_one, new, ~by_instance)
+    _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), panel, ~by_instance)
     return AllPairs(
         models=tuple(models),
         columns=kept,
@@ -285,33 +294,34 @@ def compare_aligned(
         macro_average=_adjusted([macro_differences])[0],
         win_share=_adjusted([win_differences])[0],
         benchmarks=dict(zip(single, _adjusted(list(single.values())), strict=True)),
-        survives_failures=missing.survived_by(win_differences, first, second),
+        bounds=(win_differences.value - shifts[0], win_differences.value + shifts[1]),
+        survives_failures=(win_differences.low - shifts[0] > 0) | (win_differences.high + shifts[1] < 0),
     )
 
 
 class _Missing:
-    """Bounds of the effect of missing scores on the win share of each model, summed over benchmarks."""
+    """How far missing scores could move the difference of the means of each pair, summed over shared benchmarks.
+
+    An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
+    """
 
     def __init__(self, n_models: int) -> None:
-        self._down, self._up, self._weight = np.zeros((3, n_models))
+        self._first, self._second = pair_indices(n_models)
+        self._below, self._above, self._weight = np.zeros((3, len(self._first)))
 
-    def add(self, shares: Floats, weight: float) -> None:
-        """Add a benchmark. `shares`: shape (n_models, n), nan where a score is missing."""
-        missing = np.isnan(shares).mean(axis=1)
-        here = missing < 1
-        mean = np.nan_to_num(row_means(shares))
-        self._down += here * weight * missing * mean
-        self._up += here * weight * missing * (1 - mean)
-        self._weight += here * weight
+    def add(self, scores: Floats, weight: float) -> None:
+        """Add a benchmark. `scores`: shape (n_models, n), scores or win shares, 0..1, nan where one is missing."""
+        missing = np.isnan(scores).mean(axis=1)
+        mean = np.nan_to_num(row_means(scores))
+        down, up = missing * mean, missing * (1 - mean)
+        here = weight * (np.maximum(missing[self._first], missing[self._second]) < 1)
+        self._below += here * (down[self._first] + up[self._second])
+        self._above += here * (up[self._first] + down[self._second])
+        self._weight += here
 
-    def survived_by(self, differences: PairedDifferences, first: Ints, second: Ints) -> NDArray[np.bool_]:
-        """Return which intervals exclude 0 after the worst shift against the better model (Imbens and Manski 2004)."""
-        weight = np.maximum(self._weight, 1e-300)
-        down, up = self._down / weight, self._up / weight
-        low = differences.low - down[first] - up[second]
-        high = differences.high + up[first] + down[second]
-        with np.errstate(invalid="ignore"):
-            return np.asarray((low > 0) | (high < 0))
+    def shifts(self) -> Floats:
+        """Return how far missing scores could lower, and raise, the difference of each pair: shape (2, n_pairs)."""
+        return np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
 
 
 class _Sum:
@@ -396,12 +406,18 @@ def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDAr
         getattr(differences, name)[where] = getattr(new, name)[where]
 
 
-def _over_benchmarks(
-    values: Floats, weights: Floats, panel: NDArray[np.bool_] | None
-) -> tuple[PairedDifferences, PairedDifferences]:
-    """Compare all pairs with benchmarks in the place of instances: macro averages, and win rates over benchmarks."""
-    won = win_table(values) if panel is None else instance_win_shares(values, panel)
-    return _weighted_differences(values, weights), _weighted_differences(won, weights)
+def _replace_over_benchmarks(
+    kinds: Sequence[PairedDifferences],
+    values: Floats,
+    weights: Floats,
+    panel: NDArray[np.bool_] | None,
+    where: NDArray[np.bool_],
+) -> None:
+    """Compare some pairs with benchmarks in the place of instances: by macro average, and by win rate."""
+    if where.any():
+        won = win_table(values) if panel is None else instance_win_shares(values, panel)
+        for differences, table in zip(kinds, (values, won), strict=True):
+            _replace(differences, _weighted_differences(table, weights), where)
 
 
 def _weighted_differences(table: Floats, weights: Floats) -> PairedDifferences:

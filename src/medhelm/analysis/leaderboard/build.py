@@ -45,8 +45,8 @@ from medhelm.analysis.leaderboard.rows import (
     make_rows,
     measure,
     measure_instances,
+    rank_bounds,
     rank_order,
-    ranks_if_missing_were_worst,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
@@ -86,8 +86,7 @@ def build_leaderboard(
     """
     chosen = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
     table, shown = chosen.table, chosen.columns
-    models = sorted({model for column in shown for model in table[column.benchmark]})
-    by_id = sorted(shown, key=lambda column: column.benchmark)
+    models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
     measured = measure(models, by_id, table)
     method = _method(resample, measured, table)
     instances = _Instances(measured, table)
@@ -99,6 +98,8 @@ def build_leaderboard(
         members = find_members(panel, models, chosen.baselines)
         measured = measure_instances(measure(models, by_id, table, members), aligned)
     rows, ranked_by = make_rows(measured, table, method, scoring)
+    bounds = rank_bounds(measured, table, aligned, scoring)
+    rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=tested)),
         columns=tuple(shown),
@@ -118,7 +119,6 @@ def build_leaderboard(
         only_baselines=chosen.only_baselines,
         differing=instances.differing,
         single=instances.single,
-        if_missing_were_worst=ranks_if_missing_were_worst(measured, table, aligned, scoring),
     )
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 
@@ -139,6 +139,11 @@ class _Selection:
     """Requested benchmarks that only baselines have."""
     not_shared: Sequence[str]
     """Benchmarks without a value of every model, if those are left out."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models that compete, by name."""
+        return sorted({model for column in self.columns for model in self.table[column.benchmark]})
 
 
 def _select(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -55,8 +55,6 @@ class RemarkContext:
     """Benchmarks on which models were run on different instances."""
     single: Sequence[str]
     """Benchmarks with one independent instance."""
-    if_missing_were_worst: Mapping[str, int]
-    """Model -> its rank if failed instances had the worst score; only for models with failures."""
 
 
 def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
@@ -82,12 +80,12 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     if all(row.n_benchmarks == 0 for row in rows):
         text = "No model has a value on any benchmark: every instance failed or could not be scored."
         yield Remark("no_values", "", text)
-        yield from _failures(board, context)
+        yield from _failures(board)
         return
     yield from _coverage(board)
     yield from panel_remarks(board)
     yield from _instances(context)
-    yield from _failures(board, context)
+    yield from _failures(board)
     yield from _constant_answers(board)
     yield from _weights(columns)
     yield from _size(board)
@@ -192,7 +190,7 @@ def _interval_basis(board: Leaderboard) -> Remark:
     return Remark("interval_basis", "", text)
 
 
-def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
+def _failures(board: Leaderboard) -> Iterator[Remark]:
     """Yield models with failed instances, and the rank they could fall to."""
     for row in board.rows:
         caused = {name: cell.n_failed_by_model for name, cell in row.cells.items() if cell.n_failed_by_model}
@@ -209,9 +207,8 @@ def _failures(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
             continue
         instances = plural(sum(missing.values()), "instance")
         text = f"{row.model}: {instances} without a score, left out of its means, on {_names(list(missing))}."
-        worst = context.if_missing_were_worst.get(row.model)
-        if worst is not None and row.rank is not None and worst > row.rank:
-            text += f" With the worst score for each, its rank would fall from {row.rank} to {worst}."
+        if row.rank_bounds and row.rank is not None and row.rank_bounds[1] > row.rank:
+            text += f" With the worst score for each, its rank would fall from {row.rank} to {row.rank_bounds[1]}."
         yield Remark("instances_without_score", row.model, text)
 
 

@@ -44,7 +44,7 @@ Table = Mapping[str, Mapping[str, Cell]]
 
 
 MOST_LACKING = 30
-"""Most models with missing scores for which the rank without them is computed: each takes a leaderboard of its own."""
+"""Most models with missing scores for which bounds of ranks are computed: each takes two leaderboards."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,12 +282,13 @@ def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule
     return "win rate", np.nan_to_num(-measured.guarded).tolist()
 
 
-def ranks_if_missing_were_worst(
+def rank_bounds(
     measured: LeaderboardMeasures, table: Table, aligned: Sequence[AlignedScores | None], scoring: Rule
-) -> dict[str, int]:
-    """Model -> the rank that it would have if each of its missing scores were the worst.
+) -> dict[str, tuple[int, int]]:
+    """Model -> its rank if each of its missing scores were the best, and if each were the worst.
 
-    One model at a time, so that the others win what it lost; for those with missing scores, unless they are many.
+    One model at a time, so that the others lose or win what it gained or lost; for those with missing scores, unless
+    they are many.
 
     Parameters: aligned, as in `measure_instances`; empty if averages go by benchmarks.
     """
@@ -296,32 +297,38 @@ def ranks_if_missing_were_worst(
         for i, model in enumerate(measured.models)
     }
     lacking = [i for i, shares in kept.items() if (shares < 1).any()]
+    if len(lacking) > MOST_LACKING:
+        return {}
     found = {}
-    for i in lacking if len(lacking) <= MOST_LACKING else ():
-        values = measured.values.copy()
-        values[i] *= kept[i]
-        changed = replace(
-            measured,
-            values=values,
-            guarded=_guarded_rates(values, measured.weights, measured.panel),
-            macros=np.round(row_means(values, measured.weights), DECIMALS),
-        )
-        if aligned:
-            changed = replace(changed, rank_shares=_shares_with_worst(measured, aligned, i, kept[i]))
-        _, keys = _ranking(changed, _guarded_shares(changed), scoring)
-        found[measured.models[i]] = 1 + sum(key < keys[i] for key in keys)
+    for i in lacking:
+        best, worst = (_rank_with(measured, aligned, i, kept[i], score, scoring) for score in (1.0, 0.0))
+        found[measured.models[i]] = (best, worst)
     return found
 
 
-def _shares_with_worst(
-    measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None], i: int, kept: Floats
-) -> Floats:
-    """Win shares if the missing scores of model i were the worst. `kept`: its share of scores on each benchmark."""
-    changed = measured.rank_shares.copy()
-    for j in np.flatnonzero((kept < 1) & ~np.isnan(changed[i])).tolist():
+def _rank_with(
+    measured: LeaderboardMeasures,
+    aligned: Sequence[AlignedScores | None],
+    i: int,
+    kept: Floats,
+    score: float,
+    scoring: Rule,
+) -> int:
+    """Rank of model i with a score, 0..1, in place of each missing one. `kept`: its share of scores per benchmark."""
+    values, shares = measured.values.copy(), measured.rank_shares.copy()
+    values[i] = values[i] * kept + score * (1 - kept)
+    for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
         if (one := aligned[j]) is not None:
-            changed[:, j] = row_means(instance_win_shares(one.with_worst(i).scores, measured.panel))
-    return changed
+            shares[:, j] = row_means(instance_win_shares(one.completed(i, score).scores, measured.panel))
+    changed = replace(
+        measured,
+        values=values,
+        rank_shares=shares,
+        guarded=_guarded_rates(values, measured.weights, measured.panel),
+        macros=np.round(row_means(values, measured.weights), DECIMALS),
+    )
+    _, keys = _ranking(changed, _guarded_shares(changed), scoring)
+    return 1 + sum(key < keys[i] for key in keys)
 
 
 def _cells_of(measured: LeaderboardMeasures, table: Table) -> list[Mapping[str, Cell]]:

@@ -88,6 +88,8 @@ class Row:
     one more tie."""
     published: bool = False
     """True if its scores are published ones and were not measured here."""
+    rank_bounds: tuple[int, int] | None = None
+    """Rank if all its missing scores were the best, and the worst; None if nothing is missing, or for many models."""
     macro_bounds: tuple[float, float] | None = None
     """Macro average if all missing scores were the worst, and the best; None if nothing is missing."""
 

@@ -26,10 +26,10 @@ class AlignedScores:
     same_instances: bool
     """True if all models that were run at all were asked the same instances."""
 
-    def with_worst(self, row: int) -> AlignedScores:
-        """Return the same with the missing scores of one model as the worst."""
+    def completed(self, row: int, score: float) -> AlignedScores:
+        """Return the same with a score, 0..1, in place of each missing one of a model."""
         scores = self.scores.copy()
-        scores[row] = np.nan_to_num(scores[row])
+        scores[row] = np.nan_to_num(scores[row], nan=score)
         return AlignedScores(scores, self.codes, self.k, self.same_instances)
 
     def reordered(self, order: Sequence[int]) -> AlignedScores:
