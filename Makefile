@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench reference docs man clean
+.PHONY: demo test test-long lint bench reference docs man clean
 
 demo: $(VENV)/ready
 	$(BIN)/medhelm demo
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not long"
+
+test-long: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto -m long
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker("real_data")
-        elif is_fast(item.path):
+        elif is_fast(item.path) and not item.get_closest_marker("long"):
             item.add_marker("fast")
         if item.path.relative_to(TESTS).parts[0] in SYSTEM:
             item.add_marker("system")

@@ -88,8 +88,8 @@ class KnownModels:
         return float((np.sign(np.round(lead, 12)) + 1).mean() / 2)
 
 
-def leaderboard(scores: Sequence[Floats]) -> Leaderboard:
-    """Build the leaderboard of simulated scores, on a scale from 0 to 1."""
+def leaderboard(scores: Sequence[Floats], panel: Sequence[str] = ()) -> Leaderboard:
+    """Build the leaderboard of simulated scores, on a scale from 0 to 1. Models are `m0`, `m1` and so on."""
     cells, columns = [], []
     for place, rows in enumerate(scores):
         name = f"b{place:02}"
@@ -100,7 +100,7 @@ def leaderboard(scores: Sequence[Floats]) -> Leaderboard:
             cells.append(
                 Cell(model=f"m{i}", benchmark=name, value=float(row.mean()), estimate=found, ids=ids, scores=row)
             )
-    return build_leaderboard(cells, columns)
+    return build_leaderboard(cells, columns, panel=panel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,12 +42,54 @@ def test_leaderboard_json_has_the_keys_of_the_contract(medhelm: Medhelm, store: 
 
 
 @pytest.mark.parametrize("shape", ["table", "csv", "md", "latex"])
-@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark"])
+@pytest.mark.parametrize("by", ["overall", "category", "subcategory", "benchmark", "head-to-head"])
 def test_every_format_names_every_model(medhelm: Medhelm, store: Path, shape: str, by: str) -> None:
     outcome = medhelm("leaderboard", "--store", store, "--format", shape, "--by", by)
     assert outcome.code == 0
     assert "baseline/majority" in outcome.out.replace("\\_", "_")
     assert "\x1b" not in outcome.out
+
+
+def test_numbers_against_a_panel_stay_when_a_model_comes(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    panel = ("--store", store, "--rank-baselines", "--panel", "baseline/majority", "--json")
+    before = medhelm("leaderboard", *panel)
+    assert before.code == 0, before.err
+    assert before.json["panel"] == ["baseline/majority"]
+    medhelm("run", tmp_path / "toy", tmp_path / "toy_two", "--model", "baseline/lexical", "--store", store)
+    after = medhelm("leaderboard", *panel).json
+    shares = [
+        {
+            model["model"]: (model["win_share"], model["win_rate"], model["guarded_win_share"])
+            for model in board["models"]
+        }
+        for board in (before.json, after)
+    ]
+    assert shares[0].items() <= shares[1].items()
+    assert shares[0]["baseline/majority"] == (None, None, 0.5)
+    (pair,) = [one for one in after["head_to_head"] if {one["a"], one["b"]} == set(shares[0])]
+    own = shares[1]["baseline/random"][0]["value"]
+    assert pair["win_share"] == pytest.approx(own if pair["a"] == "baseline/random" else 1 - own)
+    table = medhelm("leaderboard", *panel[:-1])
+    assert "against the panel: baseline/majority" in table.out
+    assert "- Win shares and win rates are against a panel of 1 model: baseline/majority." in table.out
+    rows = medhelm("leaderboard", *panel[:-1], "--format", "csv").out.splitlines()
+    assert rows[0].endswith(",guarded_win_share,panel")
+    assert rows[1].endswith(",baseline/majority")
+    assert medhelm("leaderboard", "--store", store, "--json").json["panel"] is None
+
+
+@pytest.mark.parametrize(
+    ("panel", "said"),
+    [
+        ("baseline/majorty", "`baseline/majorty` is not on the leaderboard. Did you mean `baseline/majority`?"),
+        ("published", "no benchmark has both own and published results"),
+        (", ,", "it names no model"),
+    ],
+)
+def test_an_impossible_panel_is_refused(medhelm: Medhelm, store: Path, panel: str, said: str) -> None:
+    outcome = medhelm("leaderboard", "--store", store, "--panel", panel)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 def test_two_stores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:

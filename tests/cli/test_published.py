@@ -102,6 +102,38 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
     assert said == board
 
 
+def test_own_models_get_the_win_rate_they_would_have_in_the_published_table(medhelm: Medhelm, tmp_path: Path) -> None:
+    """A second own model moves the win rate among all models, and nothing against the published ones."""
+    place = make_benchmark(tmp_path, name="pubmed_qa", n=30)
+    boards = []
+    for name in ("majority", "random"):
+        assert medhelm("run", place, "--model", f"baseline/{name}").code == 0
+        for file in (tmp_path / "medhelm-store").glob(f"runs/*/*{name}*/run.json"):
+            content = file.read_text(encoding="utf-8")
+            file.write_text(content.replace(f'"baseline/{name}"', f'"own/{name}"'), encoding="utf-8")
+        boards.append(medhelm("leaderboard", "--panel", "published", "--json").json)
+    assert [len(board["models"]) for board in boards] == [10, 11]
+    assert set(boards[0]["panel"]) == set(TOTALS)
+    rates = [{model["model"]: model["win_rate"]["value"] for model in board["models"]} for board in boards]
+    assert rates[0].items() <= rates[1].items()
+    scores = {model["model"]: model["benchmarks"]["pubmed_qa"]["value"] for model in boards[0]["models"]}
+    own = scores.pop("own/majority")
+    beaten = sum(own > score for score in scores.values()) + sum(own == score for score in scores.values()) / 2
+    assert rates[0]["own/majority"] == pytest.approx(beaten / 9, abs=1e-6)
+    assert boards[0]["scoring"] == "published"
+    with_all = medhelm("leaderboard", "--with-published", "--json").json
+    assert {model["model"]: model["win_rate"]["value"] for model in with_all["models"]} != rates[1]
+
+
+def test_the_published_panel_leaves_the_published_table_as_it_is(medhelm: Medhelm) -> None:
+    plain = medhelm("leaderboard", "--published-only", "--suite", "paper35", "--json").json
+    panel = medhelm("leaderboard", "--published-only", "--suite", "paper35", "--panel", "published", "--json").json
+    for one, other in zip(plain["models"], panel["models"], strict=True):
+        same = ("model", "rank", "rank_low", "rank_high", "tie_group", "win_rate", "win_rate_sd", "macro_average")
+        assert {key: one[key] for key in same} == {key: other[key] for key in same}
+    assert plain["pairs"] == panel["pairs"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -116,6 +148,10 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
         (["--published-only", "--suite", "paper53"], "paper53"),
         (["--with-published", "--store", "nowhere"], "no store at"),
         (["--with-published", "--tier", "sample"], "no finished run on sample data"),
+        (["--panel", "published", "--scoring", "corrected"], "corrected scores cannot be computed"),
+        (["--panel", "published", "--scores", "x.csv"], "--panel published and --scores cannot be combined"),
+        (["--panel", "published", "--ratings", "x.csv"], "--panel published and --ratings cannot be combined"),
+        (["--with-published", "--panel", "GPT-4"], "`GPT-4` is not on the leaderboard. Did you mean `GPT-4o`?"),
     ],
 )
 def test_what_makes_no_sense_ends_with_two(medhelm: Medhelm, store: Path, arguments: list[str], said: str) -> None:

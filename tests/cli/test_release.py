@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,16 @@ def test_a_store_that_is_none_is_refused(medhelm: Medhelm, tmp_path: Path) -> No
         refused = medhelm(*command, "--store", tmp_path / "nowhere")
         assert refused.code == 2
         assert "no store at" in refused.err
+
+
+def test_a_release_keeps_its_panel(medhelm: Medhelm, place: Path) -> None:
+    medhelm("run", place, "--model", "baseline/random")
+    made = medhelm("release", "2026-11", "--rank-baselines", "--panel", "baseline/majority")
+    assert made.code == 0, made.err
+    (file,) = Path("medhelm-store").glob("releases/2026-11/release.json")
+    assert json.loads(file.read_text(encoding="utf-8"))["options"]["panel"] == ["baseline/majority"]
+    assert medhelm("verify", "2026-11", "--benchmarks", place.parent).code == 0
+    refused = medhelm("release", "2026-12", "--panel", "published")
+    assert refused.code == 2
+    assert "Name models that it shows" in refused.err
+    assert [one["name"] for one in medhelm("release", "--json").json] == ["2026-11"]

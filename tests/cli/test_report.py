@@ -69,7 +69,8 @@ def test_the_paper_in_one_command(medhelm: Medhelm, tmp_path: Path) -> None:
     assert {row["model"]: float(row["total_usd"]) for row in table(paper, "table3")} == {
         model: printed[-1] for model, printed in TABLE_3.items()
     }
-    made = [f"tables/{key}.{end}" for key in ("table1", "table3", "tableC3", "tableD1") for end in ("md", "csv", "tex")]
+    tables = ("table1", "table3", "tableC3", "tableD1", "head_to_head")
+    made = [f"tables/{key}.{end}" for key in tables for end in ("md", "csv", "tex")]
     assert files(paper) == {"README.md", "index.html", "report.json", *made}
     assert "DeepSeek R1 leads (win rate " in done.out
     assert "not made: table2: needs --ratings FILE" in done.err
@@ -272,7 +273,7 @@ def test_one_model_on_one_benchmark(medhelm: Medhelm, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     content = manifest(tmp_path / "out")
     assert set(content["figures"]) == {"figure3", "figure4", "figure4_subcategories"}
-    assert set(content["not_made"]) == {"table2", "tableE4", "figure5", "win_rates", "pairs"}
+    assert set(content["not_made"]) == {"table2", "tableE4", "head_to_head", "figure5", "win_rates", "pairs"}
     assert "at least two models" in done.out
 
 

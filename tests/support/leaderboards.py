@@ -11,6 +11,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Tier
 from medhelm.reports.paper.contents import ModelCost
@@ -113,3 +114,26 @@ def toy_costs(board: Leaderboard, unknown: Sequence[int] = (), free: Sequence[in
             )
         )  # fmt: skip
     return costs
+
+
+def plain_columns(*names: str) -> list[Column]:
+    """Describe benchmarks on a scale from 0 to 1."""
+    return [Column(benchmark=name, title=name, category="c", subcategory="s", metric="m") for name in names]
+
+
+def score_cell(
+    model: str, benchmark: str, scores: Sequence[float] | Floats, clusters: Sequence[str] | None = None
+) -> Cell:
+    """Make the cell of a model with these scores."""
+    values = np.array(scores, dtype=float)
+    ids = [f"q{i}" for i in range(len(values))]
+    value = None if np.isnan(values).all() else float(np.nanmean(values))
+    return Cell(model=model, benchmark=benchmark, value=value, ids=ids, scores=values, clusters=clusters)
+
+
+UNEVEN = [
+    score_cell("A", "x", [1, 0]), score_cell("B", "x", [1, 1]), score_cell("C", "x", [0, 0.5]),
+    score_cell("A", "y", [1]), score_cell("C", "y", [1]),
+    score_cell("C", "z", [1]),
+]  # fmt: skip
+"""Three models of which B lacks y, and only C has z."""

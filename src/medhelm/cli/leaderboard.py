@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from medhelm.cli.common.options import (
     completers_option,
     format_option,
     load,
+    panel_option,
     prices_option,
     pricing_of,
     print_json,
@@ -34,21 +36,25 @@ if TYPE_CHECKING:
     from medhelm.results.leaderboard import CalibrationOptions
     from medhelm.results.spending import Pricing
 
+PUBLISHED = "published"
+"""Name of the panel of all published models."""
+
 
 @click.command()
 @format_option
 @click.option(
     "--by",
-    type=click.Choice(["overall", "category", "subcategory", "benchmark"]),
+    type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
     default="overall",
     show_default=True,
-    help="Columns of the table.",
+    help="Columns of the table; head-to-head: how often each model beats each other one.",
 )
 @suite_option
 @shared_benchmarks_option
 @published_options
 @resample_option
 @rank_baselines_option
+@panel_option
 @completers_option
 @stored_tier_option
 @scoring_option
@@ -79,6 +85,7 @@ def leaderboard(
     shared_only: bool,
     resample: Resample | None,
     rank_baselines: bool,
+    panel: tuple[str, ...],
     completers_only: bool,
     tier: Tier | None,
     ratings: Path | None,
@@ -100,26 +107,23 @@ def leaderboard(
       medhelm leaderboard --by benchmark --ratings ratings.csv
       medhelm leaderboard --suite ours.yaml --shared
       medhelm leaderboard --prices ours.yaml
+      medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
+      medhelm leaderboard --by head-to-head
     """
+    others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
+    _refuse_contradictions(with_published, published_only, scores, panel, others)
     if prices and (published_only or scores):
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     pricing = pricing_of(shared, prices) if prices else None
-    if with_published or published_only or scores:
-        others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
-        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
-    if with_published or published_only:
-        stores = shared if with_published else None
-        board = _published(
-            stores, rule, suite=suite, tier=tier, resample=resample, shared_only=shared_only, pricing=pricing
-        )
+    from medhelm.results import leaderboard as results
+
+    if with_published or published_only or PUBLISHED in panel:
+        stores = None if published_only else shared
+        board = _published(stores, rule, suite, tier, resample, shared_only=shared_only, panel=panel, pricing=pricing)
     elif scores is not None:
-        from medhelm.results.leaderboard import leaderboard_from_scores
-
-        board = leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only)
+        board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
     else:
-        from medhelm.results.leaderboard import leaderboard
-
-        board = leaderboard(
+        board = results.leaderboard(
             shared.all_stores,
             rule=rule,
             tier=tier,
@@ -129,6 +133,7 @@ def leaderboard(
             clinicians=_clinicians(shared, ratings, calibration),
             rank_baselines=rank_baselines,
             completers_only=completers_only,
+            panel=panel,
             benchmark_folders=shared.benchmark_folders,
             pricing=pricing,
         )
@@ -149,11 +154,12 @@ def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> Calib
 def _published(
     stores: Shared | None,
     rule: Rule,
-    *,
     suite: str,
     tier: Tier | None,
     resample: Resample | None,
+    *,
     shared_only: bool,
+    panel: tuple[str, ...],
     pricing: Pricing | None,
 ) -> Leaderboard:
     """Return the published results, with those of `stores` if given; the default rule is the published one."""
@@ -162,7 +168,7 @@ def _published(
     source = click.get_current_context().get_parameter_source("rule")
     chosen = None if source is click.core.ParameterSource.DEFAULT else rule
     if stores is None:
-        return published_leaderboard(suite=suite, tier=tier, resample=resample, rule=chosen)
+        return published_leaderboard(suite=suite, tier=tier, resample=resample, rule=chosen, panel=panel)
     return leaderboard_with_published(
         stores.all_stores,
         suite=suite,
@@ -170,9 +176,24 @@ def _published(
         resample=resample,
         shared=shared_only,
         rule=chosen,
+        panel=panel,
         benchmark_folders=stores.benchmark_folders,
         pricing=pricing,
     )
+
+
+def _refuse_contradictions(
+    with_published: bool,
+    published_only: bool,
+    scores: Path | None,
+    panel: tuple[str, ...],
+    others: Mapping[str, object],
+) -> None:
+    """Raise UserError for sources that exclude each other, and for options that published results exclude."""
+    if with_published or published_only or scores:
+        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
+    if PUBLISHED in panel:
+        _refuse_several(**{f"panel {PUBLISHED}": True, "scores": scores}, **others)
 
 
 def _refuse_several(**options: object) -> None:
@@ -187,7 +208,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
     from medhelm.reports import leaderboard as leaderboard_report
 
     if format_ == "json":
-        print_json(leaderboard_report.as_json(board))
+        print_json(leaderboard_report.as_json(board, by=by))
         return
     if board.verdict and format_ in ("table", "md"):
         click.echo(" ".join(board.verdict) + "\n")

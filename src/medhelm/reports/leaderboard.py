@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.agreement.calibration import CalibratedMean
+from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
+from medhelm.reports.head_to_head import (
+    CSV_HEADERS,
+    head_to_head_json,
+    head_to_head_list,
+    head_to_head_matrix,
+    head_to_head_note,
+)
 from medhelm.reports.json_output import left_out_json, probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
 
-By = Literal["overall", "category", "subcategory", "benchmark"]
+By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
 """Meaning of the rows or columns of the table."""
 
 SIDE_BY_SIDE = 6
@@ -29,6 +37,12 @@ PUBLISHED = "†"
 GUARDED = "Guarded"
 """Heading of the number that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
 
+RANKED_BY = "Ranked by"
+"""Heading of the number against the whole panel, which decides the rank."""
+
+PANEL_NAMES = 5
+"""Most names of a panel in the caption; a remark names all."""
+
 CONSTANT = "constant baseline"
 """Heading of the score of the most frequent reference, given for every instance."""
 
@@ -39,8 +53,12 @@ COLUMN_NUMBERS = "low high higher_is_better floor=constant_baseline floor_answer
 """JSON of a benchmark: key and field."""
 
 
-def as_json(board: Leaderboard) -> dict[str, Any]:
-    """Return the output of `medhelm leaderboard --format json`; undefined numbers are None."""
+def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
+    """Return the output of `medhelm leaderboard --format json`; undefined numbers are None.
+
+    Parameters: by, `head-to-head` lists the pairs of any number of models, not only up to `MOST_HEAD_TO_HEAD`.
+    """
+    pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
     return {
         "verdict": list(board.verdict),
         "models": [{**_model(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
@@ -54,6 +72,9 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         ],
         **select(board, "suite suite_description scoring tier interval_method"),
         "ranked_by": board.ranked_by,
+        "panel": None if board.panel is None else list(board.panel),
+        "head_to_head": head_to_head_json(pairs) if pairs else [],
+        "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
         "pairs": _pairs(board),
         "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
@@ -62,6 +83,9 @@ def as_json(board: Leaderboard) -> dict[str, Any]:
         "warnings": [remark.text for remark in board.remarks],
     }
 
+
+MOST_HEAD_TO_HEAD = 30
+"""Most models whose head-to-head shares are in JSON unless they are asked for."""
 
 MOST_PAIRS = 5_000
 """Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
@@ -168,13 +192,15 @@ def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
 def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, width: int | None = None) -> str:
     """The leaderboard as a table.
 
-    Parameters: by, overall (one row per model), category or subcategory (models by groups) or benchmark (benchmarks by
-    models, or one row per pair if there are many models); format and width, see `tables.render`. CSV holds the same
-    numbers in columns of their own, with six decimals.
+    Parameters: by, overall (one row per model), category or subcategory (models by groups), benchmark (benchmarks by
+    models, or one row per pair if there are many models) or head-to-head (models by models); format and width, see
+    `tables.render`. CSV holds the same numbers in columns of their own, with six decimals.
     Raises: UserError for another `by` or format.
     """
     if by not in get_args(By):
         raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
+    if by == "head-to-head":
+        return _head_to_head(board, format, width)
     if format == "csv":
         headers, rows = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
@@ -191,12 +217,27 @@ Table = tuple[list[str], list[list[Value]]]
 """Headings and rows."""
 
 
+def _head_to_head(board: Leaderboard, format: str, width: int | None) -> str:
+    """The models against each other; CSV has one row per pair."""
+    found = head_to_head(board)
+    if format == "csv":
+        end: list[Value] = [board.suite, board.scoring, board.tier]
+        rows = [[*row, *end] for row in head_to_head_list(found)]
+        return render(rows, [*CSV_HEADERS, "suite", "scoring", "tier"], format=format)
+    headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
+    above = f"{caption(board)}. {head_to_head_note(found)}."
+    text = render(rows, headers, format=format, caption=above, width=width, keep=2)
+    remarks = "".join(f"- {remark}\n" for remark in found.remarks) if format in ("table", "md") else ""
+    return f"{text}\n{remarks}" if remarks else text
+
+
 def caption(board: Leaderboard) -> str:
     """Return one line on models, benchmarks and scoring, with a warning about invented data."""
     models, benchmarks = plural(len(board.rows), "model"), plural(len(board.columns), "benchmark")
     data = "real data" if board.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
-    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}"
+    panel = f"; against the panel: {listed(board.panel, PANEL_NAMES)}" if board.panel else ""
+    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}{panel}"
 
 
 def group_title(name: str) -> str:
@@ -222,9 +263,19 @@ def place(row: Row) -> str | None:
 
 
 def is_incomplete(board: Leaderboard) -> bool:
-    """Return whether a model lacks a benchmark that another has, so that a guarded number decides the ranks."""
+    """Return whether another number than the one shown decides the ranks.
+
+    That is the guarded number where a model lacks a benchmark that another has, or that against the whole panel.
+    """
+    if board.panel is not None:
+        return board.ranked_by != "mean score"
     rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
     return board.ranked_by != "mean score" and any(guarded is not None and guarded != rate for guarded, rate in rates)
+
+
+def guarded_heading(board: Leaderboard) -> str:
+    """Return the heading of the number that ranks, where it is not the one shown."""
+    return GUARDED if board.panel is None else RANKED_BY
 
 
 def guarded(board: Leaderboard, row: Row) -> float | None:
@@ -266,7 +317,7 @@ def _overall(board: Leaderboard) -> Table:
         )
     if is_incomplete(board):
         at = headers.index("Win rate")
-        headers.insert(at, GUARDED)
+        headers.insert(at, guarded_heading(board))
         for row, cells in zip(board.all_rows, rows, strict=True):
             cells.insert(at, decimal(guarded(board, row)))
     return headers, rows
@@ -349,6 +400,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     headers += list(USE)
+    headers += ["guarded_win_share", "panel"] if board.panel else []
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -358,6 +410,7 @@ def _csv_overall(board: Leaderboard) -> Table:
         cells += [board.suite, board.scoring, board.tier, _source(row)]
         cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
         cells += use_as_json(row, board).values()
+        cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
         rows.append(cells)
     return headers, rows
 

@@ -43,6 +43,10 @@ UNKNOWN = "unknown"
 """Category of a benchmark that is not in the catalog, such as one of another harness."""
 
 
+PUBLISHED = "published"
+"""Name of the panel of all published models."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationOptions:
     """Ratings to calibrate jury scores with."""
@@ -67,6 +71,7 @@ def leaderboard(
     rank_baselines: bool = False,
     completers_only: bool = False,
     comparable_only: bool = True,
+    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
 ) -> Leaderboard:
@@ -75,7 +80,7 @@ def leaderboard(
     Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
     was stopped on the way does not count; a warning names it. `comparable_only`: see `run_selection.select_runs`.
     `tier` None: real data, or the sample rows if there is nothing else. `suite`: see `benchmarks.suites.find_suite`;
-    `benchmark_folders` hold further ones that a suite's file may name. `resample` and `shared`: see
+    `benchmark_folders` hold further ones that a suite's file may name. `resample`, `shared` and `panel`: see
     `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury scores get what clinicians would give
     beside them; ranks go by the jury. `pricing`: prices to compute costs with; None for the costs that the runs
     recorded.
@@ -115,6 +120,7 @@ def leaderboard(
         resample=resample,
         shared=shared,
         rank_baselines=rank_baselines,
+        panel=panel,
         scoring=rule,
         tier=finished.tier,
     )
@@ -132,6 +138,7 @@ def leaderboard_from_cells(
     resample: Resample | None = None,
     shared: bool = False,
     rank_baselines: bool = False,
+    panel: Sequence[str] = (),
     scoring: Rule,
     tier: Tier = "real",
 ) -> Leaderboard:
@@ -140,6 +147,11 @@ def leaderboard_from_cells(
     Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
     name though no model was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
     """
+    if PUBLISHED in panel:
+        raise UserError(
+            f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
+            "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
+        )
     chosen, columns = apply_suite_weights(columns, suite, known=known)
     board = build_leaderboard(
         cells,
@@ -148,6 +160,7 @@ def leaderboard_from_cells(
         shared=shared,
         resample=resample,
         rank_baselines=rank_baselines,
+        panel=panel,
         suite=chosen.name,
         scoring=scoring,
         tier=tier,
@@ -172,12 +185,23 @@ def apply_suite_weights(
 
 
 def leaderboard_from_scores(
-    scores: Path, *, suite: str = "all", resample: Resample | None = None, shared: bool = False
+    scores: Path,
+    *,
+    suite: str = "all",
+    resample: Resample | None = None,
+    shared: bool = False,
+    panel: Sequence[str] = (),
 ) -> Leaderboard:
     """The leaderboard of a published table of scores, a CSV file with the reference's header."""
     published = read_published(scores, load_suite())
     board = leaderboard_from_cells(
-        published.cells, published.columns, suite=suite, resample=resample, shared=shared, scoring="published"
+        published.cells,
+        published.columns,
+        suite=suite,
+        resample=resample,
+        shared=shared,
+        panel=panel,
+        scoring="published",
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))

@@ -15,7 +15,7 @@ from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.storage.json_form import JsonForm
+from medhelm.storage.json_form import JsonForm, Nested
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
 
@@ -43,6 +43,8 @@ class LeaderboardOptions:
     """True if failures that the model caused are left out instead of counted as the worst answer."""
     comparable_only: bool = True
     """True if only runs of the same prompts, references, instances and sampling share a column."""
+    panel: tuple[str, ...] = ()
+    """Models that win shares and win rates are against; empty: the other models on the leaderboard."""
     folders: tuple[Path, ...] = ()
     """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
 
@@ -58,7 +60,9 @@ OPTIONS = JsonForm(
         "rank_baselines": "rank_baselines",
         "completers_only": "completers_only",
         "comparable_only": "comparable_only",
+        "panel": "panel",
     },
+    nested={"panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ()))},
     not_stored=("folders",),
 )
 """The options in the manifest of a release."""
@@ -110,6 +114,7 @@ def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]
         rank_baselines=options.rank_baselines,
         completers_only=options.completers_only,
         comparable_only=options.comparable_only,
+        panel=options.panel,
         benchmark_folders=options.folders,
     )
     return leaderboard_report.as_json(board)

@@ -195,6 +195,7 @@ def test_missing_tables_have_reasons() -> None:
         "table2": "needs --ratings FILE",
         "table3": "tokens and costs are unknown",
         "tableE4": "needs scores of instances for at least two models",
+        "head_to_head": "needs two models that were run on the same benchmark",
     }
     assert set(figures) == {"figure5", "win_rates", "pairs"}
     assert all("two models" in reason for reason in figures.values())
@@ -275,7 +276,7 @@ def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -
         }
         texts.append(found)
     assert texts[0] == texts[1]
-    assert len(texts[0]) == 4 * 3 + 6
+    assert len(texts[0]) == 5 * 3 + 6
 
 
 def test_a_cost_is_the_sum_of_its_parts_or_unknown() -> None:

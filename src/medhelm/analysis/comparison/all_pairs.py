@@ -302,7 +302,7 @@ def compare_aligned(
 
 
 class _Missing:
-    """How far missing scores could move the difference of the means of each pair, summed over shared benchmarks.
+    """Bounds of what missing scores could change in the difference of each pair, summed over shared benchmarks.
 
     An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
     """

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
 from medhelm.analysis.statistics.alignment import AlignedScores
@@ -72,7 +73,7 @@ def macro_means(aligned: AlignedScores, n_benchmarks: int) -> BenchmarkMeans:
     """Means of the normalized scores on one benchmark of `n_benchmarks`."""
     scores = aligned.scores
     middle, variance, df = _means(scores, aligned)
-    if _is_binary(scores):
+    if _binary_rows(scores).all():
         p, n = np.nan_to_num(middle), np.maximum(_effective_sizes(aligned), 1.0)
         extra = 4 / n_benchmarks
         shrunk = (p * n + extra / 2) / (n + extra)
@@ -84,23 +85,32 @@ def macro_means(aligned: AlignedScores, n_benchmarks: int) -> BenchmarkMeans:
     return BenchmarkMeans(middle, variance, df)
 
 
-def win_share_means(aligned: AlignedScores, shares: Floats, n_benchmarks: int) -> BenchmarkMeans:
+def win_share_means(
+    aligned: AlignedScores, shares: Floats, n_benchmarks: int, panel: NDArray[np.bool_] | None = None
+) -> BenchmarkMeans:
     """Means of the win shares on one benchmark.
 
-    Parameters: shares, as `aligned.scores`, from `instance_win_shares`.
+    Parameters: shares, as `aligned.scores`, from `instance_win_shares`, or from `panel_win_shares` for a panel; panel,
+    shape (n_models,), its members; None: the rivals are all other models.
     """
     middle, variance, df = _means(shares, aligned)
-    if not _is_binary(aligned.scores):
+    rivals = np.ones(len(shares), dtype=np.bool_) if panel is None else panel
+    # With a panel, whether scores are 0/1 depends on the panel and the model alone, as the number itself does.
+    is_binary = _binary_rows(aligned.scores)
+    is_binary &= is_binary[rivals].all()
+    if not is_binary.any():
         return BenchmarkMeans(middle, variance, df)
     extra, n = 4 / n_benchmarks, np.maximum((~np.isnan(shares)).sum(axis=1), 1)
-    models = len(shares)
-    reach = models / (4 * max(models - 1, 1))  # of a right answer among rivals of which half are right
+    size = int(rivals.sum())
+    # Lead over one half of a right answer, where half of the rivals are right; one that is a rival itself has one less.
+    reach = np.where(rivals, size / (4 * max(size - 1, 1)), 0.25)
     distance = (np.nan_to_num(middle) - 0.5) ** 2
     invented = extra * (reach**2 + distance * n / (n + extra)) / ((n + extra) * np.maximum(n - 1 + extra, 1.0))
+    shrunk = np.where(np.isnan(middle), np.nan, (np.nan_to_num(middle) * n + extra / 2) / (n + extra))
     return BenchmarkMeans(
-        np.where(np.isnan(middle), np.nan, (np.nan_to_num(middle) * n + extra / 2) / (n + extra)),
-        variance * n / (n + extra) + invented,
-        np.full(models, ENDLESS),
+        np.where(is_binary, shrunk, middle),
+        np.where(is_binary, variance * n / (n + extra) + invented, variance),
+        np.where(is_binary, ENDLESS, df),
     )
 
 
@@ -138,8 +148,9 @@ def _means(scores: Floats, aligned: AlignedScores) -> BenchmarkMeans:
     return BenchmarkMeans(mean, variance, np.maximum(k - 1.0, 1.0))
 
 
-def _is_binary(scores: Floats) -> bool:
-    return bool(np.isin(scores[~np.isnan(scores)], (0.0, 1.0)).all())
+def _binary_rows(scores: Floats) -> NDArray[np.bool_]:
+    """Return which models have no other scores than 0 and 1: shape (n_models,)."""
+    return np.asarray((np.isnan(scores) | (scores == 0.0) | (scores == 1.0)).all(axis=1))
 
 
 def _effective_sizes(aligned: AlignedScores) -> Floats:

@@ -20,13 +20,15 @@ instance scores are not known, and with published scoring, the guarded win rate 
 Two models are separated if their difference is significant after Holm correction for all pairs on the board, by the
 paired test of `comparison.all_pairs`. The places a model can have follow from that: below all that are significantly
 better, above all that are significantly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
+
+With a panel of models win shares, win rates and ranks are against its members alone; see `panel`. Tests stay the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,6 +37,7 @@ from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, AllPairs, co
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
+from medhelm.analysis.leaderboard.panel import find_members
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
@@ -44,6 +47,7 @@ from medhelm.analysis.leaderboard.rows import (
     measure,
     measure_instances,
     rank_bounds,
+    rank_order,
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
@@ -66,6 +70,7 @@ def build_leaderboard(
     shared: bool = False,
     resample: Resample | None = None,
     rank_baselines: bool = False,
+    panel: Sequence[str] = (),
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
@@ -75,11 +80,83 @@ def build_leaderboard(
     Parameters: cells, one per model and benchmark; columns, one per benchmark of the cells; benchmarks, ids to keep, in
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
-    whether baselines compete, as they do where there is nothing else; suite, scoring and tier, carried along for
-    readers.
-    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale without bounds, a
-    weight that is none, instances as the unit where scores are not known, or models that share no benchmark.
+    whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
+    against, none for the other models on the board; suite, scoring and tier, carried along for readers.
+    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale or weight that is
+    none, instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
+    chosen = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
+    table, shown = chosen.table, chosen.columns
+    models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
+    measured = measure(models, by_id, table)
+    method = _method(resample, measured, table)
+    instances = _Instances(measured, table)
+    every = list(instances.each())
+    aligned = every if method == "instances within benchmarks" else []
+    measured, tested = measure_instances(measured, aligned), method != "nothing"
+    pairs = _test_pairs(measured, aligned, rank_order(measured, scoring), tuple(shown)) if tested else None
+    if panel:
+        members = find_members(panel, models, chosen.baselines)
+        measured = measure_instances(measure(models, by_id, table, members), aligned)
+    rows, ranked_by = make_rows(measured, table, method, scoring)
+    bounds = rank_bounds(measured, table, aligned, scoring)
+    rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
+    board = Leaderboard(
+        rows=tuple(add_ranks(rows, pairs, tested=tested)),
+        columns=tuple(shown),
+        mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
+        interval_method=method,
+        ranked_by=ranked_by,
+        pairs=pairs,
+        panel=tuple(dict.fromkeys(panel)) or None,
+        frontier=cost_frontier(rows, by_id, aligned, pairs, method),
+        baselines=_baseline_rows(chosen.baselines, by_id, method),
+        suite=suite,
+        scoring=scoring,
+        tier=tier,
+    )
+    context = RemarkContext(
+        absent=chosen.absent,
+        not_shared=chosen.not_shared,
+        only_baselines=chosen.only_baselines,
+        differing=instances.differing,
+        single=instances.single,
+    )
+    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """Cells and columns of a leaderboard, and what is left out."""
+
+    table: Table
+    """Benchmark -> model -> cell of a model that competes."""
+    baselines: Sequence[Cell]
+    """Cells of baselines that do not compete."""
+    columns: Sequence[Column]
+    """Benchmarks to show, in order."""
+    absent: Sequence[str]
+    """Requested benchmarks without a result."""
+    only_baselines: Sequence[str]
+    """Requested benchmarks that only baselines have."""
+    not_shared: Sequence[str]
+    """Benchmarks without a value of every model, if those are left out."""
+
+    @property
+    def models(self) -> list[str]:
+        """Models that compete, by name."""
+        return sorted({model for column in self.columns for model in self.table[column.benchmark]})
+
+
+def _select(
+    cells: Iterable[Cell],
+    columns: Iterable[Column],
+    benchmarks: Sequence[str] | None,
+    *,
+    shared: bool,
+    rank_baselines: bool,
+) -> _Selection:
+    """Select cells and columns; parameters and errors as `build_leaderboard`."""
     ranked, baselines = _split(cells, rank_baselines)
     table = _table(ranked)
     known = {**table, **_table(baselines)}
@@ -87,39 +164,14 @@ def build_leaderboard(
     wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
     found = [described[name] for name in wanted if name in table and name in described]
     shown = _shared(found, table) if shared else found
-    models = sorted({model for column in shown for model in table[column.benchmark]})
-    by_id = sorted(shown, key=lambda column: column.benchmark)
-    measured = measure(models, by_id, table)
-    method = _method(resample, measured, table)
-    instances = _Instances(measured, table)
-    every = list(instances.each())
-    aligned = every if method == "instances within benchmarks" else []
-    measured = measure_instances(measured, aligned) if aligned else measured
-    rows, order, ranked_by = make_rows(measured, table, method, scoring)
-    bounds = rank_bounds(measured, table, aligned, scoring)
-    rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
-    pairs = None if method == "nothing" else _test_pairs(measured, aligned, order, tuple(shown))
-    board = Leaderboard(
-        rows=tuple(add_ranks(rows, pairs, tested=method != "nothing")),
-        columns=tuple(shown),
-        mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
-        interval_method=method,
-        ranked_by=ranked_by,
-        pairs=pairs,
-        frontier=cost_frontier(rows, by_id, aligned, pairs, method),
-        baselines=_baseline_rows(baselines, by_id, method),
-        suite=suite,
-        scoring=scoring,
-        tier=tier,
-    )
-    context = RemarkContext(
+    return _Selection(
+        table=table,
+        baselines=baselines,
+        columns=shown,
         absent=[] if benchmarks is None else [name for name in wanted if name not in known],
-        not_shared=[column.benchmark for column in found if column not in shown],
         only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
-        differing=instances.differing,
-        single=instances.single,
+        not_shared=[column.benchmark for column in found if column not in shown],
     )
-    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 
 
 def _split(cells: Iterable[Cell], rank_baselines: bool) -> tuple[list[Cell], list[Cell]]:
@@ -136,7 +188,7 @@ def _test_pairs(
     order: Sequence[int],
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in order of rank; None if there is one. `aligned`: empty to test over benchmarks."""
+    """Test every two models, in this order; None if there is one. `aligned`: empty to test over benchmarks."""
     if len(order) < 2:
         return None
     scores = aligned or [None] * len(measured.columns)
@@ -157,8 +209,7 @@ def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule 
     method = _method(None, measured, table)
     if method == "instances within benchmarks":
         measured = measure_instances(measured, list(_Instances(measured, table).each()))
-    rows, _, _ = make_rows(measured, table, method, scoring)
-    return [row.model for row in rows]
+    return [measured.models[i] for i in rank_order(measured, scoring)]
 
 
 def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> list[Cell]:
@@ -181,7 +232,7 @@ def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: Int
         is_known = all(one is not None for one, here in zip(aligned, has, strict=True) if here)
         method = method if is_known else "nothing"
         measured = measure_instances(measured, aligned) if is_known else measured
-    rows, _, _ = make_rows(measured, _every(table, columns), method, "corrected")
+    rows, _ = make_rows(measured, _every(table, columns), method, "corrected")
     bare = [
         replace(row, rank=None, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
         for row in rows

@@ -11,6 +11,7 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import LEVEL
 from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Remark
 from medhelm.domain.text import plural
@@ -82,6 +83,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
         yield from _failures(board)
         return
     yield from _coverage(board)
+    yield from panel_remarks(board)
     yield from _instances(context)
     yield from _failures(board)
     yield from _constant_answers(board)
@@ -91,7 +93,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
         yield from _significance(board)
         yield from _ties(rows)
     yield _interval_basis(board)
-    if len(rows) > 2 and len(columns) > 1:
+    if len(rows) > 2 and len(columns) > 1 and board.panel is None:
         yield WIN_RATE
 
 
@@ -121,7 +123,7 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
         return
     alone: dict[str, list[str]] = {}
     for name, models in having.items():
-        if len(models) == 1:
+        if len(models) == 1 and (board.panel is None or models[0] in board.panel):
             alone.setdefault(models[0], []).append(name)
     for model, names in alone.items():
         text = (

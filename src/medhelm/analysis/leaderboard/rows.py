@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
@@ -21,6 +22,7 @@ from medhelm.analysis.leaderboard.averages import (
     win_share_means,
 )
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.panel import guarded_panel_shares, panel_win_shares
 from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
@@ -66,14 +68,22 @@ class LeaderboardMeasures:
     """Macro averages, alike; nan for a model without any value."""
     shares: Floats
     """Win shares on each benchmark, as `values`; nan throughout where instance scores are not known."""
+    rank_shares: Floats
+    """The same for ranks: with a panel, a member's own answer counts as one more tie."""
+    won: Floats
+    """Win rates on each benchmark, as `values`."""
+    panel: NDArray[np.bool_] | None = None
+    """Shape (n_models,): the models that win shares and win rates are against; None: all others."""
     macro_means: Sequence[BenchmarkMeans] = ()
     """One per benchmark, for the intervals of macro averages; empty where instance scores are not known."""
     share_means: Sequence[BenchmarkMeans] = ()
     """The same for win shares."""
 
 
-def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> LeaderboardMeasures:
-    """Averages of each model."""
+def measure(
+    models: Sequence[str], columns: Sequence[Column], table: Table, panel: NDArray[np.bool_] | None = None
+) -> LeaderboardMeasures:
+    """Averages of each model. `panel`: the models that win rates are against; None: all others."""
     values = np.full((len(models), len(columns)), np.nan)
     for i, model in enumerate(models):
         for j, column in enumerate(columns):
@@ -83,32 +93,55 @@ def measure(models: Sequence[str], columns: Sequence[Column], table: Table) -> L
     weights = np.array([column.weight for column in columns], dtype=float)
     if len(weights):
         weights = weights / weights.mean()
-    tables = (win_table(values), guarded_table(values), values)
-    rates, guarded, macros = (np.round(row_means(one, weights), DECIMALS) for one in tables)
+    won = win_table(values) if panel is None else panel_win_shares(values, panel)
+    rates, macros = (np.round(row_means(one, weights), DECIMALS) for one in (won, values))
+    guarded = _guarded_rates(values, weights, panel)
     none = np.full(values.shape, np.nan)
-    return LeaderboardMeasures(tuple(models), tuple(columns), values, weights, rates, guarded, macros, none)
+    return LeaderboardMeasures(
+        tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, none, won, panel
+    )
+
+
+def _guarded_rates(values: Floats, weights: Floats, panel: NDArray[np.bool_] | None) -> Floats:
+    """Win rates with missing benchmarks counted as losses."""
+    if panel is None:
+        table = guarded_table(values)
+    else:
+        table = guarded_panel_shares(instance_win_shares(values, panel), values, panel)
+    return np.round(row_means(table, weights), DECIMALS)
 
 
 def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None]) -> LeaderboardMeasures:
-    """Add win shares, and variances for intervals. `aligned` are the scores on each benchmark, None if not known."""
-    values = measured.values
+    """Add win shares, and variances for intervals.
+
+    Parameters: aligned, the scores on each benchmark, None if not known; empty if averages go by benchmarks.
+    """
+    if not aligned:
+        return measured
+    values, panel = measured.values, measured.panel
     used = has_any_value(values)
-    shares = np.full(values.shape, np.nan)
+    of_panel = used if panel is None else has_any_value(values[panel])
+    shares, rank_shares = np.full((2, *values.shape), np.nan)
     macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
     for j, one in enumerate(aligned):
-        if one is not None and used[j]:
-            instance_shares = instance_win_shares(one.scores)
-            macro[j] = macro_means(one, int(used.sum()))
-            won[j] = win_share_means(one, instance_shares, int(used.sum()))
+        if one is None or not used[j]:
+            continue
+        macro[j] = macro_means(one, int(used.sum()))
+        if of_panel[j]:
+            instance_shares = instance_win_shares(one.scores, panel)
+            rank_shares[:, j] = row_means(instance_shares)
+            if panel is not None:
+                instance_shares = panel_win_shares(one.scores, panel)
+            won[j] = win_share_means(one, instance_shares, int(of_panel.sum()), panel)
             shares[:, j] = row_means(instance_shares)
-    return replace(measured, shares=shares, macro_means=macro, share_means=won)
+    return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
 
 
 def make_rows(
     measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule
-) -> tuple[list[Row], list[int], RankedBy]:
-    """Rows in order of rank, which model each of them is, and the number that ranks them.
+) -> tuple[list[Row], RankedBy]:
+    """Rows in order of rank, and the number that ranks them.
 
     Parameters: table, benchmark -> model -> cell; method, unit of the intervals.
     """
@@ -116,11 +149,9 @@ def make_rows(
     share, rate, macro = _averages(measured, table, method)
     guarded_share = _guarded_shares(measured)
     by, keys = _ranking(measured, guarded_share, scoring)
-    # Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
-    standing = row_means(np.nan_to_num(values), measured.weights)
-    order = sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
+    order = _order(measured, keys)
     places = competition_ranks([keys[i] for i in order])
-    spread = win_rate_sd(values, measured.weights)
+    spread = win_rate_sd(values, measured.weights, measured.panel)
     rows = []
     for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
@@ -148,24 +179,47 @@ def make_rows(
                 macro_bounds=_macro_bounds(cells, columns, measured.weights),
             )
         )
-    return rows, order, by
+    return rows, by
+
+
+def rank_order(measured: LeaderboardMeasures, scoring: Rule) -> list[int]:
+    """Return the models in order of rank."""
+    return _order(measured, _ranking(measured, _guarded_shares(measured), scoring)[1])
+
+
+def _order(measured: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
+    """Return the models in the order of these keys.
+
+    Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
+    """
+    standing = row_means(np.nan_to_num(measured.values), measured.weights)
+    models = measured.models
+    return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
 
 
 def add_ranks(rows: Sequence[Row], pairs: AllPairs | None, *, tested: bool) -> list[Row]:
-    """Add the places that each model can have, and groups of ties, from the tests of all pairs in order of rank."""
+    """Add the places that each model can have, and groups of ties, from the tests of all pairs.
+
+    Against a panel the order of the tests can differ from that of the ranks. A rank is always one of the places.
+    """
     if not tested:
         return list(rows)
     n = len(rows)
-    better, worse = np.zeros((2, n), dtype=int)
     apart = np.zeros((n, n), dtype=np.bool_)
     if pairs is not None:
-        first, second = pair_indices(n)
-        separated = pairs.is_separated
-        apart[first[separated], second[separated]] = True
-        worse, better = apart.sum(axis=1), apart.sum(axis=0)
+        place = {row.model: i for i, row in enumerate(rows)}
+        at = np.array([place[model] for model in pairs.models])
+        first, second = (at[some[pairs.is_separated]] for some in pair_indices(n))
+        apart[first, second] = True
+    worse, better = apart.sum(axis=1), apart.sum(axis=0)
     groups = tie_groups(apart | apart.T)
     return [
-        replace(row, rank_low=int(1 + better[i]), rank_high=int(n - worse[i]), tie_group=groups[i])
+        replace(
+            row,
+            rank_low=min(int(1 + better[i]), row.rank or n),
+            rank_high=max(int(n - worse[i]), row.rank or 1),
+            tie_group=groups[i],
+        )
         for i, row in enumerate(rows)
     ]
 
@@ -175,7 +229,7 @@ def _averages(measured: LeaderboardMeasures, table: Table, method: IntervalUnit)
     n, weights = len(measured.models), measured.weights
     none = np.full(n, np.nan)
     if method == "benchmarks":
-        rate = averages_of_benchmarks(win_table(measured.values), weights)
+        rate = averages_of_benchmarks(measured.won, weights)
         macro = averages_of_benchmarks(measured.values, weights)
         return Averages(none, none, none), _rounded(rate), _rounded(macro)
     rate = Averages(measured.win_rates, none, none)
@@ -207,9 +261,12 @@ def _of_cells(macro: Averages, measured: LeaderboardMeasures, table: Table) -> A
 
 def _guarded_shares(measured: LeaderboardMeasures) -> Floats:
     """Win shares with missing benchmarks counted as losses to all that have one; nan where there are none."""
-    shares, n = measured.shares, len(measured.models)
+    shares, n = measured.rank_shares, len(measured.models)
     if n < 2 or np.isnan(shares).all():
         return np.full(n, np.nan)
+    if measured.panel is not None:
+        table = guarded_panel_shares(shares, measured.values, measured.panel)
+        return np.round(row_means(table, measured.weights), DECIMALS)
     present = ~np.isnan(measured.values)
     any_value = present.any(axis=0)
     rivals = np.maximum(present.sum(axis=0) - 1, 0)
@@ -261,16 +318,16 @@ def _rank_with(
     scoring: Rule,
 ) -> int:
     """Rank of model i with a score, 0..1, in place of each missing one. `kept`: its share of scores per benchmark."""
-    values, shares = measured.values.copy(), measured.shares.copy()
+    values, shares = measured.values.copy(), measured.rank_shares.copy()
     values[i] = values[i] * kept + score * (1 - kept)
     for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
         if (one := aligned[j]) is not None:
-            shares[:, j] = row_means(instance_win_shares(one.completed(i, score).scores))
+            shares[:, j] = row_means(instance_win_shares(one.completed(i, score).scores, measured.panel))
     changed = replace(
         measured,
         values=values,
-        shares=shares,
-        guarded=np.round(row_means(guarded_table(values), measured.weights), DECIMALS),
+        rank_shares=shares,
+        guarded=_guarded_rates(values, measured.weights, measured.panel),
         macros=np.round(row_means(values, measured.weights), DECIMALS),
     )
     _, keys = _ranking(changed, _guarded_shares(changed), scoring)

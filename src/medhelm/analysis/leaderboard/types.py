@@ -84,9 +84,10 @@ class Row:
     """Subcategory id -> mean, for every subcategory of the board."""
     guarded_win_rate: float | None = None
     """Win rate with all missing values counted as losses. Equals the win rate if no value is missing; None if there is
-    only one model, or no value."""
+    only one model, or no value. Against a panel, a panel model's own value counts as one more tie."""
     guarded_win_share: float | None = None
-    """Win share with all missing benchmarks counted as losses."""
+    """Win share with all missing benchmarks counted as losses. Against a panel, a panel model's own answer counts as
+    one more tie."""
     published: bool = False
     """True if its scores are published ones and were not measured here."""
     rank_bounds: tuple[int, int] | None = None
@@ -121,7 +122,9 @@ class Leaderboard:
     ranked_by: RankedBy
     """Number that decides ranks."""
     pairs: AllPairs | None
-    """The tests of every two models, in order of rank; None where models were not tested."""
+    """The tests of every two models, in order of rank without a panel; None where models were not tested."""
+    panel: tuple[str, ...] | None = None
+    """Models against which win shares and win rates are computed; None: the other models on the leaderboard."""
     frontier: CostFrontier | None = None
     """The efficient frontier by macro average and cost; None unless two models can be compared by cost."""
     baselines: tuple[Row, ...] = ()

@@ -39,9 +39,10 @@ def leaders(board: Leaderboard) -> list[Row]:
 
 
 def inseparable(board: Leaderboard) -> list[Row]:
-    """Return the models that share no rank with the leader and are not significantly worse either."""
-    first = board.rows[0]
-    return [row for row in board.rows[len(leaders(board)) :] if (first.model, row.model) not in board.separated]
+    """Return the models that share no rank with the leader and do not differ significantly from it."""
+    first, apart = board.rows[0].model, board.separated
+    rest = board.rows[len(leaders(board)) :]
+    return [row for row in rest if not apart & {(first, row.model), (row.model, first)}]
 
 
 def _leaders(board: Leaderboard) -> Iterator[str]:
@@ -50,9 +51,13 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
     if board.pairs is None:
         return
     value = _ranking_value(board, first[0])
-    number = board.ranked_by if value is None else f"{board.ranked_by} {value:.3f}"
-    ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {board.ranked_by}"
-    if len(first) == len(board.rows):
+    against = " against the panel" if board.panel and board.ranked_by != "mean score" else ""
+    number = f"{board.ranked_by}{against}" + ("" if value is None else f" {value:.3f}")
+    ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {board.ranked_by}{against}"
+    if better := [row for row in board.rows if (row.model, first[0].model) in board.separated]:
+        verb = "is" if len(better) == 1 else "are"
+        yield f"{_names(first)} {ranks}, but {_names(better)} {verb} significantly better than {first[0].model}."
+    elif len(first) == len(board.rows):
         yield f"All {len(first)} models share the first rank ({number})."
     elif not board.separated:
         subject = f"No two of the {len(board.rows)} models" if len(board.rows) > 2 else "The two models do not"

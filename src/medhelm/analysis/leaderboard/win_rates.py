@@ -101,10 +101,11 @@ def has_any_value(values: Floats) -> NDArray[np.bool_]:
     return np.asarray(~np.isnan(values).all(axis=0))
 
 
-def win_rate_sd(values: Floats, weights: Floats | None = None) -> Floats:
+def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np.bool_] | None = None) -> Floats:
     """Return the population SD, over rivals, of the share of benchmarks that a model wins strictly.
 
-    Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight.
+    Parameters: values, shape (n_models, n_benchmarks). Only benchmarks that both have count, each by its weight; panel,
+    shape (n_models,), the rivals; None: all.
     Returns: shape (n_models,); nan for a model that shares no benchmark with any rival.
     """
     rounded = np.round(values, DECIMALS)
@@ -114,7 +115,7 @@ def win_rate_sd(values: Floats, weights: Floats | None = None) -> Floats:
     for i in range(len(values)):
         shared = (present[i] & present) @ weights
         won = (rounded[i] > rounded) @ weights
-        rivals = shared > 0
+        rivals = (shared > 0) if panel is None else (shared > 0) & panel
         rivals[i] = False
         if rivals.any():
             spread[i] = (won[rivals] / shared[rivals]).std()

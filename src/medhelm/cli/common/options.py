@@ -154,6 +154,24 @@ rank_baselines_option = click.option(
     "--rank-baselines", is_flag=True, help="Let baselines compete for ranks instead of showing them below the models."
 )
 
+panel_option = click.option(
+    "--panel",
+    metavar="MODEL,...",
+    default="",
+    callback=lambda _context, _parameter, text: _panel(text),
+    help="Models that win shares and win rates are against, so that the numbers stay when other models come or go; "
+    "`published`: the nine published models.  [default: all other models on the leaderboard]",
+)
+
+
+def _panel(text: str) -> tuple[str, ...]:
+    """Return the names of models in a list with commas."""
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if text and not names:
+        raise click.BadParameter("it names no model.")
+    return names
+
+
 completers_option = click.option(
     "--completers-only",
     is_flag=True,

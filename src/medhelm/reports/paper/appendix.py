@@ -1,4 +1,4 @@
-"""Appendix tables of a report: the suite, models by subcategory, and minimum detectable effects."""
+"""Appendix tables of a report: the suite, models by subcategory, detectable effects, and models head to head."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from medhelm.reports.head_to_head import CSV_HEADERS, head_to_head_list, head_to_head_matrix, head_to_head_note
 from medhelm.reports.leaderboard import caption, group_title, has_weights, shown_name
 from medhelm.reports.paper.contents import END, end_of
 from medhelm.reports.paper.tables import PaperTable
@@ -14,6 +15,7 @@ from medhelm.reports.tables import Value, decimal, number
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect
     from medhelm.analysis.leaderboard.cells import Column
+    from medhelm.analysis.leaderboard.head_to_head import HeadToHead
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain.suite import SuiteEntry
 
@@ -130,6 +132,21 @@ def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> Pap
         csv_headers=["benchmark", "n", *names, *END],
         csv_rows=csv_rows,
         notes=notes,
+    )
+
+
+def table_head_to_head(found: HeadToHead, board: Leaderboard) -> PaperTable:
+    """Return the table of models against each other."""
+    headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
+    return PaperTable(
+        key="head_to_head",
+        title="Head to head",
+        caption=caption(board),
+        headers=headers,
+        rows=rows,
+        csv_headers=[*CSV_HEADERS, *END],
+        csv_rows=[[*row, *end_of(board)] for row in head_to_head_list(found)],
+        notes=(f"{head_to_head_note(found)}.", *(remark.text for remark in found.remarks)),
     )
 
 

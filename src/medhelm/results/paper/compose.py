@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
+from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain.suite import SuiteEntry
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4")
+TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4", "head_to_head")
 """Tables of a report, in order."""
 
 FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates", "pairs")
@@ -45,6 +46,9 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
         "tableD1": lambda: appendix.table_d1(board, titles),
         "tableE4": lambda: _effects(board),
+        "head_to_head": lambda: (
+            appendix.table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS
+        ),
     }
     return _make({key: makers[key] for key in TABLES if key in wanted}, board)
 

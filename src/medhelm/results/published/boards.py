@@ -14,7 +14,7 @@ from medhelm.domain import Remark, Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.results.leaderboard import PUBLISHED, LeaderboardInputs, read_inputs
 from medhelm.results.published.cells import published_cells, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -38,10 +38,12 @@ def published_leaderboard(
     tier: Tier | None = None,
     rule: Rule | None = None,
     resample: Resample | None = None,
+    panel: Sequence[str] = (),
 ) -> Leaderboard:
     """Return the leaderboard of the nine published models; `paper35` gives tables 1 and 3 of the paper.
 
-    Published results have one rule and one tier, so the only valid values of `rule` and `tier` are those and None.
+    `panel`: see `leaderboard_with_published`. Published results have one rule and one tier, so the only valid values of
+    `rule` and `tier` are those and None.
     Raises: UserError for another rule or tier, an unknown suite, or a suite without published benchmarks.
     """
     _only_published(rule)
@@ -52,11 +54,13 @@ def published_leaderboard(
     if not columns:
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
     wanted = None if chosen.weights is None else list(chosen.weights)
-    board = _build(cells, columns, chosen, wanted, resample=resample)
+    models = {cell.model for cell in cells}
+    names = _panel(panel, models)
+    board = _build(cells, columns, chosen, wanted, resample=resample, panel=names)
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
-    if chosen.name == "paper35":
+    if chosen.name == "paper35" and set(names) in (set(), models):  # otherwise no win rate is the paper's
         remarks += table_1_remarks()
-    return _marked(board, {cell.model for cell in cells}, remarks)
+    return _marked(board, models, remarks)
 
 
 def leaderboard_with_published(
@@ -67,13 +71,16 @@ def leaderboard_with_published(
     rule: Rule | None = None,
     resample: Resample | None = None,
     shared: bool = False,
+    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
-    Benchmarks without own results, or with another metric, are left out; warnings give their number. `pricing`: prices
-    of own models, None for those that the runs recorded.
+    Parameters: panel, names of models that win rates are against; `published` stands for the nine published models,
+    which give every own model the win rate that it would have in the published table; none for all other models.
+    Benchmarks without own results, or with another metric, are left out; warnings give their number.
+    `pricing`: prices of own models, None for those that the runs recorded.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
@@ -88,7 +95,8 @@ def leaderboard_with_published(
     common = _common(finished, chosen)
     names = [column.benchmark for column in common.columns]
     cells = [*common.own, *common.published]
-    board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared)
+    members = _panel(panel, {cell.model for cell in common.published})
+    board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared, panel=members)
     left_out = finished.left_out_of(common.columns)
     remarks = [
         *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.different_metric),
@@ -175,6 +183,7 @@ def _build(
     *,
     resample: Resample | None,
     shared: bool = False,
+    panel: Sequence[str] = (),
 ) -> Leaderboard:
     weights = suite.weights or {}
     board = build_leaderboard(
@@ -183,6 +192,7 @@ def _build(
         benchmarks=names,
         shared=shared,
         resample=resample,
+        panel=panel,
         suite=suite.name,
         scoring="published",
         tier="real",
@@ -197,6 +207,11 @@ def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) 
     frontier = board.frontier if len({row.published for row in rows}) == 1 else None
     marked = replace(board, rows=rows, remarks=(*board.remarks, *remarks), frontier=frontier)
     return replace(marked, verdict=tuple(verdict(marked)))
+
+
+def _panel(names: Sequence[str], published: set[str]) -> list[str]:
+    """Return the names of a panel with those of the published models in place of `published`."""
+    return [name for given in names for name in (sorted(published) if given == PUBLISHED else [given])]
 
 
 def _only_published(rule: Rule | None) -> None:
