@@ -13,7 +13,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.long] if page.parent.name == "tutorials" else [])
+        for page in PAGES
+    ],
+)
 def test_a_page_shows_what_its_commands_print(page: Path, data_dir: Path) -> None:
     """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_recorded_output.py`."""
     now = run_page(page, data_dir)

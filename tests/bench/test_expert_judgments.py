@@ -114,6 +114,7 @@ def page() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_tables_on_the_page_are_those_that_are_computed(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by `python -m bench.expert_judgements --write-docs`; here the intervals are drawn less often."""
     monkeypatch.setattr(expert_judgements, "DRAWS", 60)
@@ -129,6 +130,7 @@ def test_the_tables_on_the_page_are_those_that_are_computed(data_dir: Path, monk
     assert ends[: len(ends) // 2] == pytest.approx(ends[len(ends) // 2 :], abs=0.3)
 
 
+@pytest.mark.long
 def test_the_example_on_the_page_gives_the_numbers_beside_it(tmp_path: Path) -> None:
     (rows,) = re.findall(r"```csv\n(.*?)```", page(), re.DOTALL)
     (tmp_path / "ratings.csv").write_text(rows, encoding="utf-8")

@@ -9,6 +9,7 @@ import pytest
 from bench.tools import rouge
 
 
+@pytest.mark.long
 def test_there_are_notes_without_data(tmp_path: Path) -> None:
     notes = rouge.read_notes(tmp_path)
     assert len(set(notes)) == len(notes) == 2000
@@ -33,6 +34,7 @@ def test_every_answer_is_different_and_every_second_one_near_its_reference() -> 
     assert sum(near[::2]) < 10
 
 
+@pytest.mark.long
 def test_figures_of_a_few_pairs() -> None:
     pytest.importorskip("rouge_score", reason="rouge-score is in the group dev")
     found = rouge.compare(rouge.make_pairs(rouge.invented_notes(6), 6), subset=2)

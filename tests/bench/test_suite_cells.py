@@ -153,6 +153,7 @@ def test_events_stand_by_patient_and_time(tmp_path: Path) -> None:
     assert events == sorted(events)
 
 
+@pytest.mark.long
 def test_the_largest_public_data_is_found(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_probe(capsys, "largest", "--data", data_dir)
     rendered = run_probe(capsys, "render", found["benchmark"], "--sample", "all", "--passes", "2", "--data", data_dir)

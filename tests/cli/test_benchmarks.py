@@ -194,6 +194,7 @@ PUBLIC_COUNTS = {
 """The published selections hold 689 of MedicationQA and 427 of MTSamples; their notes say why."""
 
 
+@pytest.mark.long
 def test_all_public_data_that_is_there_passes_its_check(medhelm: Medhelm, data_dir: Path) -> None:
     outcome = medhelm("benchmarks", "check", "all", "--data", data_dir, "--sample", "all", "--json")
     assert outcome.code == 0

@@ -235,6 +235,7 @@ def compares_numbers(body: dict[str, Any]) -> Answer:
     return chat(verdict(bool(set(NUMBER.findall(reference[2])) - set(NUMBER.findall(prompt[2])))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mtsamples", "mediqa_qa"])
 def test_references_of_real_data_reach_the_judge_whole(
     medhelm: Medhelm, data_dir: Path, server: Server, name: str

@@ -76,6 +76,7 @@ def test_kills_lose_nothing_and_pay_for_nothing_twice(tmp_path: Path, server: Se
     assert paid.total() - N <= KILLS * CONCURRENCY
 
 
+@pytest.mark.long
 def test_a_jury_killed_at_random_moments_ends_the_same_and_is_paid_once(tmp_path: Path, server: Server) -> None:
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" and n % 7 == 0 else None))
     benchmark, n = write_benchmark(tmp_path, n=80), 80

@@ -343,21 +343,28 @@ def test_the_standard_error_is_that_of_a_bootstrap_over_both_parts(calibrate: Ca
 
 # --- coverage ---------------------------------------------------------------------------------------------------------
 
+SHORT = ("crowded, harsh", "useless")
+"""Scenarios that are not only tested at length."""
+
 
 @pytest.mark.parametrize(("n", "rated"), [(400, 15), (1000, 100)])
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.long] * (one not in SHORT)) for one in SCENARIOS]
+)
 def test_intervals_cover_where_those_of_the_jury_fail(name: str, n: int, rated: int) -> None:
     found = simulate(powered, SCENARIOS[name], n, rated)
     assert 0.93 <= found.coverage <= 0.97
     assert found.naive <= 0.03
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name.startswith("crowded")])
 def test_the_fewest_ratings_still_cover(name: str) -> None:
     """Ten ratings nearly all at the end of the scale may not contain the rare bad ones at all."""
     assert 0.91 <= simulate(powered, SCENARIOS[name], 400, LEAST).coverage <= 0.98
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "rated"), [("lenient", 30), ("crowded, noisy", 30), ("noisy", 60)])
 def test_intervals_of_the_curve_cover(name: str, rated: int) -> None:
     found = simulate(mapped, SCENARIOS[name], 300, rated)
@@ -517,6 +524,7 @@ def test_own_instances_without_a_score_are_counted() -> None:
     assert found.value == pytest.approx(np.nanmean(jury) + (pool.ratings - pool.scores).mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("models", "rated", "apart", "least", "most"),
     [(2, 10, 0.0, 0.93, 0.985), (5, 10, 0.0, 0.93, 0.985), (3, 12, 0.3, 0.93, 1.0)],
@@ -711,6 +719,7 @@ def test_a_rated_instance_needs_a_probability(wrong: float) -> None:
     assert prediction_powered(jury, ratings, low=1, high=5, probabilities=drawn).n_rated == 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", ["lenient", "noisy", "crowded, compressed", "crowded, noisy"])
 @pytest.mark.parametrize("rated", [20, 50])
 def test_intervals_of_a_stratified_draw_cover(scenario: str, rated: int) -> None:

@@ -373,6 +373,7 @@ def test_few_of_the_findings_are_false_where_some_models_differ() -> None:
     assert np.mean(missed) < 0.6
 
 
+@pytest.mark.long
 def test_the_overall_interval_covers_a_true_difference() -> None:
     """Two models of unequal ability; the truth from very many instances."""
     wide = trial(rng(42), [0.0, 0.3], [30_000, 30_000, 6_000])

@@ -61,6 +61,7 @@ def test_a_cell_without_scores_is_a_row_without_scores() -> None:
         (("a",), [1.0, 2.0], None, "1 ids, 2 scores and 2 clusters do not match"),
         (("a", "b"), [1.0, 2.0], ["x"], "2 ids, 2 scores and 1 clusters do not match"),
         (("a", "a"), [1.0, 2.0], None, "an instance id comes twice"),
+        (("a", "b"), [1.0, float("inf")], None, "the score of instance b is infinite"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(

@@ -350,6 +350,7 @@ def test_how_much_is_kept_in_memory_changes_nothing(
     assert whole.n == len(list(whole))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sample", [{}, {"size": 5_000}], ids=["all", "a draw"])
 def test_memory_does_not_grow_with_the_data(tmp_path: Path, sample: dict[str, int]) -> None:
     """18 MB of notes: of 6,000 instances only ids and positions are remembered."""

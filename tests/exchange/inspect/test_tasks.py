@@ -235,6 +235,7 @@ def inspect(folder: Path, *arguments: str, fails: bool = False) -> str:
     return " ".join(said.split())
 
 
+@pytest.mark.long
 def test_a_mistake_is_told_without_a_traceback(tmp_path: Path) -> None:
     said = inspect(tmp_path, "eval", "medhelm/pubmed_qa", "--model", "mockllm/model", fails=True)
     assert "pubmed_qa: its data was not found" in said
@@ -308,6 +309,7 @@ def test_a_benchmark_of_ones_own_in_two_epochs(tmp_path: Path) -> None:
     assert any("(6 of 9 instances)" in remark for remark in one.remarks)
 
 
+@pytest.mark.long
 def test_limits_are_those_of_the_kind_of_model_and_of_judges(tmp_path: Path) -> None:
     """Who reasons is told by the name, as on our own road; what the user says goes before that."""
     code = """
@@ -337,6 +339,7 @@ print(json.dumps([
     assert said == [plain, thinking, plain, thinking, plain, [4096, 0.0], [8192, None], [99, None]]
 
 
+@pytest.mark.long
 def test_a_complaint_about_the_window_is_no_answer(tmp_path: Path) -> None:
     """Inspect gives it as the answer; a reply that was cut off because the window was full stays one."""
     code = """
@@ -366,6 +369,7 @@ print(json.dumps([[sample.scores["medhelm"].value, sample.scores["medhelm"].meta
     assert any("2 samples: prompt too long for the model" in remark for remark in one.remarks)
 
 
+@pytest.mark.long
 def test_without_judges_the_next_metric_stands_in_with_a_warning(tmp_path: Path) -> None:
     said = inspect(
         tmp_path, "eval", "medhelm/aci_bench", "--model", "none/none", "-T", "tier=sample", "--display", "plain",

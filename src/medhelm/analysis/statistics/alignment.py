@@ -41,7 +41,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
     """Align the scores of all models, instances in the order of their ids.
 
     Parameters: cells, model -> its cell on the benchmark; models, the rows to make: nan for those without scores.
-    Raises: UserError if ids, scores and clusters of a cell differ in number, or an id comes twice.
+    Raises: UserError if ids, scores and clusters of a cell differ in number, an id comes twice, or a score is infinite.
     """
     with_scores = [cell for cell in cells.values() if cell.scores is not None]
     placed = _Places(with_scores)
@@ -70,7 +70,7 @@ class _Places:
         """Looks at every list of ids once: cells that were read together share theirs."""
         lists: dict[int, Sequence[str]] = {}
         for cell in cells:
-            _check_lengths(cell)
+            _check_scores(cell)
             if id(cell.ids) not in lists:
                 _check_names(cell)
                 lists[id(cell.ids)] = cell.ids
@@ -88,14 +88,19 @@ class _Places:
         return self._known[id(ids)]
 
 
-def _check_lengths(cell: Cell) -> None:
-    """Refuse a cell whose parts do not fit together."""
+def _check_scores(cell: Cell) -> None:
+    """Refuse a cell whose parts do not fit together, and infinite scores."""
     scores = () if cell.scores is None else cell.scores
     clusters = scores if cell.clusters is None else cell.clusters
     if not len(cell.ids) == len(scores) == len(clusters):
         raise UserError(
             f"{cell.model} on {cell.benchmark}: {len(cell.ids)} ids, {len(scores)} scores and {len(clusters)} clusters "
             "do not match."
+        )
+    if np.isinf(scores).any():
+        name = cell.ids[int(np.flatnonzero(np.isinf(scores))[0])]
+        raise UserError(
+            f"{cell.model} on {cell.benchmark}: the score of instance {name} is infinite, so it has no mean."
         )
 
 
