@@ -83,6 +83,7 @@ def test_json_keeps_the_contract() -> None:
     keys |= {"cost_usd", "benchmarks", "categories", "subcategories", "coverage"}
     keys |= {"rank_low", "rank_high", "guarded_win_rate", "published"}
     keys |= {"win_share", "guarded_win_share", "macro_bounds", "rank_bounds"}
+    keys |= {"win_share_over_benchmarks", "macro_average_over_benchmarks"}
     keys |= {"usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion"}
     keys |= {"output_tokens_per_completion", "frontier_probability"}
     assert keys == set(first) == set(second)

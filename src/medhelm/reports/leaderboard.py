@@ -126,6 +126,8 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
         "guarded_win_rate": number(row.guarded_win_rate),
         "macro_average": _average(row.macro_average),
+        "win_share_over_benchmarks": _average(row.win_share_over_benchmarks),
+        "macro_average_over_benchmarks": _average(row.macro_over_benchmarks),
         "macro_sd": number(row.macro_average.sd) if row.macro_average else None,
         **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),

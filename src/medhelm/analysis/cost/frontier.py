@@ -25,7 +25,7 @@ import numpy as np
 
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
-from medhelm.analysis.statistics.means import Z95, constant_interval
+from medhelm.analysis.statistics.means import constant_variance
 
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
@@ -152,7 +152,7 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
     mean = sums.sum(axis=0) / n
     by_cluster = (sums - mean * counts) / n
     covariance = k / (k - 1) * by_cluster.T @ by_cluster
-    return JointMeans(_with_least_spread(covariance, mean, k), k - 1.0)
+    return JointMeans(_with_least_spread(covariance, k), k - 1.0)
 
 
 def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | None:
@@ -165,19 +165,17 @@ def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | 
         return None
     mean = values @ shares
     deviations = shares * (values - mean[:, None])
-    return JointMeans(_with_least_spread(n / (n - 1) * deviations @ deviations.T, mean, n), n - 1.0)
+    return JointMeans(_with_least_spread(n / (n - 1) * deviations @ deviations.T, n), n - 1.0)
 
 
-def _with_least_spread(covariance: Floats, means: Floats, k: int) -> Floats:
+def _with_least_spread(covariance: Floats, k: int) -> Floats:
     """Give differences without any spread over k units that of outcomes which were not seen."""
     variances = np.diag(covariance)
     spread = variances[:, None] + variances - 2 * covariance
-    extra = np.zeros(len(means))
-    for i, j in np.argwhere(np.triu(spread <= NO_SPREAD, 1)):
-        low, high = constant_interval(float(means[i] - means[j]), k, -1.0, 1.0)
-        half = ((high - low) / (2 * Z95)) ** 2 / 2
-        extra[i], extra[j] = max(extra[i], half), max(extra[j], half)
-    return covariance + np.diag(extra)
+    is_equal = (spread <= NO_SPREAD).sum(axis=1) > 1
+    half = constant_variance(np.array([float(k)]), -1.0, 1.0) / 2
+    widened: Floats = covariance + np.diag(np.where(is_equal, half, 0.0))
+    return widened
 
 
 def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], draws: int = DRAWS) -> Floats:

@@ -132,6 +132,8 @@ def averages_of_benchmarks(table: Floats, weights: Floats) -> Averages:
     value = np.where(n > 0, (share * filled).sum(axis=1) / total, np.nan)
     residual = (share**2 * (filled - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
     variance = n / np.maximum(n - 1, 1) * residual / total**2
+    equal = (n > 1) & (residual < 1e-20)
+    variance[equal] = constant_variance(n[equal], 0.0, 1.0)
     half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 1.0)
     return Averages(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0))
 

@@ -187,7 +187,21 @@ def _interval_basis(board: Leaderboard) -> Remark:
                 "Intervals and tests reflect the choice of questions on these benchmarks; they do not include errors "
                 "of the judges."
             )
+            text += _wider_interval(board)
     return Remark("interval_basis", "", text)
+
+
+def _wider_interval(board: Leaderboard) -> str:
+    """Return a sentence on how uncertain the first model is if other benchmarks are meant; empty for one benchmark."""
+    first = board.rows[0]
+    here, wider = first.macro_average, first.macro_over_benchmarks
+    if wider is None or wider.low is None or wider.high is None or here is None or here.low is None:
+        return ""
+    low, high = here.low, here.high or here.value
+    return (
+        f" For other benchmarks of the same kind the interval of {first.model}'s macro average ({here.value:.3f}) is "
+        f"[{wider.low:.3f}, {wider.high:.3f}] instead of [{low:.3f}, {high:.3f}]."
+    )
 
 
 def _failures(board: Leaderboard) -> Iterator[Remark]:

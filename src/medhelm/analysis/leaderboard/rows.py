@@ -152,6 +152,7 @@ def make_rows(
     order = _order(measured, keys)
     places = competition_ranks([keys[i] for i in order])
     spread = win_rate_sd(values, measured.weights, measured.panel)
+    wider = _over_benchmarks(measured, method)
     rows = []
     for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
@@ -167,6 +168,8 @@ def make_rows(
                 win_share=_average(share, i, None),
                 win_rate=_average(rate, i, _known(spread[i])),
                 macro_average=_average(macro, i, weighted_sd(values[i][has], measured.weights[has])),
+                win_share_over_benchmarks=_average(wider[0], i, None) if wider and has.sum() > 1 else None,
+                macro_over_benchmarks=_average(wider[1], i, None) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
                 cost_usd=cost_usd,
@@ -240,6 +243,14 @@ def _averages(measured: LeaderboardMeasures, table: Table, method: IntervalUnit)
     if len(measured.columns) == 1:
         macro = _of_cells(macro, measured, table)
     return _rounded(share), rate, _rounded(macro)
+
+
+def _over_benchmarks(measured: LeaderboardMeasures, method: IntervalUnit) -> tuple[Averages, Averages] | None:
+    """Win shares and macro averages with intervals for other benchmarks, where theirs are for other instances."""
+    if method != "instances within benchmarks":
+        return None
+    share, macro = (averages_of_benchmarks(one, measured.weights) for one in (measured.shares, measured.values))
+    return _rounded(share), _rounded(macro)
 
 
 def _rounded(averages: Averages) -> Averages:

@@ -90,6 +90,11 @@ class Row:
     one more tie."""
     published: bool = False
     """True if its scores are published ones and were not measured here."""
+    win_share_over_benchmarks: Average | None = None
+    """Win share with an interval for other benchmarks of the same kind, where `win_share` has one for other instances
+    of these benchmarks. None for one benchmark."""
+    macro_over_benchmarks: Average | None = None
+    """Macro average with such an interval."""
     rank_bounds: tuple[int, int] | None = None
     """Rank if all its missing scores were the best, and the worst; None if nothing is missing, or for many models."""
     macro_bounds: tuple[float, float] | None = None
