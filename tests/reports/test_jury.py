@@ -66,7 +66,7 @@ def test_json_has_the_keys_that_are_documented(content: dict[str, Any]) -> None:
     for own in (*content["benchmarks"].values(), content["overall"]):
         assert set(own) == {
             "title", "models", "n_instances", "n_completions", "scale", "judges", "agreement", "best", "worst",
-            "length", "ranking",
+            "length", "ranking", "one_judge",
         }  # fmt: skip
         assert set(own["scale"]) == {"low", "high", "form"}
         assert set(own["judges"]) == set(JUDGES)

@@ -16,6 +16,7 @@ JSON of `medhelm jury --json`:
       agreement  a list of {on, n, level, icc_2_1, icc_3_k, weighted_kappa, alpha}; `on` is a criterion, `score` (each
                  judge's score of a completion), or `met` (criteria met or not met); `level` is how alpha counts
                  distances: nominal, ordinal or interval
+      one_judge  {value, low, high, n}: ICC(3,1) of scores with the interval that the verdict goes by; null over all
       best, worst   share of the best and of the worst grade, 0..1
       length     {basis, slope, spearman} of the jury's score
       ranking    {pairs, pairs_told_apart, panels: [{name, judges, models: [{model, rank, value}], tau, swaps: [{better,
@@ -76,6 +77,7 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
+        "one_judge": select(own.one_judge, "value low high n", rounded=True) if own.one_judge else None,
         "best": interval(own.best),
         "worst": interval(own.worst),
         "length": _length_json(own.length),

@@ -354,16 +354,18 @@ def test_the_verdict_says_where_judges_agree_no_better_than_chance() -> None:
     chance = np.random.default_rng(0).integers(1, 6, (3, 2, 20, 2)).astype(float)
     said = sentences(benchmark(some_grades(4, 40), name="one"), benchmark(chance, name="two"))
     assert re.match(
-        r"The judges agree better than chance on 1 of 2 benchmarks \(ICC\(2,1\) 0\.\d\d\)\. They are not", said
+        r"The judges agree better than chance on 1 of 2 benchmarks \(ICC\(3,1\) 0\.\d\d\)\. They are not", said
     )
-    assert re.search(r"better than chance on Two \(ICC\(2,1\) -?0\.\d\d\): its scores cannot rank models\.", said)
+    assert re.search(r"better than chance on Two \(ICC\(3,1\) -?0\.\d\d\): its scores cannot rank models\.", said)
     assert said.endswith("can still be wrong: `medhelm agreement` compares them with clinicians.")
     assert sentences(benchmark(chance)).startswith("The judges are not shown to agree better than chance on Toy (")
 
 
 def test_the_verdict_on_one_judge_is_that_agreement_is_unknown() -> None:
     said = sentences(benchmark(some_grades(judges=1), judges=("gpt",)))
-    assert said.startswith("Agreement cannot be measured on Toy: two judges with differing grades are needed.")
+    assert said.startswith(
+        "Agreement cannot be measured on Toy: two judges with differing grades on 10 independent instances are needed."
+    )
 
 
 def test_models_are_separated_by_the_test_of_the_leaderboard() -> None:

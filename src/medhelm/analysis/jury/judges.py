@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
 from medhelm.analysis.comparison.all_pairs import separated_matrix
 from medhelm.analysis.jury.agreement import JudgeAgreement, judge_agreement
 from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
@@ -95,6 +96,8 @@ class JurySummary:
     """Each judge."""
     agreement: tuple[JudgeAgreement, ...]
     """Agreement of the judges on each criterion, and on their scores."""
+    one_judge: RaterAgreement | None
+    """Agreement of one judge's scores with another's, severity set aside, ICC(3,1); None over several benchmarks."""
     best: Estimate | None
     """Share of the best grade among all grades."""
     worst: Estimate | None
@@ -134,6 +137,7 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
     joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), benchmark.at_least)
     best, worst = (_share(_extremes(cells, scores, edge)) for edge in (cells.high, cells.low))
+    every = scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
     return JurySummary(
         benchmark=benchmark.benchmark,
         title=benchmark.title,
@@ -145,6 +149,7 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
         n_completions=int(is_judged(cells).sum()),
         judges=_judges(benchmark, scores, rng),
         agreement=judge_agreement(cells, scores, rng),
+        one_judge=one_rater_agreement(every.T, np.tile(cells.clusters, len(cells.models))) if len(every) else None,
         best=best,
         worst=worst,
         length=length_bias(joint, cells.lengths, cells.clusters, rng),

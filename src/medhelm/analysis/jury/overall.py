@@ -40,6 +40,7 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
         n_instances=sum(own.n_instances for own in numbers),
         n_completions=sum(own.n_completions for own in numbers),
         judges=tuple(_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names),
+        one_judge=None,
         agreement=average_agreement([own.agreement for own in numbers]),
         best=average_estimates([own.best for own in numbers]),
         worst=average_estimates([own.worst for own in numbers]),

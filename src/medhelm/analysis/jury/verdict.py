@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from medhelm.analysis.jury.agreement import SCORE
+from medhelm.analysis.agreement.reliability import LEAST_UNITS
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.leaderboard.verdict import SAMPLE_ROWS
-from medhelm.domain import Estimate, Tier
+from medhelm.domain import Tier
 from medhelm.domain.text import listed
 
 NAMES = 5
@@ -31,27 +31,23 @@ def verdict(benchmarks: Sequence[JurySummary], overall: JurySummary, tier: Tier)
 
 def _agreement(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
     """Yield where the judges agree better than chance, and where that is not shown."""
-    known = [(own, one) for own in benchmarks if (one := score_agreement(own)) is not None]
-    agreed = [(own, one) for own, one in known if one.low > 0]
-    chance = [(own, one) for own, one in known if one.low <= 0]
-    unknown = [own.title for own in benchmarks if score_agreement(own) is None]
+    known = [(own, one.value, one.low) for own in benchmarks if (one := own.one_judge) and one.value is not None]
+    agreed = [(own, value) for own, value, low in known if low is not None and low > 0]
+    chance = [(own, value) for own, value, low in known if low is not None and low <= 0]
+    unknown = [own.title for own in benchmarks if own.one_judge is None or own.one_judge.low is None]
     if agreed:
-        values = sorted(one.value for _, one in agreed)
+        values = sorted(value for _, value in agreed)
         spread = f"{values[0]:.2f}" if len(values) == 1 else f"{values[0]:.2f} to {values[-1]:.2f}"
         names = agreed[0][0].title if len(benchmarks) == 1 else f"{len(agreed)} of {len(benchmarks)} benchmarks"
-        yield f"The judges agree better than chance on {names} (ICC(2,1) {spread})."
+        yield f"The judges agree better than chance on {names} (ICC(3,1) {spread})."
     if chance:
-        names = listed([f"{own.title} (ICC(2,1) {one.value:.2f})" for own, one in chance], NAMES)
+        names = listed([f"{own.title} (ICC(3,1) {value:.2f})" for own, value in chance], NAMES)
         its = "its" if len(chance) == 1 else "their"
         subject = "They" if agreed else "The judges"
         yield f"{subject} are not shown to agree better than chance on {names}: {its} scores cannot rank models."
     if unknown:
-        yield f"Agreement cannot be measured on {listed(unknown, NAMES)}: two judges with differing grades are needed."
-
-
-def score_agreement(own: JurySummary) -> Estimate | None:
-    """ICC(2,1) of the judges' scores; None for one judge, or where all scores are equal."""
-    return next((part.icc_2_1 for part in own.agreement if part.on == SCORE), None)
+        needed = f"two judges with differing grades on {LEAST_UNITS} independent instances are needed"
+        yield f"Agreement cannot be measured on {listed(unknown, NAMES)}: {needed}."
 
 
 def _separated(own: JurySummary) -> Iterator[str]:
