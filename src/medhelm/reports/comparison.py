@@ -220,9 +220,11 @@ def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
         name for name, test in pairs.items() if test and _is_significant(test, adjustment) and test.difference.value > 0
     ]
     rest = [name for name in pairs if name not in worse]
-    sentences = [f"{differ} of {len(tests)} pairs of models differ significantly ({ADJUSTED[adjustment]})."]
+    sentences = []
+    if len(tests) > 1:
+        sentences.append(f"{differ} of {len(tests)} pairs of models differ significantly ({ADJUSTED[adjustment]}).")
     if worse:
-        whom = "every other model" if not rest else listed(worse, NAMES)
+        whom = "every other model" if not rest and len(worse) > 1 else listed(worse, NAMES)
         but = f", but cannot be separated from {listed(rest, NAMES)}" if rest else ""
         sentences.append(f"{first} ranks first and is significantly better than {whom}{but}.")
     else:

@@ -40,9 +40,8 @@ def warnings(
 GOOD, BAD, FAIR = [1.0] * 39 + [0.0], [0.0] * 39 + [1.0], [1.0] * 38 + [0.0, 1.0]
 
 
-BASIS = (
-    "Intervals and tests reflect the choice of questions on these benchmarks; they do not include errors of the judges."
-)
+BASIS = "Intervals and tests reflect the choice of questions on these benchmarks."
+NULL = "Tests ask whether either of two models could as well have given the other's answer to each question."
 
 
 def test_a_board_without_limits_only_says_what_it_can_tell() -> None:
@@ -50,7 +49,7 @@ def test_a_board_without_limits_only_says_what_it_can_tell() -> None:
     (said,) = found
     assert said.startswith(BASIS)
     ends = r"instead of \[0\.\d{3}, 0\.\d{3}\]\."
-    assert re.search(rf"of x's macro average \(0\.\d+\) is \[0\.000, 1\.000\] {ends}$", said)  # two benchmarks
+    assert re.search(rf"of x's macro average \(0\.\d+\) is \[0\.000, 1\.000\] {ends} {NULL}$", said)  # two benchmarks
 
 
 def test_ties_name_their_members_and_ranks_their_ends() -> None:
@@ -63,6 +62,16 @@ def test_ties_name_their_members_and_ranks_their_ends() -> None:
         WIN_RATE.text,
     )
     assert found[-2].startswith(f"{BASIS} For other benchmarks of the same kind")
+
+
+def test_a_baseline_on_fewer_benchmarks_is_not_to_be_compared_by_its_average() -> None:
+    models = [cell(m, name, s) for name in "ab" for m, s in (("x", GOOD), ("y", BAD))]
+    said = [text for text in warnings([*models, cell("baseline/majority", "a", FAIR)]) if "baseline/majority" in text]
+    assert said == [
+        "Averages of baseline/majority are over 1 of 2 benchmarks: do not compare them with those of models."
+    ]
+    both = [cell("baseline/majority", name, FAIR) for name in "ab"]
+    assert not any("baseline/majority" in text for text in warnings([*models, *both]))
 
 
 def test_a_single_benchmark_speaks_for_itself_alone() -> None:

@@ -124,7 +124,8 @@ def test_settings_versions_and_command_are_there(store: Path) -> None:
     assert found["settings"]["Longest answer"] == "5 to 50 tokens (pieces of words)"
     assert set(found["versions"]) == {"medhelm", "Python"}
     assert found["date"] == "2026-03-04"
-    assert found["command"].startswith("medhelm run grouped letters toy --model openai/a@ADDRESS")
+    assert found["command"].startswith("medhelm run grouped toy --model openai/a@ADDRESS")
+    assert "medhelm run letters --model" in found["command"]
     assert "--judge openai/judge-3@ADDRESS" in found["command"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -12,7 +12,7 @@ from medhelm.analysis.comparison.all_pairs import LEVEL
 from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.panel import panel_remarks
-from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.domain import Remark
 from medhelm.domain.text import plural
 
@@ -115,6 +115,15 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
             rate = f"not its {by} ({own.value:.3f})" if own else f"it has no {by}"
             text += f" Missing benchmarks count as losses in its rank (guarded {by} {guarded:.3f}, {rate})."
         yield Remark("model_lacks_benchmarks", row.model, text)
+    fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
+    if fewer:
+        counts = sorted({row.n_benchmarks for row in fewer})
+        spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        text = (
+            f"Averages of {_names([row.model for row in fewer])} are over {spread} of {len(columns)} benchmarks: "
+            "do not compare them with those of models."
+        )
+        yield Remark("baseline_lacks_benchmarks", "", text)
     if unscored := [name for name, models in having.items() if not models]:
         verb = "is not counted" if len(unscored) == 1 else "are not counted"
         text = f"No model has a value on {_names(unscored)}, which {verb}."
@@ -168,6 +177,15 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
         yield Remark("one_benchmark", board.columns[0].benchmark, text)
 
 
+NULL_HYPOTHESES: Mapping[IntervalUnit, str] = {
+    "instances within benchmarks": (
+        "Tests ask whether either of two models could as well have given the other's answer to each question."
+    ),
+    "benchmarks": "Tests ask whether either of two models could as well have had the other's score on each benchmark.",
+}
+"""Unit of tests -> what they test."""
+
+
 def _interval_basis(board: Leaderboard) -> Remark:
     """Return a remark on what the intervals of averages and ranks are about."""
     match board.interval_method:
@@ -183,11 +201,11 @@ def _interval_basis(board: Leaderboard) -> Remark:
         case "benchmarks":
             text = "Intervals and tests reflect the choice of benchmarks, not the choice of questions."
         case "instances within benchmarks":
-            text = (
-                "Intervals and tests reflect the choice of questions on these benchmarks; they do not include errors "
-                "of the judges."
-            )
+            judged = ", not errors of the judges" if any(column.judges for column in board.columns) else ""
+            text = f"Intervals and tests reflect the choice of questions on these benchmarks{judged}."
             text += _wider_interval(board)
+    if board.pairs is not None:
+        text += f" {NULL_HYPOTHESES[board.interval_method]}"
     return Remark("interval_basis", "", text)
 
 

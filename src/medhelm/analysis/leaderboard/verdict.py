@@ -103,6 +103,9 @@ def _constant_answers(board: Leaderboard) -> Iterator[str]:
     named = f"{', '.join(not_better[:NAMES])}{' and others' if len(not_better) > NAMES else ''}"
     if n == 1:
         yield f"{row.model} is {'not ' if not_better else ''}shown to be better than a constant answer on {tested[0]}."
+    elif len(not_better) == n:
+        text = text.replace("is shown", "is not shown")
+        yield f"{text} on any of the {n} benchmarks where that was tested."
     elif not_better:
         yield f"{text} on {n - len(not_better)} of {n} benchmarks where that was tested, not on {named}."
     else:

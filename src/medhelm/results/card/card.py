@@ -338,18 +338,32 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
-    """Return the command that repeats the evaluation; addresses are replaced with ADDRESS."""
+    """Return the commands that repeat the evaluation, one for the benchmarks with equal options."""
+    by_benchmark: dict[str, list[Run]] = {}
+    for run in runs:
+        by_benchmark.setdefault(run.benchmark, []).append(run)
+    options = {benchmark: _run_options(own) for benchmark, own in by_benchmark.items()}
+    where = ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
+    commands = []
+    for shared in dict.fromkeys(options.values()):
+        names = [benchmark for benchmark in by_benchmark if options[benchmark] == shared]
+        models = dict.fromkeys(_without_address(run.model) for name in names for run in by_benchmark[name])
+        words = [word for model in models for word in ("--model", model)]
+        commands.append(shlex.join(["medhelm", "run", *names, *words, *shared, *where]))
+    return " && \\\n".join([*commands, f"medhelm leaderboard --scoring {scoring}"])
+
+
+def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
     judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
-    words = ["medhelm", "run", *dict.fromkeys(run.benchmark for run in runs)]
-    for option, names in (("--model", dict.fromkeys(run.model for run in runs)), ("--judge", judges)):
-        for name in names:
-            words += [option, name if "@" not in name else f"{name.partition('@')[0]}@ADDRESS"]
-    limits = {run.settings.get("limit") for run in runs}
-    if len(limits) == 1 and (limit := limits.pop()):
-        words += ["--limit", str(limit)]
-    for name, usual in (("seed", "0"), ("sample", "default")):
-        values = {str(run.settings.get(name, usual)) for run in runs}
-        if len(values) == 1 and (value := values.pop()) != usual:
-            words += [f"--{name}", value]
-    words += ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
-    return shlex.join(words) + f" && medhelm leaderboard --scoring {scoring}"
+    words = [word for judge in judges for word in ("--judge", _without_address(judge))]
+    for name, usual in (("limit", None), ("seed", 0), ("sample", "default")):
+        values = {run.settings.get(name, usual) for run in runs}
+        if len(values) == 1 and (value := values.pop()) not in (usual, None):
+            words += [f"--{name}", str(value)]
+    return tuple(words)
+
+
+def _without_address(name: str) -> str:
+    """Replace the address of a server with ADDRESS."""
+    return f"{name.partition('@')[0]}@ADDRESS" if "@" in name else name
