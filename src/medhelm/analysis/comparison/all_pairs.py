@@ -135,6 +135,8 @@ class AllPairs:
     """Shape (n_pairs,): True where instance scores are known on every benchmark that both have."""
     n_benchmarks: Ints
     """Shape (n_pairs,): benchmarks in the overall differences."""
+    mde: Mapping[str, float | None]
+    """Benchmark -> minimum detectable effect, mean over pairs, if instance scores are known."""
     macro_average: TestedDifferences
     """Differences of macro averages."""
     win_share: TestedDifferences
@@ -246,18 +248,18 @@ def compare_aligned(
     values: Floats,
     *,
     kept: tuple[Column, ...],
-    panel: NDArray[np.bool_] | None = None,
     only_win_shares: bool = False,
 ) -> AllPairs:
     """Test every pair of models on aligned scores.
 
     Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
-    columns to name in the result; panel, see `instance_win_shares`; only_win_shares, whether to leave
-    out the tests of single benchmarks and the p-values of macro averages.
+    columns to name in the result; only_win_shares, whether to leave out the tests of single benchmarks and the p-values
+    of macro averages.
     """
     n_pairs = len(models) * (len(models) - 1) // 2
     macro, won = _Sum(n_pairs), _Sum(n_pairs)
     single: dict[str, PairedDifferences] = {}
+    mde: dict[str, float | None] = {}
     by_instance = np.ones(n_pairs, dtype=np.bool_)
     first, second = pair_indices(len(models))
     weights = []
@@ -265,16 +267,13 @@ def compare_aligned(
     for place, benchmark in enumerate(benchmarks):
         weight = benchmark.column.weight
         weights.append(weight)
-        has = ~np.isnan(values[:, place])
+        by_instance &= _known_by_instance(values[:, place], benchmark.aligned)
         if benchmark.aligned is None:
-            by_instance &= ~(has[first] & has[second])
             continue
-        scored = ~np.isnan(benchmark.aligned.scores).all(axis=1)
-        lacking = has & ~scored
-        by_instance &= ~((has[first] & has[second]) & (lacking[first] | lacking[second]))
         paired = PairedScores(benchmark.aligned.scores, benchmark.aligned.codes, benchmark.aligned.k)
         macro.add(paired, weight)
-        shares = instance_win_shares(benchmark.aligned.scores, panel)
+        mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
+        shares = instance_win_shares(benchmark.aligned.scores)
         missing.add(benchmark.aligned.scores, weight)
         missing_shares.add(shares, weight)
         won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
@@ -287,11 +286,12 @@ def compare_aligned(
     macro_differences, win_differences = macro.differences(tested=not only_win_shares), won.differences()
     macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
-    _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), panel, ~by_instance)
+    _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), ~by_instance)
     return AllPairs(
         models=tuple(models),
         columns=kept,
         by_instance=by_instance,
+        mde=mde,
         n_benchmarks=np.where(by_instance, macro.n_benchmarks, shared),
         macro_average=_adjusted([macro_differences])[0],
         win_share=_adjusted([win_differences])[0],
@@ -299,6 +299,15 @@ def compare_aligned(
         bounds=(win_differences.value - shifts[0], win_differences.value + shifts[1]),
         survives_failures=(win_differences.low - shifts[0] > 0) | (win_differences.high + shifts[1] < 0),
     )
+
+
+def _known_by_instance(values: Floats, aligned: AlignedScores | None) -> NDArray[np.bool_]:
+    """Return the pairs that lack no instance scores on a benchmark that both have. `values`: means of the models."""
+    has = ~np.isnan(values)
+    lacking = has if aligned is None else has & np.isnan(aligned.scores).all(axis=1)
+    first, second = pair_indices(len(values))
+    known: NDArray[np.bool_] = ~((has[first] & has[second]) & (lacking[first] | lacking[second]))
+    return known
 
 
 class _Missing:
@@ -412,13 +421,11 @@ def _replace_over_benchmarks(
     kinds: Sequence[PairedDifferences],
     values: Floats,
     weights: Floats,
-    panel: NDArray[np.bool_] | None,
     where: NDArray[np.bool_],
 ) -> None:
     """Compare some pairs with benchmarks in the place of instances: by macro average, and by win rate."""
     if where.any():
-        won = win_table(values) if panel is None else instance_win_shares(values, panel)
-        for differences, table in zip(kinds, (values, won), strict=True):
+        for differences, table in zip(kinds, (values, win_table(values)), strict=True):
             _replace(differences, _weighted_differences(table, weights), where)
 
 

@@ -95,6 +95,15 @@ def pair_indices(n_models: int) -> tuple[Ints, Ints]:
     return first, second
 
 
+@lru_cache(maxsize=8)
+def _pair_places(n_models: int) -> Ints:
+    """Places of every pair in a flattened matrix."""
+    first, second = pair_indices(n_models)
+    places: Ints = first * n_models + second
+    places.flags.writeable = False
+    return places
+
+
 def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDifference | None:
     """Compare two models on the same instances.
 
@@ -164,13 +173,13 @@ class PairedScores:
 
     def _equal(self, power: int) -> Floats:
         """Return a moment with equal powers for every pair."""
-        entries: Floats = self._moment(power, power)[self.first, self.second]
+        entries: Floats = self._moment(power, power).take(_pair_places(len(self.scores)))
         return entries
 
     def _twice(self, left: int, right: int, sign: int = 1) -> Floats:
         """Return a moment of every pair (i, j) plus, or minus, that of (j, i)."""
         moment = self._moment(left, right)
-        total: Floats = moment[self.first, self.second] + sign * moment[self.second, self.first]
+        total: Floats = (moment + sign * moment.T).take(_pair_places(len(self.scores)))
         return total
 
     @cached_property

@@ -104,7 +104,7 @@ def build_leaderboard(
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=tested)),
         columns=tuple(shown),
-        mde={column.benchmark: instances.mde.get(column.benchmark) for column in shown},
+        mde=_detectable(every, by_id, pairs),
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
@@ -289,6 +289,19 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
+def _detectable(
+    aligned: Sequence[AlignedScores | None], columns: Sequence[Column], pairs: AllPairs | None
+) -> dict[str, float | None]:
+    """Benchmark -> minimum detectable effect; None where scores are not known. Tests that were made have it already."""
+    known = {} if pairs is None else pairs.mde
+    found = dict(known)
+    for column, one in zip(columns, aligned, strict=True):
+        if column.benchmark not in known:
+            paired = one and PairedScores(one.scores, one.codes, one.k)
+            found[column.benchmark] = paired.minimum_detectable_effect() if paired else None
+    return found
+
+
 def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> IntervalUnit:
     """Return the unit to resample. Raises UserError for instances whose scores are not known."""
     if resample == "none" or not measured.columns:
@@ -313,7 +326,6 @@ class _Instances:
 
     def __init__(self, measured: LeaderboardMeasures, table: Table) -> None:
         self._measured, self._table = measured, table
-        self.mde: dict[str, float | None] = {}
         self.differing: list[str] = []
         self.single: list[str] = []
 
@@ -325,8 +337,6 @@ class _Instances:
                 yield None
                 continue
             aligned = align(cells, column, self._measured.models)
-            paired = PairedScores(aligned.scores, aligned.codes, aligned.k)
-            self.mde[column.benchmark] = paired.minimum_detectable_effect()
             if not aligned.same_instances:
                 self.differing.append(column.benchmark)
             if aligned.k == 1:
