@@ -354,7 +354,7 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     with connect() as database:
         for start in range(0, len(runs), TOGETHER):
             together = runs[start : start + TOGETHER]
-            names = _column_names(database, together)
+            names = _column_names(database, together, rule)
             wanted = [_score_columns(run, rule, names[_records_file(run)]) for run in together]
             for columns, same in _alike(wanted, together):
                 for run, found in zip(same, _read_columns(database, same, columns), strict=True):
@@ -386,19 +386,22 @@ def _score_columns(run: Run, rule: Rule, names: set[str]) -> ScoreColumns:
     return ScoreColumns(column, parts if parts in names else None, "failure_code" in names, _timed(names))
 
 
-def _column_names(database: Any, runs: Sequence[Run]) -> Mapping[str, set[str]]:
-    """Return the column names of each run's file of records."""
+def _column_names(database: Any, runs: Sequence[Run], rule: Rule) -> Mapping[str, set[str]]:
+    """Return which columns of scores, failures and times each run's file of records has."""
     import duckdb
 
     files = ", ".join(map(_records_file, runs))
     names: dict[str, set[str]] = {_records_file(run): set() for run in runs}
+    of_scores = {name(run.main_metric, rule) for run in runs for name in (score_column, parts_column)}
+    wanted = ", ".join(map(sql_text, sorted({"failure_code", "latency_s", "batched"} | of_scores)))
+    query = f"SELECT file_name, name FROM parquet_schema([{files}]) WHERE name IN ({wanted})"
     try:
-        for file, name in database.execute(f"SELECT file_name, name FROM parquet_schema([{files}])").fetchall():
+        for file, name in database.execute(query).fetchall():
             names[sql_text(file)].add(name)
     except duckdb.Error as error:
         if len(runs) == 1:
             raise _damaged(runs[0], error) from error
-        return {file: own for run in runs for file, own in _column_names(database, [run]).items()}
+        return {file: own for run in runs for file, own in _column_names(database, [run], rule).items()}
     return names
 
 

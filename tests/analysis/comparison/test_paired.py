@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from medhelm.analysis.comparison import paired
+from medhelm.analysis.comparison.multiple_testing import adjust_p_values
 from medhelm.analysis.comparison.paired import (
     PairedDifference,
     PairedScores,
@@ -259,3 +260,15 @@ def test_far_sums_of_many_pairs_get_a_bound_that_is_above_their_p_value() -> Non
     powers = [np.array([(totals**power).sum()]) for power in (1, 2, 4)]
     (bound,) = sign_flip_p(*powers, lambda pairs: totals[pairs])
     assert 2.0**-199 <= sign_flip_test(totals[0]) < bound < 3e-14
+
+
+def test_in_a_crowd_of_pairs_the_same_ones_are_significant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 clusters of grades: sums from clear differences to none."""
+    scores = rng(4).normal(size=(40, 30)) + np.linspace(0, 2, 40)[:, None]
+    alone = every_pair(scores).p_values
+    monkeypatch.setattr("medhelm.analysis.comparison.paired.CROWD", 100)
+    crowd = every_pair(scores).p_values
+    assert (alone != crowd).sum() > 150
+    for way in ("holm", "bh"):
+        significant = [adjust_p_values(p, way) <= 0.05 for p in (alone, crowd)]
+        assert (significant[0] == significant[1]).all()

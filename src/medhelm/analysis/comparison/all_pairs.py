@@ -30,6 +30,7 @@ from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffec
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import (
     ENDLESS,
+    LEVEL,
     Ints,
     PairedDifference,
     PairedDifferences,
@@ -48,9 +49,6 @@ from medhelm.domain import LeftOut, Remark, Rule, Tier
 
 NO_SPREAD = 1e-24
 """Sum of squared deviations below which differences are equal."""
-
-LEVEL = 0.05
-"""Significance level."""
 
 Unit = Literal["instances", "benchmarks"]
 """Unit of an overall test: what gets a random sign."""

@@ -37,6 +37,12 @@ ENDLESS = 1e6
 SMALLEST_SPREAD = 1e-9
 """Root of a sum of squares below which it is a rounding error."""
 
+CROWD = 20_000
+"""Number of pairs, those of 200 models, up to which every p-value is computed as for one pair alone."""
+
+LEVEL = 0.05
+"""Significance level."""
+
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
 
@@ -264,7 +270,7 @@ class PairedScores:
     def forget_sums(self) -> None:
         """Free the sums of all pairs; they are computed again if needed."""
         for name in [name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)]:
-            if name not in ("is_binary", "_totals", "_by_cluster"):
+            if name not in ("is_binary", "_totals", "_by_cluster") and (name != "n" or self._has_moments):
                 del self.__dict__[name]
         self._moments.clear()
 
@@ -373,6 +379,10 @@ class PairedScores:
 def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callable[[Ints], Floats]) -> Floats:
     """P-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
 
+    Among more than `CROWD` pairs those that cannot be significant, and those that are for certain, get p-values from
+    the sums, too. Standardized sums up to 1 have p >= 3/32 (Dvorak and Klein 2022, Electron. J. Probab. 27); those with
+    2 exp(-z^2 / 2) below the level divided by the number of pairs are significant after Holm correction.
+
     Parameters: total, squares and fourths, shape (n_pairs,): sums of the clusters' totals and of their powers; shares,
     a function from numbers of pairs to totals, shape (some, k).
     """
@@ -382,9 +392,12 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
     p_values = np.ones(len(total))
     many = effective >= MANY
     p_values[many] = edgeworth_p(z[many], effective[many])
-    far = ~many & (z >= FAR)
+    is_crowd = len(total) > CROWD
+    far = ~many & (z >= (min(FAR, math.sqrt(2 * math.log(2 * len(total) / LEVEL))) if is_crowd else FAR))
     p_values[far] = 2 * np.exp(-(z[far] ** 2) / 2)
-    rest = np.flatnonzero(~many & ~far & (squares > 0))
+    near = ~many & (z <= 1) & (effective > 0) & is_crowd
+    p_values[near] = edgeworth_p(z[near], effective[near])
+    rest = np.flatnonzero(~many & ~far & ~near & (squares > 0))
     if len(rest):
         width = max(shares(rest[:1]).shape[1], 1)
         block = max(1, BLOCK // width)

@@ -30,6 +30,9 @@ from medhelm.analysis.statistics.means import constant_variance
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
 
+DRAWN = 2_000_000
+"""Most numbers drawn: of more than 200 models there are fewer draws."""
+
 SEED = 5
 """Seed of the draws, so that the same scores give the same probabilities."""
 
@@ -178,13 +181,14 @@ def _with_least_spread(covariance: Floats, k: int) -> Floats:
     return widened
 
 
-def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], draws: int = DRAWS) -> Floats:
+def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], draws: int | None = None) -> Floats:
     """Draw averages over benchmarks from their joint distribution.
 
     Parameters: values, shape (n_models,), the averages; parts, the weight of each benchmark, weights adding up to 1,
     and its means. Returns: shape (draws, n_models).
     """
     rng = np.random.default_rng(SEED)
+    draws = draws or min(DRAWS, DRAWN // max(len(values), 1))
     shape = (draws, len(values))
     normal = [share**2 * part.covariance for share, part in parts if part.df >= NORMAL]
     drawn = np.repeat(values[None, :], draws, axis=0)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.all_pairs import LEVEL, AlignedBenchmark, Unit, compare_aligned
-from medhelm.analysis.comparison.paired import Ints
+from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, Unit, compare_aligned
+from medhelm.analysis.comparison.paired import LEVEL, Ints
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.win_rates import DECIMALS

@@ -8,8 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import LEVEL
-from medhelm.analysis.comparison.paired import paired_difference
+from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.panel import panel_remarks
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
