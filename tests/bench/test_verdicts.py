@@ -28,3 +28,18 @@ def test_intervals_and_ranks_contain_the_truth(scenario: KnownModels) -> None:
     assert found.win_share[0] >= 0.9
     assert found.macro_average[0] >= 0.9
     assert found.ranks >= 25 / 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", EQUAL, ids=title)
+def test_the_level_is_kept_in_every_scenario_of_the_study(scenario: EqualModels) -> None:
+    """Three standard errors of a share of 300 above 5%."""
+    assert false_findings(scenario, 300).any_pair <= 0.088
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", KNOWN, ids=lambda scenario: scenario.title)
+def test_coverage_is_that_of_the_study(scenario: KnownModels) -> None:
+    found = coverages(scenario, 300)
+    assert min(found.win_share[0], found.macro_average[0]) >= 0.93
+    assert found.ranks >= 0.93
