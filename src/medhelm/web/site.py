@@ -1,0 +1,112 @@
+"""What a site shows: its stores and settings, with results kept in memory until a store changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from medhelm.benchmarks.catalog import all_names, load_benchmarks
+from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.errors import MedHelmError
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.run_file import NAME
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
+
+T = TypeVar("T")
+
+SECONDS_BETWEEN_CHECKS = 2.0
+"""How long results are shown before the stores are checked for new runs."""
+
+MOST_RESULTS = 64
+"""Most results kept in memory; the oldest make room."""
+
+
+@dataclass(kw_only=True)
+class Site:
+    """The stores and settings of one site."""
+
+    stores: Sequence[Path]
+    """Stores, shown together."""
+    rule: Rule = "corrected"
+    """Scoring rule."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real data if there is any."""
+    benchmark_folders: Sequence[Path] = ()
+    """Folders with the user's own benchmarks."""
+    data: Path | None = None
+    """Folder with one folder of data per benchmark."""
+    with_text: bool = True
+    """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
+    _kept: dict[Hashable, Any] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _state: object = None
+    _checked: float = 0.0
+
+    def keep(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return a result from memory, or compute it; results are dropped when a store changes."""
+        with self._lock:
+            self._drop_if_changed()
+            if key not in self._kept:
+                while len(self._kept) >= MOST_RESULTS:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = compute()
+            found: T = self._kept[key]
+            return found
+
+    def _drop_if_changed(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < SECONDS_BETWEEN_CHECKS and self._state is not None:
+            return
+        state = [
+            (path, path.stat().st_mtime_ns)
+            for store in self.stores
+            for path in sorted(open_store(store).folder.glob(f"runs/*/[!.]*/{NAME}"))
+        ]
+        if state != self._state:
+            self._kept.clear()
+        self._state, self._checked = state, now
+
+    def runs(self) -> Sequence[Run]:
+        """Return all finished runs of the stores."""
+        return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
+
+    def inputs(self) -> LeaderboardInputs:
+        """Return the runs that count, with the score of every instance. Raises: UserError if there are none."""
+        return self.keep("inputs", lambda: read_inputs(self.stores, self.rule, self.tier))
+
+    @property
+    def store_names(self) -> list[str]:
+        """Names of the stores for people: without their folders, which are no part of a result."""
+        return [path.resolve().name for path in self.stores]
+
+    @property
+    def known_tier(self) -> Tier | None:
+        """Tier of the results shown; None if the stores hold none or cannot be read."""
+        try:
+            return self.tier or self.inputs().tier
+        except MedHelmError:
+            return None
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Benchmark]:
+        """Benchmark id -> its definition, for all benchmarks that are known here."""
+        names = all_names(self.benchmark_folders)
+        return {
+            one.name: one
+            for one in load_benchmarks(names, metrics=METRIC_NAMES, extra=self.benchmark_folders, note=lambda _: None)
+        }
+
+    def shows_text_of(self, benchmark: str) -> bool:
+        """Return True if prompts and completions of a benchmark may be shown.
+
+        A benchmark without a definition counts as private.
+        """
+        known = self.definitions.get(benchmark)
+        return self.with_text or (known is not None and known.access == "public")
