@@ -15,7 +15,6 @@ from markupsafe import Markup
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.cost import percent
-from medhelm.reports.figures.style import text_width
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, number
 from medhelm.web.charts.chart import COMPACT, Chart, both_widths
@@ -34,6 +33,8 @@ from medhelm.web.charts.svg import (
     paint,
     picture,
     rect,
+    short,
+    text_width,
 )
 
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
@@ -157,7 +158,7 @@ def _in_words(points: Sequence[PricedPoint]) -> str:
     rest = f" The cost of {plural(unknown, 'model')} is unknown." if unknown else ""
     if not priced:
         return "The cost of every model is unknown."
-    best = [one.model for one in priced if one.is_efficient]
+    best = [short(one.model) for one in priced if one.is_efficient]
     if not best:
         return f"{plural(len(priced), 'model')} by cost and macro average.{rest}"
     return f"On the efficient frontier, cheapest first: {listed(best, 5)}.{rest}"

@@ -30,6 +30,7 @@ from medhelm.web.charts.svg import (
     paint,
     picture,
     rect,
+    short,
 )
 
 BINS = 20
@@ -89,7 +90,7 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
         i: (sum(score == best for score in one.scores), sum(score != best for score in one.scores), one.n_failed)
         for i, one in enumerate(models)
     }
-    title = f"Right, wrong and failed on {column.title}"
+    title = f"Right, wrong and failed on {short(column.title)}"
     total = sum(map(sum, counts.values()))
     failed = sum(count[2] for count in counts.values())
     description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed} of them failed."
@@ -212,7 +213,7 @@ def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Se
     bins = _bins(column, distinct)
     counts = [bins.count(one.scores) for one in models]
     name = column.metric_title or column.metric
-    title = f"Distribution of scores on {column.title}"
+    title = f"Distribution of scores on {short(column.title)}"
     description = (
         f"{plural(len(models), 'model')}, {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
     )
