@@ -132,8 +132,9 @@ def _shares_picture(
         words.append(RowText(name=one.model, text=f"{text}; {failed} failed" if failed else text))
     layout = lay_out(words, width, top=32.0)
     scale = layout.scale((0.0, 1.0))
+    margin = 1 if layout.is_compact else 3
     bars = [
-        _stacked(counts[i], scale, layout.tops[i] + 3, layout.mark_height - 6)
+        _stacked(counts[i], scale, layout.tops[i] + margin, layout.mark_height - 2 * margin)
         for i in range(len(models))
         if sum(counts[i])
     ]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from medhelm.web.charts.chart import COMPACT
 from medhelm.web.charts.scales import LinearScale, tick_text
-from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, label, line, text_width
+from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
 
 MARGIN, GAP = 8, 10
 """Pixels at the edges, and between names, marks and numbers."""
@@ -128,7 +128,8 @@ def row_texts(rows: Sequence[RowText], layout: RowLayout) -> Markup:
                 label(MARGIN, y, row.name, width=layout.left - MARGIN - GAP + 1, bold=row.is_strong),
                 label(layout.right + GAP, y, row.text, width=room + 1, size=SMALL),
             ]
-    return group("ink", headings) + group("ink", words)
+    texts = group("ink", headings) + group("ink", words)
+    return halo(texts) if layout.is_compact else texts
 
 
 def axis_below(

@@ -113,6 +113,12 @@ def box_paint() -> dict[str, str]:
     return {"class_": "c-box", "fill": PAINT["pale"]["fill"], "stroke": PAINT["pale-line"]["stroke"]}
 
 
+def halo(children: Markup) -> Markup:
+    """Return texts with an outline in the color of the ground, so that lines behind them do not cross letters."""
+    outline = {"class_": "c-halo", "stroke": PAINT["ground"]["fill"]}
+    return element("g", children, stroke_width=4, stroke_linejoin="round", paint_order="stroke", **outline)
+
+
 def group(paint_name: str, children: Iterable[Markup], **attributes: str | float | None) -> Markup:
     """Return elements of one paint, or nothing if there are none."""
     inside = Markup("").join(children)
