@@ -11,10 +11,11 @@ from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.domain.text import plural
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import Value, estimate_numbers, number
+from medhelm.reports.tables import Value, decimal, estimate_numbers, number
 from medhelm.web.charts.chart import Chart, both_widths
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
 from medhelm.web.charts.scales import known
+from medhelm.web.charts.svg import short
 
 HEADERS = ("model", "kind", "score", "low", "high", "n", "n_failed")
 """Columns of the table of models."""
@@ -54,11 +55,11 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
         )  # fmt: skip
         n = cell.estimate.n if cell.estimate else cell.n
         table.append([row.model, kind, number(cell.value), number(low), number(high), n, cell.n_failed])
-    title, description = f"Scores on {column.title}", _in_words(rows, column)
+    title, description = f"Scores on {short(column.title)}", _in_words(rows, column)
     baseline = known(column.constant_baseline)
     plot = IntervalPlot(
         rows=rows, axis=axis_title(column), low=column.low, high=column.high,
-        references=[] if baseline is None else [(baseline, "constant baseline")],
+        references=[] if baseline is None else [(baseline, f"constant baseline {decimal(baseline)}")],
     )  # fmt: skip
     wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
     hollow = "Hollow points are published scores or baselines."
@@ -89,13 +90,13 @@ def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
         return "No model has a score on this benchmark."
     best = models[0]
     end = "Highest" if column.higher_is_better else "Lowest, which is best"
-    return f"{plural(len(models), 'model')}. {end}: {best.name}, {IntervalPlot(rows=(), axis='').text(best)}."
+    return f"{plural(len(models), 'model')}. {end}: {short(best.name)}, {IntervalPlot(rows=(), axis='').text(best)}."
 
 
 def subgroups_chart(column: Column, means: Sequence[SubgroupMean]) -> Chart:
     """Return the means of subgroups, grouped by model, on one scale."""
     rows = [_subgroup_row(one, is_grouped=len({mean.model for mean in means}) > 1) for one in means]
-    title = f"Subgroups of {column.title}"
+    title = f"Subgroups of {short(column.title)}"
     names = {one.subgroup for one in means}
     description = f"Mean scores on {plural(len(names), 'subgroup')} of the instances."
     if not rows:

@@ -15,7 +15,6 @@ from markupsafe import Markup
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.cost import percent
-from medhelm.reports.figures.style import text_width
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, number
 from medhelm.web.charts.chart import COMPACT, Chart, both_widths
@@ -34,6 +33,8 @@ from medhelm.web.charts.svg import (
     paint,
     picture,
     rect,
+    short,
+    text_width,
 )
 
 HEADERS = ("no", "model", "usd_per_1000", "macro_average", "low", "high", "efficient", "probability", "note")
@@ -44,6 +45,9 @@ KEY_ROW = 20
 
 FREE = 34
 """Pixels beside the logarithmic axis for models without a cost."""
+
+LEFT = 60.0
+"""Pixels for the ticks and the title of the vertical axis."""
 
 RADIUS = 9
 """Pixels of a point, large enough for two digits."""
@@ -132,7 +136,7 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
         for place, one in enumerate(shown, start=1)
     ]  # fmt: skip
     notes = [
-        "Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. Filled circles are "
+        "Cost of 1,000 completions without judges, on a logarithmic axis; bars are 95% intervals. Round points are "
         "on the efficient frontier by point estimates: no model is at least as good for less."
     ]
     if any(one.probability is not None for one in shown):
@@ -157,7 +161,7 @@ def _in_words(points: Sequence[PricedPoint]) -> str:
     rest = f" The cost of {plural(unknown, 'model')} is unknown." if unknown else ""
     if not priced:
         return "The cost of every model is unknown."
-    best = [one.model for one in priced if one.is_efficient]
+    best = [short(one.model) for one in priced if one.is_efficient]
     if not best:
         return f"{plural(len(priced), 'model')} by cost and macro average.{rest}"
     return f"On the efficient frontier, cheapest first: {listed(best, 5)}.{rest}"
@@ -192,7 +196,7 @@ def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _P
     ends = [end for one in priced for end in (one.value, one.low, one.high)]
     bottom = height - 48
     y = LinearScale(*domain(ends, low=0.0, high=1.0), bottom - 6, 16.0)
-    left = 52.0
+    left = LEFT
     has_free = any(one.usd_per_1000 == 0 for one in priced)
     costs = [one.usd_per_1000 for one in priced if one.usd_per_1000]
     start = left + (FREE if has_free else 0) + 14
@@ -205,7 +209,7 @@ def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _P
 
 def _axes(plot: _Plot, width: float) -> Markup:
     """Return grid, ticks and titles of both axes, and the column of models without a cost."""
-    y, bottom, left = plot.y, plot.bottom, 52.0
+    y, bottom, left = plot.y, plot.bottom, LEFT
     ticks = y.ticks(6)
     grid = [line(left, y(tick), width - 8, y(tick)) for tick in ticks]
     texts = [label(left - 6, y(tick) + 4, tick_text(tick, ticks), anchor="end", size=SMALL) for tick in ticks]
@@ -221,7 +225,7 @@ def _axes(plot: _Plot, width: float) -> Markup:
     middle = (left + width) / 2
     texts.append(label(middle, bottom + 36, "US dollars for 1,000 completions", anchor="middle", size=SMALL))
     at = (10 + bottom) / 2
-    turned = element("text", "Macro average", transform=f"translate(14 {at:.0f}) rotate(-90)", text_anchor="middle",
+    turned = element("text", "Macro average", transform=f"translate(13 {at:.0f}) rotate(-90)", text_anchor="middle",
                      font_size=SMALL)  # fmt: skip
     return band + group("grid", grid) + group("axis", axis) + group("soft", [*texts, turned])
 

@@ -10,7 +10,7 @@ from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, number
 from medhelm.web.charts.chart import Chart, both_widths
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
-from medhelm.web.charts.svg import fit
+from medhelm.web.charts.svg import fit, short
 
 HEADERS = ("benchmark", "metric", "difference", "low", "high", "n", "p_adjusted", "significant")
 """Columns of the table."""
@@ -39,19 +39,19 @@ def differences_chart(comparison: Comparison) -> Chart:
         numbers = [number(found.value), number(found.low), number(found.high)]
         p = test.p_adjusted("holm")
         table.append([name, "", *numbers, found.n, number(p), "yes" if p <= LEVEL else "no"])
-    title = f"{comparison.first} compared with {comparison.second}"
+    title = f"{short(comparison.first)} compared with {short(comparison.second)}"
     description = _in_words(comparison)
     plot = IntervalPlot(
         rows=rows, axis="Difference", low=-1.0, high=1.0, references=[(0.0, "")], is_signed=True,
-        ends=(f"{fit(comparison.second, 200)} better", f"{fit(comparison.first, 200)} better"),
+        ends=(f"{fit(short(comparison.second), 170)} better", f"{fit(short(comparison.first), 170)} better"),
     )  # fmt: skip
     wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
     ways = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
     way = ways.get(adjustment, adjustment)
     notes = [
-        f"{comparison.first} minus {comparison.second} on the instances that both have, with 95% intervals. Filled "
-        f"points differ significantly (5% level, {way} correction over benchmarks). Diamonds are averages; the win "
-        "share decides ranks."
+        f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
+        f"intervals. Filled points differ significantly (5% level, {way} correction over benchmarks). Diamonds are "
+        "averages; the win share decides ranks."
     ]
     return Chart(
         name="differences", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
@@ -67,8 +67,8 @@ def _in_words(comparison: Comparison) -> str:
     first, second = sum(value > 0 for value in clear), sum(value < 0 for value in clear)
     n = plural(len(comparison.benchmarks), "benchmark")
     return (
-        f"Of {n}, {comparison.first} is significantly better on {first} and {comparison.second} on {second}. "
-        f"{_overall(comparison.win_share)}"
+        f"Of {n}, {short(comparison.first)} is significantly better on {first} and {short(comparison.second)} on "
+        f"{second}. {_overall(comparison.win_share)}"
     )
 
 

@@ -30,6 +30,7 @@ from medhelm.web.charts.svg import (
     paint,
     picture,
     rect,
+    short,
 )
 
 BINS = 20
@@ -89,7 +90,7 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
         i: (sum(score == best for score in one.scores), sum(score != best for score in one.scores), one.n_failed)
         for i, one in enumerate(models)
     }
-    title = f"Right, wrong and failed on {column.title}"
+    title = f"Right, wrong and failed on {short(column.title)}"
     total = sum(map(sum, counts.values()))
     failed = sum(count[2] for count in counts.values())
     description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed} of them failed."
@@ -131,8 +132,9 @@ def _shares_picture(
         words.append(RowText(name=one.model, text=f"{text}; {failed} failed" if failed else text))
     layout = lay_out(words, width, top=32.0)
     scale = layout.scale((0.0, 1.0))
+    margin = 1 if layout.is_compact else 3
     bars = [
-        _stacked(counts[i], scale, layout.tops[i] + 3, layout.mark_height - 6)
+        _stacked(counts[i], scale, layout.tops[i] + margin, layout.mark_height - 2 * margin)
         for i in range(len(models))
         if sum(counts[i])
     ]
@@ -212,7 +214,7 @@ def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Se
     bins = _bins(column, distinct)
     counts = [bins.count(one.scores) for one in models]
     name = column.metric_title or column.metric
-    title = f"Distribution of scores on {column.title}"
+    title = f"Distribution of scores on {short(column.title)}"
     description = (
         f"{plural(len(models), 'model')}, {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
     )

@@ -12,7 +12,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.reports.tables import Value, number
 from medhelm.web.charts.chart import Chart, both_widths
 from medhelm.web.charts.rows import RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.svg import empty_picture, group, picture, rect
+from medhelm.web.charts.svg import empty_picture, group, picture, rect, short
 
 MOST_ROWS = 60
 """Most bars; the table has all."""
@@ -48,7 +48,7 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
         [one.model, one.reason, one.n, one.n_instances, number(one.n / one.n_instances) if one.n_instances else None]
         for one in ordered
     ]
-    notes = [f"No failures: {listed(list(without), 10)}."] if without and ordered else []
+    notes = [f"No failures: {listed([short(model) for model in without], 10)}."] if without and ordered else []
     if len(ordered) > MOST_ROWS:
         notes.append(f"The picture has the first {MOST_ROWS} of {len(ordered)} bars; the table has all.")
     return Chart(
@@ -66,7 +66,7 @@ def _in_words(counts: Sequence[FailureCount], totals: dict[str, int]) -> str:
         by_reason[one.reason] = by_reason.get(one.reason, 0) + one.n
     reason = max(by_reason, key=lambda name: (by_reason[name], name))
     n = plural(sum(totals.values()), "failed instance")
-    return f"{n} of {plural(len(totals), 'model')}. Most frequent reason: {_words(reason)}, {by_reason[reason]}."
+    return f"{n} of {plural(len(totals), 'model')}. Most frequent reason: {short(_words(reason))}, {by_reason[reason]}."
 
 
 def _words(reason: str) -> str:

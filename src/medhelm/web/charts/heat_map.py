@@ -58,8 +58,10 @@ class ShadedTable:
 
     name: str
     """Part of the names of its files."""
-    caption: str
-    """Title and meaning of the numbers."""
+    title: str
+    """Title for people."""
+    description: str
+    """Meaning of the numbers."""
     css: str
     """Class of the table: `scores` or `shares`."""
     columns: Sequence[ShadedName]
@@ -109,7 +111,8 @@ def heat_map(board: Leaderboard, columns: Sequence[Column] | None = None) -> Sha
     used = {cell.css for _, cells in rows for cell in cells}
     return ShadedTable(
         name="heat-map",
-        caption="Mean scores from 0 (worst) to 1 (best), each on the scale of its metric",
+        title="Scores by benchmark",
+        description="Mean scores from 0 (worst) to 1 (best), each on the scale of its metric.",
         css="scores",
         columns=[_name(column.title, column.benchmark) for column in columns],
         rows=rows,
@@ -159,7 +162,8 @@ def head_to_head_table(board: Leaderboard, found: HeadToHead) -> ShadedTable:
     kinds = [*_legend(SHARE_EDGES)[:7], ("missing", "no benchmark in common")]
     return ShadedTable(
         name="head-to-head",
-        caption=head_to_head_note(found).partition("; the first")[0],
+        title="Head to head",
+        description=f"{head_to_head_note(found).partition('; the first')[0]}.",
         css="shares",
         columns=names,
         rows=rows,

@@ -36,7 +36,7 @@ def interval_mark(
     value: float | None, low: float | None, high: float | None, scale: LinearScale, *, reference: float | None = None,
     hollow: bool = False,
 ) -> Markup:  # fmt: skip
-    """Return a point with its 95% interval and an optional reference line; an empty scale if there is no value.
+    """Return a point with its 95% interval and an optional reference line; an empty scale without a value.
 
     `hollow`: for values that were not measured here, such as published ones.
     """

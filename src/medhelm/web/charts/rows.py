@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.reports.figures.style import text_width
 from medhelm.web.charts.chart import COMPACT
 from medhelm.web.charts.scales import LinearScale, tick_text
-from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, label, line
+from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
 
 MARGIN, GAP = 8, 10
 """Pixels at the edges, and between names, marks and numbers."""
@@ -87,7 +86,7 @@ def lay_out(rows: Sequence[RowText], width: float, *, top: float = 8.0, mark_hei
         names = [text_width(row.name, FONT_SIZE * 1.08) for row in rows]
         texts = [text_width(row.text, SMALL) for row in rows]
         left = MARGIN + GAP + min(max(names, default=0.0), width * 0.3)
-        right = width - MARGIN - GAP - min(max(texts, default=0.0), width * 0.36)
+        right = width - MARGIN - GAP - min(max(texts, default=0.0), width * 0.4)
     headings: list[float | None] = []
     tops: list[float] = []
     y, previous = top, ""
@@ -98,7 +97,7 @@ def lay_out(rows: Sequence[RowText], width: float, *, top: float = 8.0, mark_hei
             if row.group:
                 heading, y = y, y + ROW
             previous = row.group
-        elif row.is_strong and i:
+        elif row.is_strong and i and not rows[i - 1].is_strong:
             y += GAP
         headings.append(heading)
         tops.append(y + (18 if is_compact else 0))
@@ -129,7 +128,8 @@ def row_texts(rows: Sequence[RowText], layout: RowLayout) -> Markup:
                 label(MARGIN, y, row.name, width=layout.left - MARGIN - GAP + 1, bold=row.is_strong),
                 label(layout.right + GAP, y, row.text, width=room + 1, size=SMALL),
             ]
-    return group("ink", headings) + group("ink", words)
+    texts = group("ink", headings) + group("ink", words)
+    return halo(texts) if layout.is_compact else texts
 
 
 def axis_below(

@@ -144,15 +144,14 @@ def _decimals(value: float) -> int:
 
 
 def dollars(value: float) -> str:
-    """Return an amount of US dollars with two significant digits below $10.
+    """Return an amount of US dollars: cents from 10 cents on, two significant digits below.
 
-    >>> dollars(0.0042), dollars(3.0), dollars(12.4), dollars(12345.6)
-    ('$0.0042', '$3', '$12', '$12,346')
+    >>> dollars(0.0042), dollars(0.5), dollars(3.0), dollars(12345.6)
+    ('$0.0042', '$0.50', '$3', '$12,346')
     """
-    if value >= 10:
+    if value >= 10 or value == round(value):
         return f"${value:,.0f}"
-    if value == 0:
-        return "$0"
-    places = max(0, 1 - math.floor(math.log10(value)))
-    text = f"{value:.{min(places, 12)}f}"
-    return "$" + (text.rstrip("0").rstrip(".") if "." in text else text)
+    if value >= 0.1:
+        return f"${value:.2f}"
+    places = min(1 - math.floor(math.log10(value)), 12)
+    return f"${value:.{places}f}".rstrip("0")

@@ -12,7 +12,7 @@ from typing import Literal
 
 from markupsafe import Markup, escape
 
-from medhelm.reports.figures.style import text_width
+from medhelm.reports.figures import style
 from medhelm.reports.tables import as_line
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
@@ -23,6 +23,12 @@ FONT_SIZE = 12.0
 
 SMALL = 11.0
 """Pixels of ticks and notes."""
+
+WIDEST = 1.16
+"""Width of DejaVu Sans, a system font of Linux, relative to Arial, which widths are estimated for."""
+
+LONGEST = 320.0
+"""Pixels of a name in a sentence."""
 
 PAINT: Mapping[str, Mapping[str, str]] = {
     "ground": {"fill": "#ffffff"},
@@ -107,6 +113,12 @@ def box_paint() -> dict[str, str]:
     return {"class_": "c-box", "fill": PAINT["pale"]["fill"], "stroke": PAINT["pale-line"]["stroke"]}
 
 
+def halo(children: Markup) -> Markup:
+    """Return texts with an outline in the color of the ground, so that lines behind them do not cross letters."""
+    outline = {"class_": "c-halo", "stroke": PAINT["ground"]["fill"]}
+    return element("g", children, stroke_width=4, stroke_linejoin="round", paint_order="stroke", **outline)
+
+
 def group(paint_name: str, children: Iterable[Markup], **attributes: str | float | None) -> Markup:
     """Return elements of one paint, or nothing if there are none."""
     inside = Markup("").join(children)
@@ -143,11 +155,21 @@ def label(
     return element("text", full, short, x=x, y=y, font_weight="600" if bold else None, **attributes)
 
 
+def text_width(text: str, size: float = FONT_SIZE) -> float:
+    """Estimate the width of a text in pixels, for the widest of the usual system fonts."""
+    return WIDEST * style.text_width(text, size)
+
+
+def short(name: str) -> str:
+    """Return a name for sentences and titles: on one line, and cut in the middle if it is long."""
+    return fit(as_line(name) or "(no name)", LONGEST)
+
+
 def fit(text: str, width: float, size: float = FONT_SIZE) -> str:
     """Shorten a text in the middle until it is at most `width` pixels wide; both ends stay readable.
 
     >>> fit("a-model-of-a-very-long-name-2025-01-01", 120)
-    'a-model-o…025-01-01'
+    'a-model-…5-01-01'
     """
     if text_width(text, size) <= width:
         return text
