@@ -328,7 +328,7 @@ def read_inputs(
     order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
     ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
-    columns = {run.benchmark: _column(run, baselines.get(run.benchmark), rule) for run in ranked}
+    columns = {run.benchmark: column_of(run, baselines.get(run.benchmark), rule) for run in ranked}
     keys = sorted(chosen, key=lambda key: key[1])
     if single_scores:
         read = read_all([chosen[key] for key in keys], rule)
@@ -418,7 +418,8 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
     return found
 
 
-def _column(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
+def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
+    """Return the benchmark of a run with its metric and scale."""
     sitting = run.jury_result if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
     if baseline and baseline.metric not in ("", run.main_metric):
