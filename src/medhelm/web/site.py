@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +44,8 @@ class Site:
     """Folders with the user's own benchmarks."""
     data: Path | None = None
     """Folder with one folder of data per benchmark."""
+    suites: Mapping[str, Path] = field(default_factory=dict)
+    """Name -> file of the user's own suites. A URL can name these only."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
     _kept: dict[Hashable, Any] = field(default_factory=dict)
@@ -78,8 +82,30 @@ class Site:
         return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
 
     def inputs(self) -> LeaderboardInputs:
-        """Return the runs that count, with the score of every instance. Raises: UserError if there are none."""
-        return self.keep("inputs", lambda: read_inputs(self.stores, self.rule, self.tier))
+        """Return the runs that count, with the score of every instance. Raises: UserError if there are none.
+
+        Models have the names of `short_names`.
+        """
+        return self.keep("inputs", lambda: _renamed(self._read(), self.names))
+
+    def _read(self) -> LeaderboardInputs:
+        return self.keep("read", lambda: read_inputs(self.stores, self.rule, self.tier))
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Name of each model in the stores -> its name on the site. Raises: UserError if there are no runs."""
+        return self.keep("names", lambda: short_names(name for name, _ in self._read().runs))
+
+    def runs_of(self, model: str) -> Sequence[Run]:
+        """Return the runs of a model that count."""
+
+        def by_model() -> Mapping[str, list[Run]]:
+            found: dict[str, list[Run]] = {}
+            for (name, _), run in self.inputs().runs.items():
+                found.setdefault(name, []).append(run)
+            return found
+
+        return self.keep("runs by model", by_model).get(model, [])
 
     @property
     def store_names(self) -> list[str]:
@@ -103,10 +129,60 @@ class Site:
             for one in load_benchmarks(names, metrics=METRIC_NAMES, extra=self.benchmark_folders, note=lambda _: None)
         }
 
-    def shows_text_of(self, benchmark: str) -> bool:
-        """Return True if prompts and completions of a benchmark may be shown.
-
-        A benchmark without a definition counts as private.
-        """
+    def access_of(self, benchmark: str) -> str:
+        """Return the access to the data of a benchmark; one without a definition counts as private."""
         known = self.definitions.get(benchmark)
-        return self.with_text or (known is not None and known.access == "public")
+        return known.access if known else "private"
+
+    def address_of(self, model: str) -> str:
+        """Return the address of the server of a model, by its name on the site; "" if it has none."""
+
+        def addresses() -> Mapping[str, str]:
+            found = {short: ADDRESS.search(name) for name, short in self.names.items()}
+            return {short: match[0].removeprefix("@") for short, match in found.items() if match}
+
+        return self.keep("addresses", addresses).get(model, "")
+
+    def shows_text_of(self, benchmark: str) -> bool:
+        """Return True if prompts, completions and explanations of a benchmark may be shown."""
+        return self.with_text or self.access_of(benchmark) == "public"
+
+
+ADDRESS = re.compile(r"@https?://\S+")
+"""Address of a server in the name of a model."""
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Map names of models to names without the address of their server; equal ones are numbered.
+
+    >>> short_names(["a@http://x/v1", "a@http://y/v1", "b@http://x/v1"])
+    {'a@http://x/v1': 'a (server 1)', 'a@http://y/v1': 'a (server 2)', 'b@http://x/v1': 'b'}
+    """
+    names = sorted(set(names))
+    plain = {name: ADDRESS.sub("", name) for name in names}
+    counts, used = Counter(plain.values()), Counter[str]()
+    found = {}
+    for name in names:
+        short = plain[name]
+        used[short] += 1
+        found[name] = short if counts[short] == 1 else f"{short} (server {used[short]})"
+    return found
+
+
+def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
+    """Return the runs with other names of models, in sentences too."""
+
+    def text(sentence: str) -> str:
+        for name, short in changed:
+            sentence = sentence.replace(name, short)
+        return sentence
+
+    changed = sorted(((name, short) for name, short in names.items() if name != short), key=lambda pair: -len(pair[0]))
+    return replace(
+        found,
+        cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
+        runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
+        left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
+        remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
+        unfinished=[text(one) for one in found.unfinished],
+    )

@@ -34,9 +34,35 @@ def environment() -> Environment:
         group_title=group_title,
         plural=lambda n, word: plural(n, word),
         printable=printable,
+        percent=percent,
+        significant=significant,
     )
     made.globals.update(missing=MISSING, version=__version__)
     return made
+
+
+def significant(value: float | None) -> str:
+    """Return a number with three significant digits, or all digits before the point.
+
+    >>> significant(0.7), significant(1234.5), significant(0.0), significant(None)
+    ('0.700', '1,234', '0', '–')
+    """
+    if value is None:
+        return MISSING
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage, with a decimal below 10%.
+
+    >>> percent(0.004), percent(0.5), percent(0.0), percent(None)
+    ('0.4%', '50%', '0%', '–')
+    """
+    if value is None:
+        return MISSING
+    return f"{value:.1%}" if 0 < value < 0.0995 or 0.9905 < value < 1 else f"{value:.0%}"
 
 
 def render(site: Site, request: PageRequest, page: Page) -> str:
