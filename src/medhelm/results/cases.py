@@ -197,10 +197,12 @@ def open_cases(
     *,
     rule: Rule = "corrected",
     tier: Tier | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
+    `names`: model -> name to show and search; others keep their name.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -214,7 +216,7 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {model: selection.runs[model, name] for model, name in sorted(selection.runs)}
+    runs = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=_by_name)}
     places_of = {run.folder: store for _, store, run in found}
     prompts = {
         places_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest): None
@@ -229,7 +231,7 @@ def open_cases(
         tier=tier,
         column=column,
         runs=runs,
-        left_out=[one.model for one in selection.left_out],
+        left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
         searched=SearchedRuns(
             runs=runs,
             score=score_column(column.metric, rule),
@@ -239,6 +241,10 @@ def open_cases(
             prompts=list(prompts),
         ),
     )
+
+
+def _by_name(item: tuple[tuple[str, str], Run]) -> tuple[str, str]:
+    return item[0]
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:

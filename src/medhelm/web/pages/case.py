@@ -14,7 +14,6 @@ from medhelm.results.cases import (
     CaseJudgment,
     case_models,
     find_case,
-    list_choices,
     locate_case,
 )
 from medhelm.storage.cases import url_key
@@ -83,7 +82,7 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
     case = find_case(cases, request.text("case"))
-    search = read_search(cases, request, *list_choices(cases))
+    search = read_search(cases, request)
     first, second = request.choice("a", cases.runs, ""), request.choice("b", cases.runs, "")
     shown, is_whole = _completions(case, first, second)
     return Page(

@@ -56,9 +56,9 @@ def page(site: Site, request: PageRequest) -> Page:
     if not site.shows_text_of(benchmark):
         values = {"benchmark": benchmark}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
-    cases = open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier)
+    cases = open_text(site, request)
     groups, failures = list_choices(cases)
-    search = read_search(cases, request, groups, failures)
+    search = read_search(cases, request, (groups, failures))
     found = _find(cases, search, request)
     compared = compare_outcomes(cases, search.got, search.missed) if search.got and search.missed else None
     return Page(
@@ -79,7 +79,7 @@ def page(site: Site, request: PageRequest) -> Page:
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
     cases = open_text(site, request)
-    search = read_search(cases, request, *list_choices(cases))
+    search = read_search(cases, request)
     found = _find(cases, search, request)
     content = {
         "benchmark": cases.benchmark,
@@ -100,12 +100,18 @@ def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
     benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
-    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier)
+    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
 
 
-def read_search(cases: BenchmarkCases, request: PageRequest, groups: list[str], failures: list[str]) -> CaseSearch:
-    """Read a search from the URL. Raises: BadParameter."""
+def read_search(
+    cases: BenchmarkCases, request: PageRequest, choices: tuple[list[str], list[str]] | None = None
+) -> CaseSearch:
+    """Read a search from the URL. Raises: BadParameter.
+
+    `choices`: the groups and failure codes that occur; None reads them if the URL names one.
+    """
     group = request.text("group")
+    groups, failures = choices or (list_choices(cases) if group or request.text("failure") else ([], []))
     if group and group not in groups:
         raise BadParameter(f"The parameter `group` is `{group[:80]}`. No instance of {cases.benchmark} is in it.")
     show: CaseFilter = _one_of(request, "show", get_args(CaseFilter), "all")
