@@ -243,7 +243,7 @@ def test_choices_of_the_form(cases: BenchmarkCases) -> None:
     assert list(case_models(cases)) == [url_key(model) for model in sorted(MODELS)]
 
 
-def test_two_stores_are_told_apart_by_their_names(folder: Path, tmp_path: Path) -> None:
+def test_models_of_two_stores_have_the_names_of_their_stores(folder: Path, tmp_path: Path) -> None:
     other = make_case_store(tmp_path / "other")
     both = open_cases([folder, other], "toy")
     assert len(both.models) == 6

@@ -133,7 +133,7 @@ def completion_text(site: Site, request: PageRequest) -> Download:
     for one in case.completions:
         if one.model == model and one.completion.text is not None:
             return _text_download(one.completion.text, f"{cases.benchmark}-{case.key}-{url_key(one.model)}")
-    raise PageNotFound(f"There is no completion with the key `{request.text('model')[:80]}` of this case.")
+    raise PageNotFound(f"No completion has the key `{request.text('model')[:80]}` in this case.")
 
 
 def prompt_text(site: Site, request: PageRequest) -> Download:
