@@ -14,6 +14,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.cases import (
     NO_PROMPT,
     BenchmarkCases,
+    case_keys,
     case_models,
     compare_outcomes,
     cut_text,
@@ -236,6 +237,10 @@ def test_outcomes_of_two_models(cases: BenchmarkCases) -> None:
     assert (partly.both, partly.first, partly.second, partly.none) == (5, 4, 0, 0)
     with pytest.raises(UserError, match=r"no selected run of `lab/goods`.*lab/good"):
         compare_outcomes(cases, "lab/goods", BAD)
+
+
+def test_keys_of_all_cases(cases: BenchmarkCases) -> None:
+    assert case_keys(cases) == [url_key(one) for one in HOSTILE_IDS]
 
 
 def test_choices_of_the_form(cases: BenchmarkCases) -> None:

@@ -6,7 +6,7 @@ The runs are those that the leaderboard selects, so that cases and leaderboard s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,16 @@ class CaseListItem:
     """Scores of all models."""
     excerpt: str
     """Part of the prompt that differs from other prompts; empty if the prompt is not stored."""
+
+    @property
+    def n_right(self) -> int:
+        """Number of models that are right."""
+        return sum(share is not None and share >= HALF for share in self.row.shares.values())
+
+    @property
+    def n_scored(self) -> int:
+        """Number of models with a score."""
+        return sum(share is not None for share in self.row.shares.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,8 +294,14 @@ def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> 
     return CasePosition(at + 1, len(ids), before, after)
 
 
-def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None) -> Case:
-    """Read everything about the instance with this key. Raises: UserError if no selected run has it; StoreError."""
+def find_case(
+    cases: BenchmarkCases, key: str, *, models: Collection[str] | None = None, pricing: Pricing | None = None
+) -> Case:
+    """Read everything about the instance with this key.
+
+    `models`: models whose completions are read; None for all.
+    Raises: UserError if no selected run has the instance; StoreError.
+    """
     instance_id = find_instance_id(cases.searched, key)
     if instance_id is None:
         raise UserError(f"no selected run of {cases.benchmark} has an instance with the key `{key[:80]}`.")
@@ -293,6 +309,8 @@ def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None
     shares = read_case_rows(cases.searched, [instance_id])[0]
     completions, first = [], None
     for model, run in cases.runs.items():
+        if models is not None and model not in models:
+            continue
         if (record := read_record(run, instance_id)) is not None:
             first = first or record
             completions.append(_completion(cases, model, run, record, shares.shares.get(model), pricing or Pricing()))
@@ -307,6 +325,11 @@ def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None
         problem="" if prompt else NO_PROMPT,
         completions=completions,
     )
+
+
+def case_keys(cases: BenchmarkCases) -> list[str]:
+    """Return the keys of all instances, in the order of the data."""
+    return list(map(url_key, search_cases(cases.searched, CaseSearch())))
 
 
 def case_models(cases: BenchmarkCases) -> dict[str, str]:

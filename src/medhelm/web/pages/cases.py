@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -49,6 +50,9 @@ WITHIN = {"all": "prompts and completions", "prompt": "prompts", "completion": "
 
 MOST_PAGES = 1_000_000
 
+MOST_COLUMNS = 24
+"""Most models with a column in the list."""
+
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return a page of the list."""
@@ -72,8 +76,15 @@ def page(site: Site, request: PageRequest) -> Page:
             "compared": compared,
             "options": {"shown": SHOWN, "sorted": SORTED, "within": WITHIN, "groups": groups, "failures": failures},
             "binary": is_binary(cases),
+            "columns": some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS),
         },
     )
+
+
+def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list[str]:
+    """Return at most so many models by name, with those that are wanted first."""
+    chosen = dict.fromkeys(model for model in [*wanted, *cases.models] if model)
+    return cases.models if len(cases.models) <= most else list(chosen)[:most]
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
