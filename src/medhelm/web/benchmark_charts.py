@@ -9,7 +9,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Run
 from medhelm.results.score_details import ScoreDetails, score_details
-from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
+from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, best_first, subgroups_chart
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.distribution import ModelScores, distribution_chart
 from medhelm.web.charts.failures import FailureCount, failures_chart
@@ -25,15 +25,12 @@ MOST_SUBGROUP_ROWS = 120
 def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[str, Callable[[], Chart]]:
     """Return the charts of a benchmark, each made when it is called: name -> chart.
 
-    Parameters: board, a leaderboard that holds the benchmark, for the order of models.
+    Parameters: board, a leaderboard that holds the benchmark. All charts have its models in the order of their scores.
     """
-    rows = [row for row in board.all_rows if column.benchmark in row.cells and not row.published]
     runs = site.inputs().runs
-    shown = {
-        row.model: runs[row.model, column.benchmark]
-        for row in rows[:MOST_MODELS]
-        if (row.model, column.benchmark) in runs
-    }
+    models = [row.model for row, _ in best_first(board, column)]
+    with_runs = [model for model in models if (model, column.benchmark) in runs]
+    shown = {model: runs[model, column.benchmark] for model in with_runs[:MOST_MODELS]}
 
     def details() -> Mapping[str, ScoreDetails]:
         key = ("score details", column.benchmark, tuple(shown))

@@ -79,7 +79,7 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     title = f"Right, wrong and failed on {short(column.title)}"
     total = sum(map(sum, counts.values()))
     failed = sum(count[2] for count in counts.values())
-    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed} of them failed."
+    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed:,} of them failed."
     if not total:
         description = "No completion has a score."
     wide, narrow = both_widths(partial(_shares_picture, models, counts, title=title, description=description))
@@ -114,8 +114,8 @@ def _shares_picture(
     for i, one in enumerate(models):
         right, wrong, failed = counts[i]
         scored = right + wrong
-        text = f"{right} of {scored} right ({right / scored:.0%})" if scored else "none scored"
-        words.append(RowText(name=one.model, text=f"{text}; {failed} failed" if failed else text))
+        text = f"{right:,} of {scored:,} right ({right / scored:.0%})" if scored else "none scored"
+        words.append(RowText(name=one.model, text=f"{text}; {failed:,} failed" if failed else text))
     layout = lay_out(words, width, top=32.0)
     scale = layout.scale((0.0, 1.0))
     margin = 1 if layout.is_compact else 3
@@ -225,8 +225,8 @@ def _histograms(
     """Return one histogram per model below each other."""
     words = []
     for one in models:
-        mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores)}" if one.scores else "none scored"
-        words.append(RowText(name=one.model, text=f"{mean}; {one.n_failed} failed" if one.n_failed else mean))
+        mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores):,}" if one.scores else "none scored"
+        words.append(RowText(name=one.model, text=f"{mean}; {one.n_failed:,} failed" if one.n_failed else mean))
     layout = lay_out(words, width, mark_height=TALL)
     scale = layout.scale(bins.ends)
     highest = max(max(count) / max(sum(count), 1) for count in counts)
