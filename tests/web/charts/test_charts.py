@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.analysis.comparison.two_models import compare_two_models
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
 from medhelm.reports.tables import as_line
@@ -23,7 +23,7 @@ from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_c
 from medhelm.web.charts.chart import NARROW, WIDE, Chart
 from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points
 from medhelm.web.charts.differences import differences_chart
-from medhelm.web.charts.distribution import ModelScores, cell_scores, distribution_chart
+from medhelm.web.charts.distribution import ModelScores, distribution_chart
 from medhelm.web.charts.failures import FailureCount, failures_chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
 from tests.support.leaderboards import HOSTILE, toy_board
@@ -162,7 +162,7 @@ def test_charts_of_a_leaderboard(n_models: int) -> None:
         with_all = [row.model for row in board.all_rows if column.benchmark in row.cells]
         check_chart(benchmark_scores_chart(board, column), with_all)
         cells = [row.cells[column.benchmark] for row in board.all_rows if column.benchmark in row.cells]
-        scores = [found for cell in cells if (found := cell_scores(cell, column))]
+        scores = [ModelScores(model=cell.model, scores=list(cell.scores)) for cell in cells if cell.scores is not None]
         check_chart(distribution_chart(column, scores), with_all)
 
 
@@ -202,19 +202,6 @@ def test_a_chart_without_data_says_so(chart: Chart) -> None:
     assert not chart.has_data
     assert chart.rows == []
     check_chart(chart, [chart.description])
-
-
-def test_failures_that_the_model_caused_are_not_wrong_completions() -> None:
-    import numpy as np
-
-    cell = Cell(
-        model="m", benchmark="b", value=0.25, n_failed=2, n_failed_by_model=1, ids=list("abcde"),
-        scores=np.array([1.0, 0.0, 0.0, 0.0, np.nan]),
-    )  # fmt: skip
-    found = cell_scores(cell, COLUMN)
-    assert found is not None
-    assert (list(found.scores), found.n_failed) == ([1.0, 0.0, 0.0], 2)
-    assert distribution_chart(COLUMN, [found]).rows == [["m", 1, 2, 2]]
 
 
 def test_a_model_of_unknown_cost_is_in_the_key_and_never_on_the_axis() -> None:

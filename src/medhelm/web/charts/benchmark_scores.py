@@ -43,7 +43,7 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
     """Return the models of a leaderboard on one benchmark, best first, baselines below them."""
     rows: list[IntervalRow] = []
     table: list[list[Value]] = []
-    for row, cell in _best_first(board, column):
+    for row, cell in best_first(board, column):
         is_baseline = row in board.baselines
         kind = "baseline" if is_baseline else "published" if row.published else "model"
         low, high = (cell.estimate.low, cell.estimate.high) if cell.estimate else (None, None)
@@ -69,8 +69,8 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
     )  # fmt: skip
 
 
-def _best_first(board: Leaderboard, column: Column) -> list[tuple[Row, Cell]]:
-    """Return rows with their cells: the competing models by score, then baselines by score."""
+def best_first(board: Leaderboard, column: Column) -> list[tuple[Row, Cell]]:
+    """Return rows of a leaderboard with their cells: the competing models by score, then baselines by score."""
 
     def key(pair: tuple[Row, Cell]) -> tuple[bool, float]:
         value = known(pair[1].value)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from markupsafe import Markup
 
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, decimal, number
 from medhelm.web.charts.chart import COMPACT, Chart, both_widths
@@ -52,21 +52,7 @@ class ModelScores:
     scores: Sequence[float]
     """Score of each instance in the metric's own unit; nan and infinity do not count."""
     n_failed: int = 0
-    """Instances without a score, or with the worst score because the model caused the failure."""
-
-
-def cell_scores(cell: Cell, column: Column) -> ModelScores | None:
-    """Return the scores of a cell; None if single scores are not known.
-
-    Failures that the model caused have the worst score in a cell. They count as failures here.
-    """
-    if cell.scores is None:
-        return None
-    scores = np.asarray(cell.scores, dtype=float)
-    scores = scores[np.isfinite(scores)]
-    worst = column.low if column.higher_is_better else column.high
-    failed = np.flatnonzero(scores == worst)[: cell.n_failed_by_model]
-    return ModelScores(model=cell.model, scores=np.delete(scores, failed).tolist(), n_failed=cell.n_failed or 0)
+    """Instances without a score."""
 
 
 def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
@@ -93,7 +79,7 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     title = f"Right, wrong and failed on {short(column.title)}"
     total = sum(map(sum, counts.values()))
     failed = sum(count[2] for count in counts.values())
-    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed} of them failed."
+    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed:,} of them failed."
     if not total:
         description = "No completion has a score."
     wide, narrow = both_widths(partial(_shares_picture, models, counts, title=title, description=description))
@@ -128,8 +114,8 @@ def _shares_picture(
     for i, one in enumerate(models):
         right, wrong, failed = counts[i]
         scored = right + wrong
-        text = f"{right} of {scored} right ({right / scored:.0%})" if scored else "none scored"
-        words.append(RowText(name=one.model, text=f"{text}; {failed} failed" if failed else text))
+        text = f"{right:,} of {scored:,} right ({right / scored:.0%})" if scored else "none scored"
+        words.append(RowText(name=one.model, text=f"{text}; {failed:,} failed" if failed else text))
     layout = lay_out(words, width, top=32.0)
     scale = layout.scale((0.0, 1.0))
     margin = 1 if layout.is_compact else 3
@@ -239,8 +225,8 @@ def _histograms(
     """Return one histogram per model below each other."""
     words = []
     for one in models:
-        mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores)}" if one.scores else "none scored"
-        words.append(RowText(name=one.model, text=f"{mean}; {one.n_failed} failed" if one.n_failed else mean))
+        mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores):,}" if one.scores else "none scored"
+        words.append(RowText(name=one.model, text=f"{mean}; {one.n_failed:,} failed" if one.n_failed else mean))
     layout = lay_out(words, width, mark_height=TALL)
     scale = layout.scale(bins.ends)
     highest = max(max(count) / max(sum(count), 1) for count in counts)

@@ -1,10 +1,11 @@
-"""Failures by reason: bars of counts, grouped by model."""
+"""Failures by reason: bars of counts, grouped by reason, or by model where there are more reasons than models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from markupsafe import Markup
 
@@ -33,16 +34,17 @@ class FailureCount:
 
 
 def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = ()) -> Chart:
-    """Return bars of failures, the model with the most first. `without`: models that have no failure."""
-    totals: dict[str, int] = {}
-    for one in counts:
-        totals[one.model] = totals.get(one.model, 0) + one.n
-    ordered = sorted(
-        (one for one in counts if one.n > 0), key=lambda one: (-totals[one.model], one.model, -one.n, one.reason)
-    )
+    """Return bars of failures, the most frequent first. `without`: models that have no failure."""
+    known = [one for one in counts if one.n > 0]
+    by_model, by_reason = _totals(known, "model"), _totals(known, "reason")
+    is_by_reason = len(by_reason) <= len(by_model)
+    if is_by_reason:
+        ordered = sorted(known, key=lambda one: (-by_reason[one.reason], one.reason, -one.n, one.model))
+    else:
+        ordered = sorted(known, key=lambda one: (-by_model[one.model], one.model, -one.n, one.reason))
     title = "Failures by reason"
-    description = _in_words(ordered, totals)
-    draw = partial(_picture, ordered[:MOST_ROWS], title=title, description=description)
+    description = _in_words(by_model, by_reason)
+    draw = partial(_picture, ordered[:MOST_ROWS], is_by_reason, title=title, description=description)
     wide, narrow = both_widths(draw)
     table: list[list[Value]] = [
         [one.model, one.reason, one.n, one.n_instances, number(one.n / one.n_instances) if one.n_instances else None]
@@ -57,31 +59,40 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
     )  # fmt: skip
 
 
-def _in_words(counts: Sequence[FailureCount], totals: dict[str, int]) -> str:
-    """Return the total and the most frequent reason."""
-    if not counts:
-        return "No instance failed."
-    by_reason: dict[str, int] = {}
+def _totals(counts: Sequence[FailureCount], field: Literal["model", "reason"]) -> dict[str, int]:
+    """Return the failed instances by model or by reason."""
+    found: dict[str, int] = {}
     for one in counts:
-        by_reason[one.reason] = by_reason.get(one.reason, 0) + one.n
+        name = getattr(one, field)
+        found[name] = found.get(name, 0) + one.n
+    return found
+
+
+def _in_words(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:
+    """Return the total and the most frequent reason."""
+    if not by_model:
+        return "No instance failed."
     reason = max(by_reason, key=lambda name: (by_reason[name], name))
-    n = plural(sum(totals.values()), "failed instance")
-    return f"{n} of {plural(len(totals), 'model')}. Most frequent reason: {short(_words(reason))}, {by_reason[reason]}."
+    n = plural(sum(by_model.values()), "failed instance")
+    most = f"{short(_words(reason))}, {by_reason[reason]:,}"
+    return f"{n} of {plural(len(by_model), 'model')}. Most frequent reason: {most}."
 
 
 def _words(reason: str) -> str:
     return reason.replace("_", " ")
 
 
-def _picture(counts: Sequence[FailureCount], width: int, *, title: str, description: str) -> Markup:
+def _picture(counts: Sequence[FailureCount], is_by_reason: bool, width: int, *, title: str, description: str) -> Markup:
     """Return one bar per model and reason."""
     if not counts:
         return empty_picture(width, title=title, description=description)
     words = [
         RowText(
-            name=_words(one.reason),
-            text=f"{one.n} of {one.n_instances} ({one.n / one.n_instances:.1%})" if one.n_instances else str(one.n),
-            group=one.model,
+            name=one.model if is_by_reason else _words(one.reason),
+            text=f"{one.n:,} of {one.n_instances:,} ({one.n / one.n_instances:.1%})"
+            if one.n_instances
+            else f"{one.n:,}",
+            group=_words(one.reason) if is_by_reason else one.model,
         )
         for one in counts
     ]
