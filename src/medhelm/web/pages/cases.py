@@ -24,13 +24,13 @@ from medhelm.web.site import Site
 
 SHOWN = {
     "all": "all cases",
-    "wrong": "wrong: score in the lower half",
-    "right": "right: score in the upper half",
-    "different": "models differ: one right, one wrong",
-    "judges": "judges differ by half of the scale",
+    "wrong": "wrong",
+    "right": "right",
+    "different": "models differ",
+    "judges": "judges differ",
     "failed": "no completion",
     "unscored": "no score",
-    "truncated": "truncated prompt or completion",
+    "truncated": "truncated",
     "injection": "signs of prompt injection",
 }
 """Filter -> its name in the form."""
@@ -38,14 +38,14 @@ SHOWN = {
 SORTED = {
     "position": "order of the data",
     "id": "id",
-    "worst": "lowest mean score first",
-    "best": "highest mean score first",
-    "spread": "largest difference between models",
-    "judges": "largest difference between judges",
+    "worst": "lowest score first",
+    "best": "highest score first",
+    "spread": "models differ most first",
+    "judges": "judges differ most first",
 }
 """Order -> its name in the form."""
 
-WITHIN = {"all": "prompts and completions", "prompt": "prompts", "completion": "completions"}
+WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
 """Texts that are searched -> their name in the form."""
 
 MOST_PAGES = 1_000_000
