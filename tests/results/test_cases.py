@@ -25,8 +25,8 @@ from medhelm.results.cases import (
     open_cases,
 )
 from medhelm.storage.cases import CaseSearch, url_key
-from medhelm.storage.runs import write_prompts
-from medhelm.storage.store import Store
+from medhelm.storage.runs import load_runs, write_prompts
+from medhelm.storage.store import Store, open_store
 from tests.support.case_store import HOSTILE_IDS, MODELS, RIGHT, XSS, add_judged_cases, make_case_store
 from tests.support.stores import make_model, make_record, make_run, make_store, write_run
 
@@ -286,3 +286,15 @@ def test_sample_rows_are_used_only_without_real_data(tmp_path: Path) -> None:
 
 def test_texts_are_cut_at_spaces() -> None:
     assert cut_text("x" * 20, 10) == "x" * 10 + " ..."
+
+
+OLD_STORES = sorted((Path(__file__).parents[1] / "fixtures" / "stores").rglob("store.json"))
+
+
+@pytest.mark.parametrize("manifest", OLD_STORES, ids=[path.parent.name for path in OLD_STORES])
+def test_cases_of_stores_of_older_versions_are_found(manifest: Path) -> None:
+    for benchmark in {run.benchmark for run in load_runs(open_store(manifest.parent)) if run.status == "complete"}:
+        cases = open_cases([manifest.parent], benchmark)
+        keys = case_keys(cases)
+        assert find_cases(cases, CaseSearch(show="injection", sort="judges")).total <= len(keys)
+        assert find_case(cases, keys[0]).completions
