@@ -40,6 +40,13 @@ def test_an_unknown_model_is_not_found(client: TestClient) -> None:
     assert client.get("/compare.csv").status_code == 404
 
 
+def test_each_benchmark_leads_to_the_cases_that_only_one_model_got_right(client: TestClient) -> None:
+    text = client.get("/compare?a=openai/model-1&b=openai/model-3").text
+    address = "/benchmarks/pubmed_qa/cases?got=openai%2Fmodel-1&amp;missed=openai%2Fmodel-3"
+    assert address in text
+    assert "openai/model-1 is right and openai/model-3 wrong" in client.get(address.replace("&amp;", "&")).text
+
+
 def test_differences_are_a_file(client: TestClient) -> None:
     found = client.get("/compare.csv?a=openai/model-1&b=openai/model-2")
     assert found.text.startswith("Benchmark,Metric,Difference")
