@@ -12,12 +12,21 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from time import process_time
 
 from bench.tools.leaderboard_store import SENTENCES, Size, list_runs, write
 from medhelm.domain import Instance, Message, Prompt, Reference
-from medhelm.results.cases import BenchmarkCases, compare_outcomes, find_case, find_cases, locate_case, open_cases
+from medhelm.results.cases import (
+    BenchmarkCases,
+    CaseList,
+    compare_outcomes,
+    find_case,
+    find_cases,
+    locate_case,
+    open_cases,
+)
 from medhelm.storage.cases import CaseSearch
 from medhelm.storage.runs import read_columns, write_prompts
 from medhelm.storage.store import Store
@@ -55,11 +64,16 @@ def measured(size: Size, folder: Path) -> dict[str, float]:
     models = cases.models
     requests: dict[str, Callable[[], object]] = {"first page": lambda: find_cases(opened(), CaseSearch())}
     for name, search in SEARCHES.items():
-        requests[f"search: {name}"] = lambda search=search: find_cases(opened(), search)
+        requests[f"search: {name}"] = partial(find_cases_anew, opened, search)
     requests["one case"] = lambda: find_case(opened(), item.key)
     requests["next and previous"] = lambda: locate_case(opened(), CaseSearch(show="wrong"), item.row.instance_id)
     requests["two models"] = lambda: compare_outcomes(opened(), models[0], models[1])
     return {name: min(_seconds(request) for _ in range(TIMES)) for name, request in requests.items()}
+
+
+def find_cases_anew(opened: Callable[[], BenchmarkCases], search: CaseSearch) -> CaseList:
+    """Select the runs and return the first page of a search, as the server does for each request."""
+    return find_cases(opened(), search)
 
 
 def add_prompts(folder: Path, benchmark: str) -> None:
