@@ -71,7 +71,7 @@ def _failures(runs: Mapping[str, Run]) -> Chart:
 
 def _means(details: Mapping[str, ScoreDetails]) -> list[SubgroupMean]:
     """Return the subgroups of as many models as the chart has room for, best model first."""
-    means = []
+    means: list[SubgroupMean] = []
     for model, found in details.items():
         if means and len(means) + len(found.subgroups) > MOST_SUBGROUP_ROWS:
             break
