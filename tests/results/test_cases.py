@@ -14,6 +14,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.cases import (
     NO_PROMPT,
     BenchmarkCases,
+    case_keys,
     case_models,
     compare_outcomes,
     cut_text,
@@ -238,12 +239,16 @@ def test_outcomes_of_two_models(cases: BenchmarkCases) -> None:
         compare_outcomes(cases, "lab/goods", BAD)
 
 
+def test_keys_of_all_cases(cases: BenchmarkCases) -> None:
+    assert case_keys(cases) == [url_key(one) for one in HOSTILE_IDS]
+
+
 def test_choices_of_the_form(cases: BenchmarkCases) -> None:
     assert list_choices(cases) == (["first", "rest"], ["timeout"])
     assert list(case_models(cases)) == [url_key(model) for model in sorted(MODELS)]
 
 
-def test_two_stores_are_told_apart_by_their_names(folder: Path, tmp_path: Path) -> None:
+def test_models_of_two_stores_have_the_names_of_their_stores(folder: Path, tmp_path: Path) -> None:
     other = make_case_store(tmp_path / "other")
     both = open_cases([folder, other], "toy")
     assert len(both.models) == 6

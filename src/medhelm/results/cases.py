@@ -6,7 +6,7 @@ The runs are those that the leaderboard selects, so that cases and leaderboard s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,16 @@ class CaseListItem:
     """Scores of all models."""
     excerpt: str
     """Part of the prompt that differs from other prompts; empty if the prompt is not stored."""
+
+    @property
+    def n_right(self) -> int:
+        """Number of models that are right."""
+        return sum(share is not None and share >= HALF for share in self.row.shares.values())
+
+    @property
+    def n_scored(self) -> int:
+        """Number of models with a score."""
+        return sum(share is not None for share in self.row.shares.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +207,12 @@ def open_cases(
     *,
     rule: Rule = "corrected",
     tier: Tier | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> BenchmarkCases:
     """Select the runs of a benchmark as the leaderboard does.
 
     `tier` None: real data, or the sample rows if the benchmark has nothing else.
+    `names`: model -> name to show and search; others keep their name.
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
@@ -214,7 +226,7 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {model: selection.runs[model, name] for model, name in sorted(selection.runs)}
+    runs = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=_by_name)}
     places_of = {run.folder: store for _, store, run in found}
     prompts = {
         places_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest): None
@@ -229,7 +241,7 @@ def open_cases(
         tier=tier,
         column=column,
         runs=runs,
-        left_out=[one.model for one in selection.left_out],
+        left_out=[(names or {}).get(one.model, one.model) for one in selection.left_out],
         searched=SearchedRuns(
             runs=runs,
             score=score_column(column.metric, rule),
@@ -239,6 +251,10 @@ def open_cases(
             prompts=list(prompts),
         ),
     )
+
+
+def _by_name(item: tuple[tuple[str, str], Run]) -> tuple[str, str]:
+    return item[0]
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
@@ -278,8 +294,14 @@ def locate_case(cases: BenchmarkCases, search: CaseSearch, instance_id: str) -> 
     return CasePosition(at + 1, len(ids), before, after)
 
 
-def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None) -> Case:
-    """Read everything about the instance with this key. Raises: UserError if no selected run has it; StoreError."""
+def find_case(
+    cases: BenchmarkCases, key: str, *, models: Collection[str] | None = None, pricing: Pricing | None = None
+) -> Case:
+    """Read everything about the instance with this key.
+
+    `models`: models whose completions are read; None for all.
+    Raises: UserError if no selected run has the instance; StoreError.
+    """
     instance_id = find_instance_id(cases.searched, key)
     if instance_id is None:
         raise UserError(f"no selected run of {cases.benchmark} has an instance with the key `{key[:80]}`.")
@@ -287,6 +309,8 @@ def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None
     shares = read_case_rows(cases.searched, [instance_id])[0]
     completions, first = [], None
     for model, run in cases.runs.items():
+        if models is not None and model not in models:
+            continue
         if (record := read_record(run, instance_id)) is not None:
             first = first or record
             completions.append(_completion(cases, model, run, record, shares.shares.get(model), pricing or Pricing()))
@@ -301,6 +325,11 @@ def find_case(cases: BenchmarkCases, key: str, *, pricing: Pricing | None = None
         problem="" if prompt else NO_PROMPT,
         completions=completions,
     )
+
+
+def case_keys(cases: BenchmarkCases) -> list[str]:
+    """Return the keys of all instances, in the order of the data."""
+    return list(map(url_key, search_cases(cases.searched, CaseSearch())))
 
 
 def case_models(cases: BenchmarkCases) -> dict[str, str]:

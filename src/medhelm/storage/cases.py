@@ -135,8 +135,8 @@ _RECORD = {
     "right": f"share >= {HALF}",
     "failed": "failure_code IS NOT NULL",
     "unscored": "score IS NULL",
-    "truncated": "(left_out > 0 OR finish_reason = 'length' OR failure_code = 'length')",
-    "injection": "suspicions <> ''",
+    "truncated": "(truncated_characters > 0 OR finish_reason = 'length' OR failure_code = 'length')",
+    "injection": "injection_signs <> ''",
 }
 """Filter -> SQL condition on one record."""
 
@@ -151,14 +151,14 @@ _ORDER = {
 """Order -> SQL. Equal instances follow in the order of the data."""
 
 _COLUMNS = {
-    "group": "VARCHAR",
-    "completion": "VARCHAR",
-    "finish_reason": "VARCHAR",
-    "failure_code": "VARCHAR",
-    "left_out": "BIGINT",
-    "suspicions": "VARCHAR",
+    "group": ("group", "VARCHAR"),
+    "completion": ("completion", "VARCHAR"),
+    "finish_reason": ("finish_reason", "VARCHAR"),
+    "failure_code": ("failure_code", "VARCHAR"),
+    "truncated_characters": ("left_out", "BIGINT"),
+    "injection_signs": ("suspicions", "VARCHAR"),
 }
-"""Columns that conditions may need, with their types; files of older versions lack some."""
+"""Column of the view -> column on disk and its type; files of older versions lack some."""
 
 
 def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
@@ -325,8 +325,8 @@ class _Records:
         table = f"read_parquet({paths}, union_by_name = true, filename = true)"
         known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}  # noqa: S608
         columns = [
-            f"{sql_name(name) if name in known else 'NULL'}::{kind} AS {sql_name(name)}"
-            for name, kind in _COLUMNS.items()
+            f"{sql_name(stored) if stored in known else 'NULL'}::{kind} AS {sql_name(name)}"
+            for name, (stored, kind) in _COLUMNS.items()
         ]
         score = sql_name(self._searched.score) if self._searched.score in known else "NULL::DOUBLE"
         score = f"CASE WHEN isfinite({score}) THEN {score} END"

@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import RULES, Completion, Score
 from medhelm.storage.cases import url_key
-from medhelm.web.pages.case import MOST_CHARACTERS
+from medhelm.web.pages.case import MOST_CHARACTERS, MOST_COMPLETIONS
+from medhelm.web.pages.cases import MOST_COLUMNS
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_case_store
 from tests.support.stores import make_record, make_run, write_run
 from tests.support.web.sites import make_client
@@ -215,6 +216,30 @@ def test_a_long_completion_is_cut_with_a_link_to_the_whole(tmp_path: Path) -> No
     whole = client.get(links[0])
     assert whole.text == text
     assert whole.headers["content-type"].startswith("text/plain")
+
+
+def test_many_models_have_columns_and_completions_up_to_a_limit(tmp_path: Path) -> None:
+    record = make_record(0, scores=tuple(Score(metric="exact_match", rule=rule, value=1.0) for rule in RULES))
+    for n in range(MOST_COMPLETIONS + 5):
+        write_run(tmp_path, make_run("toy", f"m{n:03}", n=1), [record])
+    client = make_client(tmp_path)
+    listed = client.get("/benchmarks/toy/cases?model=m064").text
+    assert listed.count('class="model-name"') == MOST_COLUMNS
+    assert '<th scope="col" class="model-name">m064</th>' in listed
+    assert "65 of 65" in listed
+    page = client.get("/benchmarks/toy/cases/i0").text
+    assert page.count("<article") == MOST_COMPLETIONS
+    assert "5 models more" in page
+    assert client.get("/benchmarks/toy/cases/i0?a=m063&b=m064").text.count("<article") == 2
+
+
+def test_sample_rows_are_marked_beside_real_data(folder: Path, tmp_path: Path) -> None:
+    make_case_store(tmp_path, tier="sample")
+    add_judged_cases(tmp_path)
+    client = make_client(tmp_path)
+    for address in ("/benchmarks/toy/cases", "/benchmarks/toy/cases/plain"):
+        assert client.get(address).text.count("Sample tier.") == 1
+    assert "Sample tier." not in make_client(folder).get("/benchmarks/toy/cases").text
 
 
 def test_texts_that_are_not_public_are_left_out_if_the_site_shows_none(folder: Path) -> None:

@@ -14,7 +14,6 @@ from medhelm.results.cases import (
     CaseJudgment,
     case_models,
     find_case,
-    list_choices,
     locate_case,
 )
 from medhelm.storage.cases import url_key
@@ -28,11 +27,15 @@ from medhelm.web.pages.cases import (
     open_text,
     read_search,
     search_parameters,
+    some_models,
 )
 from medhelm.web.site import Site
 
 MOST_CHARACTERS = 20_000
 """Characters of a text on the page; a link leads to the whole text."""
+
+MOST_COMPLETIONS = 60
+"""Most completions on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,10 @@ class ShownCompletion:
 def page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
-    case = find_case(cases, request.text("case"))
-    search = read_search(cases, request, *list_choices(cases))
+    search = read_search(cases, request)
     first, second = request.choice("a", cases.runs, ""), request.choice("b", cases.runs, "")
+    models = some_models(cases, [first, second, search.model, search.got, search.missed], MOST_COMPLETIONS)
+    case = find_case(cases, request.text("case"), models=models)
     shown, is_whole = _completions(case, first, second)
     return Page(
         template="case.html",
@@ -101,6 +105,7 @@ def page(site: Site, request: PageRequest) -> Page:
             "second": second,
             "position": locate_case(cases, search, case.instance_id),
             "parameters": search_parameters(search),
+            "n_left_out": len(cases.models) - len(models),
             "pair": {"a": first, "b": second},
             "described": SHOWN[search.show]
             if search.show != "all"
@@ -129,18 +134,18 @@ def json_case(site: Site, request: PageRequest) -> Download:
 def completion_text(site: Site, request: PageRequest) -> Download:
     """Return the whole completion of one model as plain text."""
     cases = open_text(site, request)
-    model = case_models(cases).get(request.text("model"))
-    case = find_case(cases, request.text("case"))
+    model = case_models(cases).get(request.text("model"), "")
+    case = find_case(cases, request.text("case"), models=[model])
     for one in case.completions:
-        if one.model == model and one.completion.text is not None:
+        if one.completion.text is not None:
             return _text_download(one.completion.text, f"{cases.benchmark}-{case.key}-{url_key(one.model)}")
-    raise PageNotFound(f"There is no completion with the key `{request.text('model')[:80]}` of this case.")
+    raise PageNotFound(f"No completion has the key `{request.text('model')[:80]}` in this case.")
 
 
 def prompt_text(site: Site, request: PageRequest) -> Download:
     """Return the whole prompt and all references of a case as plain text."""
     cases = open_text(site, request)
-    case = find_case(cases, request.text("case"))
+    case = find_case(cases, request.text("case"), models=[])
     if case.problem:
         raise PageNotFound(case.problem)
     parts = [f"--- {one['role']}\n{one['content']}" for one in case.messages]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -23,13 +24,13 @@ from medhelm.web.site import Site
 
 SHOWN = {
     "all": "all cases",
-    "wrong": "wrong: score in the lower half",
-    "right": "right: score in the upper half",
-    "different": "models differ: one right, one wrong",
-    "judges": "judges differ by half of the scale",
+    "wrong": "wrong",
+    "right": "right",
+    "different": "models differ",
+    "judges": "judges differ",
     "failed": "no completion",
     "unscored": "no score",
-    "truncated": "truncated prompt or completion",
+    "truncated": "truncated",
     "injection": "signs of prompt injection",
 }
 """Filter -> its name in the form."""
@@ -37,17 +38,20 @@ SHOWN = {
 SORTED = {
     "position": "order of the data",
     "id": "id",
-    "worst": "lowest mean score first",
-    "best": "highest mean score first",
-    "spread": "largest difference between models",
-    "judges": "largest difference between judges",
+    "worst": "lowest score first",
+    "best": "highest score first",
+    "spread": "models differ most first",
+    "judges": "judges differ most first",
 }
 """Order -> its name in the form."""
 
-WITHIN = {"all": "prompts and completions", "prompt": "prompts", "completion": "completions"}
+WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
 """Texts that are searched -> their name in the form."""
 
 MOST_PAGES = 1_000_000
+
+MOST_COLUMNS = 24
+"""Most models with a column in the list."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -56,9 +60,9 @@ def page(site: Site, request: PageRequest) -> Page:
     if not site.shows_text_of(benchmark):
         values = {"benchmark": benchmark}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
-    cases = open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier)
+    cases = open_text(site, request)
     groups, failures = list_choices(cases)
-    search = read_search(cases, request, groups, failures)
+    search = read_search(cases, request, (groups, failures))
     found = _find(cases, search, request)
     compared = compare_outcomes(cases, search.got, search.missed) if search.got and search.missed else None
     return Page(
@@ -72,14 +76,21 @@ def page(site: Site, request: PageRequest) -> Page:
             "compared": compared,
             "options": {"shown": SHOWN, "sorted": SORTED, "within": WITHIN, "groups": groups, "failures": failures},
             "binary": is_binary(cases),
+            "columns": some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS),
         },
     )
+
+
+def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list[str]:
+    """Return at most so many models by name, with those that are wanted first."""
+    chosen = dict.fromkeys(model for model in [*wanted, *cases.models] if model)
+    return cases.models if len(cases.models) <= most else list(chosen)[:most]
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
     cases = open_text(site, request)
-    search = read_search(cases, request, *list_choices(cases))
+    search = read_search(cases, request)
     found = _find(cases, search, request)
     content = {
         "benchmark": cases.benchmark,
@@ -100,12 +111,18 @@ def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
     benchmark = request.text("benchmark")
     if not site.shows_text_of(benchmark):
         raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
-    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier)
+    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
 
 
-def read_search(cases: BenchmarkCases, request: PageRequest, groups: list[str], failures: list[str]) -> CaseSearch:
-    """Read a search from the URL. Raises: BadParameter."""
+def read_search(
+    cases: BenchmarkCases, request: PageRequest, choices: tuple[list[str], list[str]] | None = None
+) -> CaseSearch:
+    """Read a search from the URL. Raises: BadParameter.
+
+    `choices`: the groups and failure codes that occur; None reads them if the URL names one.
+    """
     group = request.text("group")
+    groups, failures = choices or (list_choices(cases) if group or request.text("failure") else ([], []))
     if group and group not in groups:
         raise BadParameter(f"The parameter `group` is `{group[:80]}`. No instance of {cases.benchmark} is in it.")
     show: CaseFilter = _one_of(request, "show", get_args(CaseFilter), "all")
