@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Price
+from medhelm.domain import Instance, Message, Price, Prompt, Reference
 from medhelm.errors import StoreError, UserError
 from medhelm.results.cases import (
     NO_PROMPT,
@@ -24,8 +24,10 @@ from medhelm.results.cases import (
     open_cases,
 )
 from medhelm.storage.cases import CaseSearch, url_key
+from medhelm.storage.runs import write_prompts
+from medhelm.storage.store import Store
 from tests.support.case_store import HOSTILE_IDS, MODELS, RIGHT, XSS, add_judged_cases, make_case_store
-from tests.support.stores import make_model, make_store
+from tests.support.stores import make_model, make_record, make_run, make_store, write_run
 
 GOOD, BAD, SLOW = MODELS
 
@@ -202,6 +204,19 @@ def test_a_missing_prompt_is_stated(tmp_path: Path) -> None:
     assert found(cases, text="question") == []
     assert found(cases, text="naloxone") == EVEN[1:]
     assert {item.excerpt for item in find_cases(cases, CaseSearch()).items} == {""}
+
+
+def test_prompts_with_broken_characters_are_searched(tmp_path: Path) -> None:
+    run = make_run("toy", "a", n=1)
+    write_run(tmp_path, run, [make_record(0, instance_id="x")])
+    path = Store(tmp_path).prompts_file("toy", run.benchmark_digest, run.data_digest)
+    instance = Instance(id="x", fields={}, references=(Reference("Aspirin"),), choices=("A\0B",))
+    write_prompts(path, [(instance, Prompt((Message("user", "broken \ud800 pair"),)))])
+    cases = open_cases([tmp_path], "toy")
+    totals = {
+        text: find_cases(cases, CaseSearch(text=text)).total for text in ("PAIR", "aspirin", "content", "b", "\0")
+    }
+    assert totals == {"PAIR": 1, "aspirin": 1, "content": 0, "b": 1, "\0": 1}
 
 
 def test_neighbors_within_a_search(cases: BenchmarkCases) -> None:

@@ -377,12 +377,18 @@ def _cost(run: Run, completion: Completion, pricing: Pricing) -> float | None:
 
 
 def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, str]:
-    """Return the part of each prompt that follows the words that all prompts share."""
+    """Return the part of each prompt between the words that all prompts begin and end with."""
     prompts = read_prompts(cases.searched.prompts, instance_ids)
     texts = {name: " ".join(messages[-1]["content"].split()) for name, messages in prompts.items() if messages}
-    shared = os.path.commonprefix(list(texts.values())) if len(texts) > 1 else ""  # noqa: RUF071 - of characters
-    start = shared.rfind(" ") + 1
-    return {name: cut_text(texts[name][start:] or texts[name], EXCERPT) for name in instance_ids if name in texts}
+    start, end = 0, 0
+    if len(texts) > 1:
+        start = os.path.commonprefix(list(texts.values())).rfind(" ") + 1  # noqa: RUF071 - of characters
+        end = os.path.commonprefix([text[::-1] for text in texts.values()]).rfind(" ") + 1  # noqa: RUF071
+    return {
+        name: cut_text(texts[name][start : len(texts[name]) - end] or texts[name], EXCERPT)
+        for name in instance_ids
+        if name in texts
+    }
 
 
 def cut_text(text: str, length: int) -> str:

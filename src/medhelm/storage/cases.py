@@ -374,26 +374,40 @@ class _Records:
 def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], text: str) -> Iterator[str]:
     """Yield the ids of instances whose prompt, choices or references contain a text in any case.
 
-    Prompts are stored as JSON. DuckDB finds candidates by a part of the text that JSON does not escape, and the parsed
-    texts decide, so that the keys of the JSON never match.
+    Prompts are stored as JSON, whose keys must not match. A part of the text that JSON never escapes selects the rows
+    that are parsed. DuckDB refuses a lone surrogate, which JSON of Python can hold: such rows are parsed here.
     """
-    pattern = re.compile(re.escape(text), re.IGNORECASE)
+    pattern = re.escape(text)
     plain = max(re.findall(r"[ !#-\[\]-~]+", text), key=len, default="")
     for path in files:
         if not path.is_file():
             continue
         cursor = connection.execute(
-            'SELECT instance_id, messages, choices, "references" '  # noqa: S608 - our own file
-            f"FROM read_parquet({sql_text(path)}) "
-            "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')",
-            [re.escape(plain)],
+            f'SELECT instance_id, texts IS NULL, messages, choices, "references" FROM ('  # noqa: S608 - our own file
+            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_text(path)}) "
+            "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')) "
+            "WHERE texts IS NULL OR regexp_matches(texts, ?, 'i')",
+            [re.escape(plain), pattern],
         )
         while rows := cursor.fetchmany(1000):
-            for instance_id, messages, choices, references in rows:
-                texts = [one["content"] for one in json.loads(messages)]
-                texts += [*json.loads(choices), *(one["text"] for one in json.loads(references))]
-                if any(pattern.search(one) for one in texts):
+            for instance_id, is_unread, *columns in rows:
+                if not is_unread or re.search(pattern, "\0".join(_texts(*columns)), re.IGNORECASE):
                     yield instance_id
+
+
+_PROMPT_TEXTS = """
+CASE WHEN json_valid(messages) AND json_valid(choices) AND json_valid("references") THEN concat_ws(chr(0),
+    array_to_string(json_extract_string(messages, '$[*].content'), chr(0)),
+    array_to_string(json_extract_string(choices, '$[*]'), chr(0)),
+    array_to_string(json_extract_string("references", '$[*].text'), chr(0))) END
+"""
+"""SQL of all texts of a prompt, separated by NUL; NULL if DuckDB cannot parse them."""
+
+
+def _texts(messages: str, choices: str, references: str) -> list[str]:
+    """Parse all texts of a prompt."""
+    contents = [one["content"] for one in json.loads(messages)]
+    return [*contents, *json.loads(choices), *(one["text"] for one in json.loads(references))]
 
 
 def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str, list[dict[str, str]]]:

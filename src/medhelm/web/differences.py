@@ -35,7 +35,8 @@ def mark_differences(first: str, second: str) -> tuple[list[Piece], list[Piece],
     """
     words = [_WORD.findall(text) for text in (first, second)]
     compared = [own[:MOST_WORDS] for own in words]
-    matcher = SequenceMatcher(None, *([word.strip() for word in own] for own in compared))
+    first_words, second_words = ([word.strip() for word in own] for own in compared)
+    matcher = SequenceMatcher(None, first_words, second_words)
     left: list[Piece] = []
     right: list[Piece] = []
     for kind, start, end, other_start, other_end in matcher.get_opcodes():

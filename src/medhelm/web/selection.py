@@ -33,6 +33,8 @@ class Selection:
     """Id of a subcategory."""
     access: str = ""
     """Access to the data: public, gated or private."""
+    benchmark: str = ""
+    """Id of the only benchmark, for its own page."""
 
     @property
     def parameters(self) -> dict[str, Values]:
@@ -101,6 +103,7 @@ def selected_inputs(site: Site, selection: Selection) -> LeaderboardInputs:
         for column in finished.columns
         if selection.category in ("", column.category)
         and selection.subcategory in ("", column.subcategory)
+        and selection.benchmark in ("", column.benchmark)
         and (not selection.access or site.access_of(column.benchmark) == selection.access)
     ]
     kept = {column.benchmark for column in columns}

@@ -89,12 +89,28 @@ class Site:
         return self.keep("inputs", lambda: _renamed(self._read(), self.names))
 
     def _read(self) -> LeaderboardInputs:
-        return self.keep("read", lambda: read_inputs(self.stores, self.rule, self.tier))
+        """Read the runs that count. The most frequent correct answer is a text of the data."""
+
+        def read() -> LeaderboardInputs:
+            found = read_inputs(self.stores, self.rule, self.tier)
+            columns = [
+                column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
+                for column in found.columns
+            ]
+            return replace(found, columns=columns)
+
+        return self.keep("read", read)
 
     @property
     def names(self) -> Mapping[str, str]:
         """Name of each model in the stores -> its name on the site. Raises: UserError if there are no runs."""
-        return self.keep("names", lambda: short_names(name for name, _ in self._read().runs))
+
+        def names() -> Mapping[str, str]:
+            found = self._read()
+            counted = {name for name, _ in found.runs}
+            return short_names({*counted, *(one.model for one in found.left_out), *(run.model for run in self.runs())})
+
+        return self.keep("names", names)
 
     def runs_of(self, model: str) -> Sequence[Run]:
         """Return the runs of a model that count."""
@@ -181,6 +197,7 @@ def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardI
     return replace(
         found,
         cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
+        columns=[replace(one, judges=tuple(ADDRESS.sub("", judge) for judge in one.judges)) for one in found.columns],
         runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
         left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],

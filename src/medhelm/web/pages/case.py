@@ -11,6 +11,7 @@ from medhelm.reports.json_output import plain_json
 from medhelm.results.cases import (
     Case,
     CaseCompletion,
+    CaseJudgment,
     case_models,
     find_case,
     list_choices,
@@ -63,6 +64,19 @@ class ShownCompletion:
     """The shown text in pieces, with those marked that differ from the other completion."""
     facts: Sequence[tuple[str, str]]
     """Tokens, cost, latency and more, by name."""
+
+    @property
+    def judges(self) -> list[str]:
+        """Judges in their order."""
+        return list(dict.fromkeys(one.judge for one in self.found.judgments))
+
+    @property
+    def criteria(self) -> dict[str, list[CaseJudgment]]:
+        """Criterion -> judgments, in their order."""
+        found: dict[str, list[CaseJudgment]] = {}
+        for one in self.found.judgments:
+            found.setdefault(one.criterion, []).append(one)
+        return found
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -165,7 +179,8 @@ def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
         facts.append(("tokens", f"{usage.input:,} in, {usage.output:,} out"))
         facts.append(("hidden reasoning", usage.reasoning and f"{usage.reasoning:,} of them"))
         facts.append(("cached input", usage.cached_input and f"{usage.cached_input:,}"))
-    facts.append(("cost", "unknown" if found.cost_usd is None else f"{found.cost_usd:.6f} USD"))
+    cost = found.cost_usd
+    facts.append(("cost", "unknown" if cost is None else f"{cost:.6f} USD" if cost else "0 USD"))
     facts.append(("latency", "batch" if done.batched else done.latency_s and f"{done.latency_s:.2f} s"))
     facts.append(("ended by", done.finish_reason if done.finish_reason not in ("", "stop") else ""))
     facts.append(("reported model", done.reported_model if done.reported_model != found.model else ""))
@@ -174,7 +189,7 @@ def _facts(found: CaseCompletion) -> list[tuple[str, str]]:
     facts.append(("signs of prompt injection", found.injection_signs))
     if found.jury_coverage is not None and found.jury_coverage < 1:
         facts.append(("judgments present", f"{found.jury_coverage:.0%}"))
-    facts.append(("no score", found.score_failure))
+    facts.append(("not scored", found.score_failure))
     return [(name, str(value)) for name, value in facts if value]
 
 

@@ -9,7 +9,7 @@ from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.reports import comparison as report
 from medhelm.results.comparison import compare_inputs
-from medhelm.web.chart_files import formats
+from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.differences import differences_chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.selection import board_of, choices_of, selected_inputs, selection_of
@@ -63,8 +63,13 @@ def page(site: Site, request: PageRequest) -> Page:
         "verdict": report.verdict(found) if found else (),
         "rows": _rows(site, found) if found else (),
         "chart": differences_chart(found) if found else None,
-        "chart_formats": formats(),
         "overall": _overall(found) if found else (),
+        "links": {
+            kind: request.links.to(
+                "compare_chart", {"chart": f"differences.{kind}", "a": first, "b": second, **selection.parameters}
+            )
+            for kind in formats()
+        },
     }
     return Page(template="compare.html", title="Compare two models", values=values)
 
@@ -73,6 +78,12 @@ def csv(site: Site, request: PageRequest) -> Download:
     """Return the comparison as CSV."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return Download(content=report.to_table(found, "csv").encode(), media_type="text/csv", file_name="comparison.csv")
+
+
+def chart(site: Site, request: PageRequest) -> Download:
+    """Return the chart of the differences as a file."""
+    found = _comparison(site, request, request.text("a"), request.text("b"))
+    return chart_file(request.text("chart"), {"differences": lambda: differences_chart(found)})
 
 
 def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Comparison:

@@ -164,7 +164,9 @@ def page(site: Site, request: PageRequest) -> Page:
             kind: request.links.to("leaderboard_chart", {"chart": f"{chart}.{kind}", **selection.parameters})
             for kind in kinds
         },
-        "benchmark_links": {},
+        "benchmark_links": {
+            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark}) for column in board.columns
+        },
     }
     return Page(template="leaderboard.html", title="Leaderboard", values=values)
 

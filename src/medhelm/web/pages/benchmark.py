@@ -1,0 +1,191 @@
+"""One benchmark: its card, the models compared, failures and subgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.domain import Benchmark, Run
+from medhelm.errors import UserError
+from medhelm.reports.benchmarks import evaluated_in_words
+from medhelm.reports.leaderboard import places
+from medhelm.results.published.remarks import known_error_remarks
+from medhelm.scoring.metrics import METRICS
+from medhelm.web.chart_files import chart_file, formats
+from medhelm.web.charts.benchmark_scores import benchmark_scores_chart
+from medhelm.web.charts.chart import Chart
+from medhelm.web.charts.distribution import cell_scores, distribution_chart
+from medhelm.web.charts.failures import FailureCount, failures_chart
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.pages.leaderboard import marks_of
+from medhelm.web.selection import Selection, board_of
+from medhelm.web.site import Site
+
+MOST_MODELS = 60
+"""Most models in a chart; tables and files have all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """One model on the benchmark."""
+
+    row: Row
+    """Its place."""
+    cell: Cell
+    """Its score."""
+    marks: Sequence[object]
+    """Labels such as `imported`."""
+    run: Run | None
+    """The run that counts."""
+    n: int
+    """Instances with and without a score."""
+    ends_tie: bool
+    """True for the last model of a tie group."""
+
+
+def page(site: Site, request: PageRequest) -> Page:
+    """Return the page of one benchmark, of the catalog or of the store."""
+    name = request.text("benchmark")
+    definition = site.definitions.get(name)
+    board = _board(site, name)
+    if board is None and definition is None:
+        raise PageNotFound(f"There is no benchmark `{name[:80]}`. The page Benchmarks lists all.")
+    column = board.columns[0] if board else None
+    shows_text = site.shows_text_of(name)
+    runs = _runs(site, name)
+    values = {
+        "name": name,
+        "definition": definition,
+        "column": column,
+        "shows_text": shows_text,
+        "access": site.access_of(name),
+        "instances": evaluated_in_words(definition) if definition else "",
+        "metric": _metric_description(column, definition),
+        "problems": _problems(name, definition),
+        "rows": _rows(site, board, column) if board and column else (),
+        "places": places(column) if column else 3,
+        "mde": board.mde.get(name) if board else None,
+        "charts": [chart for make in _charts(site, board).values() if (chart := make())] if board else (),
+        "links": lambda chart: {
+            kind: request.links.to("benchmark_chart", {"benchmark": name, "chart": f"{chart}.{kind}"})
+            for kind in formats()
+        },
+        "groups": _groups(site, runs) if shows_text else (),
+        "group_models": [model for model, run in runs.items() if run.groups],
+        "left_out": board.left_out if board else (),
+        "remarks": board.remarks if board else (),
+    }
+    title = column.title if column else definition.title if definition else name
+    return Page(template="benchmark.html", title=title, values=values)
+
+
+def chart(site: Site, request: PageRequest) -> Download:
+    """Return a chart of the benchmark as a file."""
+    board = _board(site, request.text("benchmark"))
+    return chart_file(request.text("chart"), _charts(site, board) if board else {})
+
+
+def _board(site: Site, name: str) -> Leaderboard | None:
+    """Return the leaderboard of one benchmark; None if nothing was run on it."""
+    try:
+        return board_of(site, Selection(benchmark=name))
+    except UserError:
+        return None
+
+
+def _runs(site: Site, name: str) -> dict[str, Run]:
+    """Return the runs that count: model -> run."""
+    try:
+        return {model: run for (model, benchmark), run in site.inputs().runs.items() if benchmark == name}
+    except UserError:
+        return {}
+
+
+def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
+    runs = _runs(site, column.benchmark)
+    rows = []
+    for place, row in enumerate(board.all_rows):
+        if (cell := row.cells.get(column.benchmark)) is None:
+            continue
+        following = board.rows[place + 1].tie_group if place + 1 < len(board.rows) else row.tie_group
+        run = runs.get(row.model)
+        scored = cell.estimate.n if cell.estimate else cell.n or 0
+        rows.append(
+            ScoreRow(
+                row=row,
+                cell=cell,
+                marks=marks_of(row, [run] if run else []),
+                run=run,
+                n=scored + (cell.n_failed or 0) - cell.n_failed_by_model,
+                ends_tie=following != row.tie_group,
+            )
+        )
+    return rows
+
+
+# --- the card ---------------------------------------------------------------------------------------------------------
+
+
+def _metric_description(column: Column | None, definition: Benchmark | None) -> str:
+    """Return the meaning of the main metric."""
+    name = column.metric if column else definition.main_metric if definition else ""
+    known = METRICS.if_usable(name)
+    return known.description if known else "mean of the grades of the judges" if name == "jury" else ""
+
+
+def _problems(name: str, definition: Benchmark | None) -> list[str]:
+    """Return what is known to be wrong or uncertain about a benchmark."""
+    found = [*definition.remarks] if definition else []
+    return found + [remark.text for remark in known_error_remarks([name]) if remark.code == "known_error"]
+
+
+# --- charts and subgroups ---------------------------------------------------------------------------------------------
+
+
+def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart | None]]:
+    """Return the charts of a benchmark by name; each is made when it is asked for."""
+    if board is None:
+        return {}
+    column = board.columns[0]
+    cells = [cell for row in board.all_rows[:MOST_MODELS] if (cell := row.cells.get(column.benchmark))]
+
+    def scores() -> Chart:
+        return benchmark_scores_chart(board, column)
+
+    def distribution() -> Chart | None:
+        found = [one for cell in cells if (one := cell_scores(cell, column))]
+        return distribution_chart(column, found) if found else None
+
+    def failures() -> Chart | None:
+        runs = _runs(site, column.benchmark)
+        counts = [
+            FailureCount(model=model, reason=reason, n=n, n_instances=run.n)
+            for model, run in runs.items()
+            for reason, n in run.failures.items()
+            if n
+        ]
+        return (
+            failures_chart(counts, without=[model for model, run in runs.items() if not run.n_failed])
+            if counts
+            else None
+        )
+
+    return {"scores": scores, "distribution": distribution, "failures": failures}
+
+
+def _groups(site: Site, runs: Mapping[str, Run]) -> list[tuple[str, list[tuple[float | None, int]]]]:
+    """Return each subgroup with the mean and the number of instances of each model that has subgroups."""
+    measured = [run for run in runs.values() if run.groups]
+    names = dict.fromkeys(name for run in measured for name in run.groups)
+    return [
+        (
+            name,
+            [
+                (run.groups.get(name, {}).get(site.rule), int(run.groups.get(name, {}).get("n") or 0))
+                for run in measured
+            ],
+        )
+        for name in names
+    ]
