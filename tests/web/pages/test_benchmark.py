@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from medhelm.domain import ConstantBaseline
+from medhelm.domain import ConstantBaseline, Score
 from medhelm.web.site import Site
-from tests.support.stores import make_store
+from tests.support.stores import make_record, make_store, scored_run, write_run
 from tests.support.web.sites import make_board_store, make_client
 
 CANARY = "CANARY-7f3a"
@@ -68,13 +69,21 @@ def test_all_benchmarks_are_listed_with_the_models_that_were_run(client: TestCli
 def test_texts_of_benchmarks_that_are_not_public_can_be_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = make_store(tmp_path, {"wards": {"openai/a": [1.0, 0.0]}}, groups={CANARY: {"corrected": 1.0, "n": 2}})
+    run = scored_run("wards", "openai/a", [1.0, 0.0], groups={CANARY: {"corrected": 0.5, "n": 2}})
+    records = [replace(make_record(n, group=CANARY), scores=(exact(n % 2),)) for n in range(2)]
+    store = write_run(tmp_path, run, records).folder.parents[2]  # type: ignore[union-attr]
     baseline = ConstantBaseline(answer=CANARY, share=0.5, values={"corrected": 0.5, "published": 0.5})
     monkeypatch.setattr("medhelm.results.leaderboard.read_baseline", lambda _: baseline)
-    assert CANARY in make_client(store).get("/benchmarks/wards").text
+    text = make_client(store).get("/benchmarks/wards").text
+    assert text.count(CANARY) > 2
     hidden = make_client(store, with_text=False)
-    for path in ("/", "/benchmarks/wards", "/leaderboard.json", "/benchmarks", "/benchmarks/wards/cases"):
-        assert CANARY not in hidden.get(path).text, path
+    for path in ("", "leaderboard.json", "benchmarks", "benchmarks/wards", "benchmarks/wards/cases"):
+        assert CANARY not in hidden.get(f"/{path}").text, path
+    assert hidden.get("/benchmarks/wards/charts/subgroups.csv").status_code == 404
+
+
+def exact(value: float) -> Score:
+    return Score(metric="exact_match", rule="corrected", value=value)
 
 
 def test_a_benchmark_without_a_definition_counts_as_private(tmp_path: Path) -> None:

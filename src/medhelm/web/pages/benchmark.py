@@ -13,18 +13,13 @@ from medhelm.reports.benchmarks import evaluated_in_words
 from medhelm.reports.leaderboard import places
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
+from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.chart_files import chart_file, formats
-from medhelm.web.charts.benchmark_scores import benchmark_scores_chart
 from medhelm.web.charts.chart import Chart
-from medhelm.web.charts.distribution import cell_scores, distribution_chart
-from medhelm.web.charts.failures import FailureCount, failures_chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import Selection, board_of
 from medhelm.web.site import Site
-
-MOST_MODELS = 60
-"""Most models in a chart; tables and files have all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +49,6 @@ def page(site: Site, request: PageRequest) -> Page:
         raise PageNotFound(f"There is no benchmark `{name[:80]}`. The page Benchmarks lists all.")
     column = board.columns[0] if board else None
     shows_text = site.shows_text_of(name)
-    runs = _runs(site, name)
     values = {
         "name": name,
         "definition": definition,
@@ -67,13 +61,11 @@ def page(site: Site, request: PageRequest) -> Page:
         "rows": _rows(site, board, column) if board and column else (),
         "places": places(column) if column else 3,
         "mde": board.mde.get(name) if board else None,
-        "charts": [chart for make in _charts(site, board).values() if (chart := make())] if board else (),
+        "charts": [make() for make in _charts(site, board).values()],
         "links": lambda chart: {
             kind: request.links.to("benchmark_chart", {"benchmark": name, "chart": f"{chart}.{kind}"})
             for kind in formats()
         },
-        "groups": _groups(site, runs) if shows_text else (),
-        "group_models": [model for model, run in runs.items() if run.groups],
         "left_out": board.left_out if board else (),
         "remarks": board.remarks if board else (),
     }
@@ -141,51 +133,21 @@ def _problems(name: str, definition: Benchmark | None) -> list[str]:
     return found + [remark.text for remark in known_error_remarks([name]) if remark.code == "known_error"]
 
 
-# --- charts and subgroups ---------------------------------------------------------------------------------------------
+# --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart | None]]:
-    """Return the charts of a benchmark by name; each is made when it is asked for."""
+def _charts(site: Site, board: Leaderboard | None) -> Mapping[str, Callable[[], Chart]]:
+    """Return the charts of a benchmark that have something to show; each is made when it is asked for.
+
+    Names of subgroups are texts of the data.
+    """
     if board is None:
         return {}
     column = board.columns[0]
-    cells = [cell for row in board.all_rows[:MOST_MODELS] if (cell := row.cells.get(column.benchmark))]
-
-    def scores() -> Chart:
-        return benchmark_scores_chart(board, column)
-
-    def distribution() -> Chart | None:
-        found = [one for cell in cells if (one := cell_scores(cell, column))]
-        return distribution_chart(column, found) if found else None
-
-    def failures() -> Chart | None:
-        runs = _runs(site, column.benchmark)
-        counts = [
-            FailureCount(model=model, reason=reason, n=n, n_instances=run.n)
-            for model, run in runs.items()
-            for reason, n in run.failures.items()
-            if n
-        ]
-        return (
-            failures_chart(counts, without=[model for model, run in runs.items() if not run.n_failed])
-            if counts
-            else None
-        )
-
-    return {"scores": scores, "distribution": distribution, "failures": failures}
-
-
-def _groups(site: Site, runs: Mapping[str, Run]) -> list[tuple[str, list[tuple[float | None, int]]]]:
-    """Return each subgroup with the mean and the number of instances of each model that has subgroups."""
-    measured = [run for run in runs.values() if run.groups]
-    names = dict.fromkeys(name for run in measured for name in run.groups)
-    return [
-        (
-            name,
-            [
-                (run.groups.get(name, {}).get(site.rule), int(run.groups.get(name, {}).get("n") or 0))
-                for run in measured
-            ],
-        )
-        for name in names
-    ]
+    runs = _runs(site, column.benchmark).values()
+    shown = dict(benchmark_charts(site, board, column))
+    if not any(run.n_failed for run in runs):
+        del shown["failures"]
+    if not any(run.groups for run in runs) or not site.shows_text_of(column.benchmark):
+        del shown["subgroups"]
+    return shown
