@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from markupsafe import Markup
 
-from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, decimal, number
 from medhelm.web.charts.chart import COMPACT, Chart, both_widths
@@ -53,20 +53,6 @@ class ModelScores:
     """Score of each instance in the metric's own unit; nan and infinity do not count."""
     n_failed: int = 0
     """Instances without a score."""
-
-
-def cell_scores(cell: Cell, column: Column) -> ModelScores | None:
-    """Return the scores of a cell; None if single scores are not known.
-
-    Failures that the model caused have the worst score in a cell. They count as failures here.
-    """
-    if cell.scores is None:
-        return None
-    scores = np.asarray(cell.scores, dtype=float)
-    scores = scores[np.isfinite(scores)]
-    worst = column.low if column.higher_is_better else column.high
-    failed = np.flatnonzero(scores == worst)[: cell.n_failed_by_model]
-    return ModelScores(model=cell.model, scores=np.delete(scores, failed).tolist(), n_failed=cell.n_failed or 0)
 
 
 def distribution_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
