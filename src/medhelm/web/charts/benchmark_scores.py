@@ -9,7 +9,7 @@ from functools import partial
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, decimal, estimate_numbers, number
 from medhelm.web.charts.chart import Chart, both_widths
@@ -88,9 +88,10 @@ def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
     models = [row for row in rows if row.value is not None and not row.group]
     if not models:
         return "No model has a score on this benchmark."
-    best = models[0]
+    best = [row for row in models if row.value == models[0].value]
     end = "Highest" if column.higher_is_better else "Lowest, which is best"
-    return f"{plural(len(models), 'model')}. {end}: {short(best.name)}, {IntervalPlot(rows=(), axis='').text(best)}."
+    names = listed([short(row.name) for row in best], 2)
+    return f"{plural(len(models), 'model')}. {end}: {names}, {IntervalPlot(rows=(), axis='').text(best[0])}."
 
 
 def subgroups_chart(column: Column, means: Sequence[SubgroupMean]) -> Chart:
