@@ -21,6 +21,10 @@ HEADERS = ("model", "kind", "score", "low", "high", "n", "n_failed")
 """Columns of the table of models."""
 
 
+MOST_MODELS = 100
+"""Most models in the picture; the table has all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubgroupMean:
     """Mean of one model on one subgroup of the instances."""
@@ -56,16 +60,19 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
         n = cell.estimate.n if cell.estimate else cell.n
         table.append([row.model, kind, number(cell.value), number(low), number(high), n, cell.n_failed])
     title, description = f"Scores on {short(column.title)}", _in_words(rows, column)
+    models, baselines = [row for row in rows if not row.group], [row for row in rows if row.group]
     baseline = known(column.constant_baseline)
     plot = IntervalPlot(
-        rows=rows, axis=axis_title(column), low=column.low, high=column.high,
+        rows=[*models[:MOST_MODELS], *baselines], axis=axis_title(column), low=column.low, high=column.high,
         references=[] if baseline is None else [(baseline, f"constant baseline {decimal(baseline)}")],
     )  # fmt: skip
     wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
-    hollow = "Hollow points are published scores or baselines."
+    notes = ["Hollow points are published scores or baselines."] if any(not row.is_filled for row in rows) else []
+    if len(models) > MOST_MODELS:
+        notes.append(f"The picture has the best {MOST_MODELS} of {len(models)} models; the table has all.")
     return Chart(
         name="scores", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
-        notes=[hollow] if any(not row.is_filled for row in rows) else [], has_data=bool(rows),
+        notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
 
