@@ -26,6 +26,7 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
     """Return the charts of a benchmark, each made when it is called: name -> chart.
 
     Parameters: board, a leaderboard that holds the benchmark. All charts have its models in the order of their scores.
+    Names of subgroups are data: they are read only where the site shows the text of the benchmark.
     """
     runs = site.inputs().runs
     models = [row.model for row, _ in best_first(board, column)]
@@ -48,7 +49,8 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
 
 def _details(site: Site, runs: Mapping[str, Run], column: Column) -> dict[str, ScoreDetails]:
     """Return the single scores of models, in their order."""
-    found = score_details(list(runs.values()), column, site.rule)
+    with_subgroups = site.shows_text_of(column.benchmark)
+    found = score_details(list(runs.values()), column, site.rule, with_subgroups=with_subgroups)
     return {model: details for model, (_, details) in zip(runs, found, strict=True)}
 
 
@@ -71,7 +73,7 @@ def _failures(runs: Mapping[str, Run]) -> Chart:
 
 def _means(details: Mapping[str, ScoreDetails]) -> list[SubgroupMean]:
     """Return the subgroups of as many models as the chart has room for, best model first."""
-    means = []
+    means: list[SubgroupMean] = []
     for model, found in details.items():
         if means and len(means) + len(found.subgroups) > MOST_SUBGROUP_ROWS:
             break

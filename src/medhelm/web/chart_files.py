@@ -17,9 +17,9 @@ CONVERTER = "vl_convert"
 """Module of the extra `figures` that makes PNG files."""
 
 
-def formats() -> list[str]:
-    """Return the formats of a chart that this installation can make."""
-    return ["svg", "png", "csv"] if find_spec(CONVERTER) else ["svg", "csv"]
+def formats(is_static: bool = False) -> list[str]:
+    """Return the formats of a chart that this installation can make; the static site has no PNG files."""
+    return ["svg", "png", "csv"] if find_spec(CONVERTER) and not is_static else ["svg", "csv"]
 
 
 def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable | None]]) -> Download:

@@ -103,12 +103,15 @@ class Site:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Name of each model in the stores -> its name on the site. Raises: UserError if there are no runs."""
+        """Name of each model and judge in the stores -> its name on the site. Raises: UserError without runs."""
 
         def names() -> Mapping[str, str]:
             found = self._read()
-            counted = {name for name, _ in found.runs}
-            return short_names({*counted, *(one.model for one in found.left_out), *(run.model for run in self.runs())})
+            known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
+            for run in self.runs():
+                known.add(run.model)
+                known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+            return short_names(known)
 
         return self.keep("names", names)
 
@@ -197,7 +200,7 @@ def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardI
     return replace(
         found,
         cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
-        columns=[replace(one, judges=tuple(ADDRESS.sub("", judge) for judge in one.judges)) for one in found.columns],
+        columns=[replace(one, judges=tuple(names.get(judge, judge) for judge in one.judges)) for one in found.columns],
         runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
         left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],

@@ -1,27 +1,27 @@
-"""A real browser on a served site; tests that need it are skipped where Chromium or Playwright is missing."""
+"""Chromium without a window, for tests; skipped with a reason where it cannot run."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 import uvicorn
 
 from medhelm.web.app import create_app
 from medhelm.web.security import Security
+from medhelm.web.server import Listener, _listen
 from medhelm.web.site import Site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-
-OPTIONS = [
+OPTIONS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -30,68 +30,59 @@ OPTIONS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-]
-"""Options of Chromium that keep it quiet and off the network."""
-
-VIOLATIONS = """
-document.addEventListener('securitypolicyviolation', event => console.error('CSP: ' + event.violatedDirective))
-"""
-"""Script that reports violations of the content security policy to the console."""
+)
+"""No window, and no connection of the browser's own."""
 
 
 @contextmanager
-def open_browser(*stores: Path, width: int = 1000, color_scheme: Any = "light") -> Iterator[tuple[Page, list[str]]]:
-    """Serve stores on a free port and open a page that is signed in; yield it with the problems that it reports.
+def started_browser() -> Iterator[Browser]:
+    """Start Chromium; skip the test if there is none."""
+    found = os.environ.get("MEDHELM_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        pytest.skip("Chromium is not installed; MEDHELM_CHROMIUM may name its program")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=found, args=list(OPTIONS))
+        except sync_api.Error as error:
+            pytest.skip(f"Chromium does not start: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
 
-    Problems are console errors, violations of the policy, dialogs, errors of scripts, and requests to other hosts.
-    """
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is missing")
-    # The port is known only after the server has started, and the application checks it in each request.
-    hosts: set[str] = set()
-    security = Security(hosts=hosts)
-    app = create_app(Site(stores=list(stores)), security)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        host = f"127.0.0.1:{_port(server)}"
-        hosts.add(host)
-        with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
-            context = browser.new_context(
-                base_url=f"http://{host}", viewport={"width": width, "height": 900}, color_scheme=color_scheme
-            )
-            cookie = {"name": security.cookie, "value": security.new_session(), "url": f"http://{host}"}
-            context.add_cookies([cookie])
-            context.add_init_script(VIOLATIONS)
-            page = context.new_page()
-            yield page, _problems(page, host)
-            browser.close()
-    finally:
+
+@contextmanager
+def served(site: Site) -> Iterator[tuple[str, str]]:
+    """Serve a site in a thread; yield its address and the address that signs in."""
+    with _listen(Listener(port=0)) as listening:
+        port = listening.getsockname()[1]
+        security = Security(hosts=[f"127.0.0.1:{port}"], cookie=f"medhelm-{port}")
+        config = uvicorn.Config(create_app(site, security), log_level="critical", lifespan="off", http="h11")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        root = f"http://127.0.0.1:{port}"
+        yield root, f"{root}/login#t={security.token}"
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(10)
 
 
-def _problems(page: Page, host: str) -> list[str]:
-    problems: list[str] = []
+@dataclass
+class Watched:
+    """A page of a browser, with everything that should not happen in it."""
 
-    def dismiss(dialog: Any) -> None:
-        problems.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
+    page: Page
+    """The page."""
+    problems: list[str] = field(default_factory=list)
+    """Errors in the console, violations of the policy, dialogs, and requests to other hosts."""
 
-    page.on("dialog", dismiss)
-    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: None if f"//{host}/" in request.url else problems.append(request.url))
-    return problems
-
-
-def _port(server: uvicorn.Server) -> int:
-    deadline = time.monotonic() + 20
-    while not server.started:
-        assert time.monotonic() < deadline, "the server did not start within 20 s"
-        time.sleep(0.02)
-    port: int = server.servers[0].sockets[0].getsockname()[1]
-    return port
+    def __post_init__(self) -> None:
+        """Listen from now on."""
+        allowed = ("http://127.0.0.1:", "file://", "data:")
+        self.page.on("console", lambda one: self.problems.append(one.text) if one.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("request", lambda one: None if one.url.startswith(allowed) else self.problems.append(one.url))
+        self.page.add_init_script(
+            "document.addEventListener('securitypolicyviolation',"
+            " e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
+        )

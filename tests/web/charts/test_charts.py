@@ -230,3 +230,28 @@ def test_pictures_of_a_small_leaderboard(name: str) -> None:
     if os.environ.get("MEDHELM_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (0.07, -0.08, 0.22, "+0.070 [−0.080, 0.220]; n = 9"),
+        (-0.1, -0.3, 0.1, "−0.100 [−0.300, 0.100]; n = 9"),
+        (0.0, None, None, "0.000; n = 9"),
+        (None, None, None, "no score; n = 9"),
+        (math.nan, 0.1, 0.2, "no score; n = 9"),
+    ],
+)
+def test_differences_have_signs(value: float | None, low: float | None, high: float | None, text: str) -> None:
+    plot = IntervalPlot(rows=(), axis="", is_signed=True)
+    assert plot.text(IntervalRow(name="a", value=value, low=low, high=high, note="n = 9")) == text
+
+
+def test_pictures_of_very_many_models_have_the_best_and_their_table_has_all() -> None:
+    board = toy_board(103, 1, names=["baseline/majority"], n=200)
+    chart = benchmark_scores_chart(board, board.columns[0])
+    texts = [node.text for node in check_picture(chart.svg, WIDE).iter(f"{SVG}text")]
+    assert sum(str(text).startswith("lab/model-") for text in texts) == 100
+    assert "baseline/majority" in texts
+    assert len(chart.rows) == 103
+    assert chart.notes[-1] == "The picture has the best 100 of 102 models; the table has all."

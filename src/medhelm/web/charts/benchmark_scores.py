@@ -9,7 +9,7 @@ from functools import partial
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, decimal, estimate_numbers, number
 from medhelm.web.charts.chart import Chart, both_widths
@@ -19,6 +19,10 @@ from medhelm.web.charts.svg import short
 
 HEADERS = ("model", "kind", "score", "low", "high", "n", "n_failed")
 """Columns of the table of models."""
+
+
+MOST_MODELS = 100
+"""Most models in the picture; the table has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +60,19 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
         n = cell.estimate.n if cell.estimate else cell.n
         table.append([row.model, kind, number(cell.value), number(low), number(high), n, cell.n_failed])
     title, description = f"Scores on {short(column.title)}", _in_words(rows, column)
+    models, baselines = [row for row in rows if not row.group], [row for row in rows if row.group]
     baseline = known(column.constant_baseline)
     plot = IntervalPlot(
-        rows=rows, axis=axis_title(column), low=column.low, high=column.high,
+        rows=[*models[:MOST_MODELS], *baselines], axis=axis_title(column), low=column.low, high=column.high,
         references=[] if baseline is None else [(baseline, f"constant baseline {decimal(baseline)}")],
     )  # fmt: skip
     wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
-    hollow = "Hollow points are published scores or baselines."
+    notes = ["Hollow points are published scores or baselines."] if any(not row.is_filled for row in rows) else []
+    if len(models) > MOST_MODELS:
+        notes.append(f"The picture has the best {MOST_MODELS} of {len(models)} models; the table has all.")
     return Chart(
         name="scores", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
-        notes=[hollow] if any(not row.is_filled for row in rows) else [], has_data=bool(rows),
+        notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
 
@@ -88,9 +95,10 @@ def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
     models = [row for row in rows if row.value is not None and not row.group]
     if not models:
         return "No model has a score on this benchmark."
-    best = models[0]
+    best = [row for row in models if row.value == models[0].value]
     end = "Highest" if column.higher_is_better else "Lowest, which is best"
-    return f"{plural(len(models), 'model')}. {end}: {short(best.name)}, {IntervalPlot(rows=(), axis='').text(best)}."
+    names = listed([short(row.name) for row in best], 2)
+    return f"{plural(len(models), 'model')}. {end}: {names}, {IntervalPlot(rows=(), axis='').text(best[0])}."
 
 
 def subgroups_chart(column: Column, means: Sequence[SubgroupMean]) -> Chart:

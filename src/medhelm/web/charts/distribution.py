@@ -79,7 +79,8 @@ def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     title = f"Right, wrong and failed on {short(column.title)}"
     total = sum(map(sum, counts.values()))
     failed = sum(count[2] for count in counts.values())
-    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {failed:,} of them failed."
+    how_many = f"{failed:,}" if failed else "none"
+    description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {how_many} of them failed."
     if not total:
         description = "No completion has a score."
     wide, narrow = both_widths(partial(_shares_picture, models, counts, title=title, description=description))

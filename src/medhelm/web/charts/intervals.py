@@ -70,7 +70,8 @@ class IntervalPlot:
         """Return the number of a row with its interval and note."""
         value = known(row.value)
         number = "no score" if value is None else with_interval(value, known(row.low), known(row.high)) or ""
-        number = f"+{number}" if self.is_signed and value is not None and value > 0 else number.replace("-", "−")
+        sign = "+" if self.is_signed and value is not None and value > 0 else ""
+        number = sign + number.replace("-", "−")
         return f"{number}; {row.note}" if row.note else number
 
 

@@ -64,7 +64,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "charts": [make() for make in _charts(site, board).values()],
         "links": lambda chart: {
             kind: request.links.to("benchmark_chart", {"benchmark": name, "chart": f"{chart}.{kind}"})
-            for kind in formats()
+            for kind in formats(request.is_static)
         },
         "left_out": board.left_out if board else (),
         "remarks": board.remarks if board else (),

@@ -68,7 +68,7 @@ def page(site: Site, request: PageRequest) -> Page:
             kind: request.links.to(
                 "compare_chart", {"chart": f"differences.{kind}", "a": first, "b": second, **selection.parameters}
             )
-            for kind in formats()
+            for kind in formats(request.is_static)
         },
     }
     return Page(template="compare.html", title="Compare two models", values=values)

@@ -159,7 +159,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "matrix": matrix_of(site, board, selection) if len(board.rows) <= MOST_HEAD_TO_HEAD else None,
         "heat_map": heat_map(board) if len(board.all_rows) <= MOST_SHADED else None,
         "cost": cost_of(board) if len(board.rows) <= MOST_SHADED else None,
-        "chart_formats": formats(),
+        "chart_formats": formats(request.is_static),
         "links": lambda chart, kinds: {
             kind: request.links.to("leaderboard_chart", {"chart": f"{chart}.{kind}", **selection.parameters})
             for kind in kinds
