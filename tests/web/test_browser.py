@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,14 +14,16 @@ from tests.support.stores import make_store
 from tests.support.web.browser import Watched, served, started_browser
 from tests.support.web.sites import XSS, make_board_store
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
 PAGES = ("/", "/?category=clinical_decision_support&sort=failures", "/benchmarks", "/benchmarks/medec", "/compare")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
+def browser() -> Iterator[Browser]:
     with started_browser() as found:
         yield found
 
@@ -37,7 +40,7 @@ def addresses(site: Site) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def watched(browser: sync_api.Browser, addresses: tuple[str, str]) -> Iterator[Watched]:
+def watched(browser: Browser, addresses: tuple[str, str]) -> Iterator[Watched]:
     """A page that is signed in; nothing may go wrong in it."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     found = Watched(context.new_page())
@@ -126,7 +129,7 @@ def test_every_chart_has_a_table(watched: Watched, addresses: tuple[str, str]) -
         assert charts.nth(i).locator("table").count() == 1
 
 
-def test_hostile_names_run_nothing(browser: sync_api.Browser, tmp_path: Path) -> None:
+def test_hostile_names_run_nothing(browser: Browser, tmp_path: Path) -> None:
     scores = {"pubmed_qa": {f"openai/{name}": [1.0, 0.0, 1.0] for name in XSS}}
     store = make_store(tmp_path / "store", scores, message=XSS[0])
     context = browser.new_context()
@@ -141,7 +144,7 @@ def test_hostile_names_run_nothing(browser: sync_api.Browser, tmp_path: Path) ->
     assert found.problems == []
 
 
-def test_without_scripts_everything_works(browser: sync_api.Browser, addresses: tuple[str, str]) -> None:
+def test_without_scripts_everything_works(browser: Browser, addresses: tuple[str, str]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(addresses[1])
@@ -153,7 +156,7 @@ def test_without_scripts_everything_works(browser: sync_api.Browser, addresses: 
     context.close()
 
 
-def test_the_export_opens_from_disk(browser: sync_api.Browser, site: Site, tmp_path: Path) -> None:
+def test_the_export_opens_from_disk(browser: Browser, site: Site, tmp_path: Path) -> None:
     export_site(Site(stores=site.stores, with_text=False), tmp_path / "site", most_cases=2)
     context = browser.new_context()
     found = Watched(context.new_page())

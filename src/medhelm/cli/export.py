@@ -37,7 +37,7 @@ SOME_FAILED = 1
 @click.group()
 @shared_options()
 def export() -> None:
-    """Export tables, HELM files, a card or a website.
+    """Export tables, HELM files, a card or a site.
 
     \b
     Examples:

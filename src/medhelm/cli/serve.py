@@ -118,6 +118,6 @@ def make_site(
     }
     for path in suites:
         if not path.is_file():
-            raise UserError(f"--suite {path}: there is no such file.")
+            raise UserError(f"--suite {path}: the file does not exist.")
         read_suite(path, known)
     return site

@@ -30,11 +30,11 @@ def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable 
     stem, _, suffix = name.rpartition(".")
     found = charts[stem]() if stem in charts else None
     if found is None or suffix not in formats():
-        raise PageNotFound(f"There is no chart `{name[:80]}` here.")
+        raise PageNotFound(f"The chart `{name[:80]}` does not exist.")
     if suffix == "csv":
         return Download(content=found.csv.encode(), media_type="text/csv", file_name=f"{stem}.csv")
     if isinstance(found, ShadedTable) or not found.has_data:
-        raise PageNotFound(f"There is no picture of `{stem}`; its numbers are in {stem}.csv.")
+        raise PageNotFound(f"`{stem}` has no picture; its numbers are in {stem}.csv.")
     if suffix == "svg":
         return Download(content=str(found.svg).encode(), media_type="image/svg+xml", file_name=f"{stem}.svg")
     picture: bytes = import_module(CONVERTER).svg_to_png(str(found.svg), scale=PNG_SCALE)

@@ -1,4 +1,4 @@
-"""What a page gets and gives: the request with checked parameters, links, and the page or file to send."""
+"""Types of pages: the request with checked parameters, links, and the page or file to send."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PARAMETERS = ("suite", "category", "subcategory", "access")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class BoardSelection:
     """Benchmarks to rank on; empty texts select all."""
 
     suite: str = ""
@@ -56,13 +56,13 @@ class Choice:
     """Values and their titles, without that for all."""
 
 
-def selection_of(site: Site, request: PageRequest) -> Selection:
+def selection_of(site: Site, request: PageRequest) -> BoardSelection:
     """Return the selection of a URL. Raises: BadParameter for a value that the site does not offer."""
     known = _options(site)
-    return Selection(**{name: request.choice(name, dict(known[name]), "") for name in PARAMETERS})
+    return BoardSelection(**{name: request.choice(name, dict(known[name]), "") for name in PARAMETERS})
 
 
-def choices_of(site: Site, selection: Selection) -> list[Choice]:
+def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
     """Return the fields that select benchmarks, without those that have one option."""
     labels = {"suite": "Suite", "category": "Category", "subcategory": "Subcategory", "access": "Access"}
     found = []
@@ -95,7 +95,7 @@ def _titled(ids: Iterable[str]) -> list[tuple[str, str]]:
     return [(name, group_title(name)) for name in dict.fromkeys(ids)]
 
 
-def selected_inputs(site: Site, selection: Selection) -> LeaderboardInputs:
+def selected_inputs(site: Site, selection: BoardSelection) -> LeaderboardInputs:
     """Return the runs of the selected benchmarks. Raises: UserError if there are none."""
     finished = site.inputs()
     columns = [
@@ -113,7 +113,7 @@ def selected_inputs(site: Site, selection: Selection) -> LeaderboardInputs:
     return replace(finished, cells=cells, columns=columns)
 
 
-def board_of(site: Site, selection: Selection) -> Leaderboard:
+def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
     """Return the leaderboard of a selection, from memory where it was built before."""
 
     def build() -> Leaderboard:

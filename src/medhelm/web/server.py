@@ -19,7 +19,7 @@ import uvicorn
 from medhelm.errors import MedHelmError, UserError
 from medhelm.web.app import create_app
 from medhelm.web.security import LOCAL_NAMES, Security
-from medhelm.web.selection import Selection, board_of
+from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +37,7 @@ MOST_HEADER_BYTES = 32_768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Where a server listens."""
+    """Address, port or socket file of a server."""
 
     host: str = LOOPBACK
     """Address to listen on; another one than loopback only behind a proxy."""
@@ -168,4 +168,4 @@ def _is_alive(path: Path) -> bool:
 def _warm_up(site: Site) -> None:
     """Build the first page before a browser asks for it; its errors are shown there."""
     with suppress(MedHelmError):
-        board_of(site, Selection())
+        board_of(site, BoardSelection())

@@ -1,4 +1,4 @@
-"""What a site shows: its stores and settings, with results kept in memory until a store changes."""
+"""The stores and settings of a site, with results kept in memory until a store changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from medhelm.storage.store import open_store
 T = TypeVar("T")
 
 SECONDS_BETWEEN_CHECKS = 2.0
-"""How long results are shown before the stores are checked for new runs."""
+"""Seconds for which results are shown before the stores are checked for new runs."""
 
 MOST_RESULTS = 64
 """Most results kept in memory; the oldest make room."""

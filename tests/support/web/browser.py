@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
@@ -19,7 +20,7 @@ from medhelm.web.server import Listener, _listen
 from medhelm.web.site import Site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, Page
 
 OPTIONS = (
     "--headless",
@@ -80,9 +81,26 @@ class Watched:
         allowed = ("http://127.0.0.1:", "file://", "data:")
         self.page.on("console", lambda one: self.problems.append(one.text) if one.type == "error" else None)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._refuse)
         self.page.on("request", lambda one: None if one.url.startswith(allowed) else self.problems.append(one.url))
         self.page.add_init_script(
             "document.addEventListener('securitypolicyviolation',"
             " e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
         )
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+
+@contextmanager
+def open_browser(*stores: Path, width: int = 1000, color_scheme: Any = "light") -> Iterator[tuple[Page, list[str]]]:
+    """Serve stores and open a page that is signed in, relative to which paths are read; yield it with its problems."""
+    with started_browser() as browser, served(Site(stores=list(stores))) as (root, signing_in):
+        viewport: Any = {"width": width, "height": 800}
+        context = browser.new_context(base_url=root, viewport=viewport, color_scheme=color_scheme)
+        watched = Watched(context.new_page())
+        watched.page.goto(signing_in)
+        watched.page.wait_for_selector("nav")
+        yield watched.page, watched.problems
+        context.close()

@@ -18,7 +18,7 @@ from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.chart import Chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.pages.leaderboard import marks_of
-from medhelm.web.selection import Selection, board_of
+from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 
 
@@ -46,7 +46,7 @@ def page(site: Site, request: PageRequest) -> Page:
     definition = site.definitions.get(name)
     board = _board(site, name)
     if board is None and definition is None:
-        raise PageNotFound(f"There is no benchmark `{name[:80]}`. The page Benchmarks lists all.")
+        raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. The page Benchmarks lists all.")
     column = board.columns[0] if board else None
     shows_text = site.shows_text_of(name)
     values = {
@@ -82,7 +82,7 @@ def chart(site: Site, request: PageRequest) -> Download:
 def _board(site: Site, name: str) -> Leaderboard | None:
     """Return the leaderboard of one benchmark; None if nothing was run on it."""
     try:
-        return board_of(site, Selection(benchmark=name))
+        return board_of(site, BoardSelection(benchmark=name))
     except UserError:
         return None
 

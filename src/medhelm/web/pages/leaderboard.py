@@ -21,7 +21,7 @@ from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_ma
 from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.web.charts.scales import LinearScale
 from medhelm.web.page import Download, Page, PageRequest
-from medhelm.web.selection import Selection, board_of, choices_of, selection_of
+from medhelm.web.selection import BoardSelection, board_of, choices_of, selection_of
 from medhelm.web.site import Site
 
 ROWS_PER_PAGE = 200
@@ -361,7 +361,7 @@ def cost_of(board: Leaderboard) -> Chart | None:
     return cost_chart(points) if any(point.usd_per_1000 is not None for point in points) else None
 
 
-def matrix_of(site: Site, board: Leaderboard, selection: Selection) -> ShadedTable | None:
+def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> ShadedTable | None:
     """Return the models head to head; None for fewer than two."""
     if len(board.rows) < 2:
         return None
