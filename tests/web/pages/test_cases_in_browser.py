@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from medhelm.storage.cases import url_key
+from medhelm.web.site import Site
 from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_case_store
-from tests.support.web.browser import open_browser
+from tests.support.web.browser import Watched, served, started_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 PAGES = [
     "/benchmarks/toy/cases",
@@ -22,6 +29,18 @@ PAGES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return add_judged_cases(make_case_store(tmp_path_factory.mktemp("cases") / "store"))
+
+
+@contextmanager
+def open_browser(folder: Path, **settings: Any) -> Iterator[tuple[Page, list[str]]]:
+    """Open a page that is signed in to the site of a store; yield it with the problems that it reports."""
+    with started_browser() as browser, served(Site(stores=[folder])) as (root, signed_in):
+        context = browser.new_context(base_url=root, **settings)
+        watched = Watched(context.new_page())
+        watched.page.goto(signed_in)
+        watched.page.wait_for_url(f"{root}/")
+        yield watched.page, watched.problems
+        context.close()
 
 
 def test_hostile_texts_and_ids_do_not_run(folder: Path) -> None:
@@ -67,7 +86,8 @@ def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(folder: Path) -> 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1000, "dark")])
 def test_pages_are_accessible_and_fit(folder: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    with open_browser(folder, width=width, color_scheme=scheme) as (page, _):
+    viewport = {"width": width, "height": 900}
+    with open_browser(folder, viewport=viewport, color_scheme=scheme) as (page, _):
         for address in PAGES:
             page.goto(address)
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
