@@ -10,7 +10,7 @@ import pytest
 from medhelm.reports.tables import Value
 from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.charts.chart import Chart
-from medhelm.web.selection import Selection, board_of
+from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import copy_of_store
@@ -29,7 +29,7 @@ def store(medhelm: Medhelm, tmp_path: Path, template: Path) -> Path:
 
 def charts_of(store: Path, benchmark: str, *, with_text: bool = True) -> dict[str, Chart]:
     site = Site(stores=[store], with_text=with_text)
-    board = board_of(site, Selection())
+    board = board_of(site, BoardSelection())
     column = next(column for column in board.columns if column.benchmark == benchmark)
     return {name: make() for name, make in benchmark_charts(site, board, column).items()}
 
