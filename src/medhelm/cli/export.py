@@ -22,6 +22,7 @@ from medhelm.cli.common.options import (
     shared_options,
     stored_tier_option,
 )
+from medhelm.cli.serve import make_site, suites_option
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -36,7 +37,7 @@ SOME_FAILED = 1
 @click.group()
 @shared_options()
 def export() -> None:
-    """Export tables, HELM files or a card.
+    """Export tables, HELM files, a card or a site.
 
     \b
     Examples:
@@ -44,6 +45,7 @@ def export() -> None:
       medhelm export csv DIR        tables for R, Stata or Excel
       medhelm export parquet DIR    the same tables for pandas, DuckDB or Spark
       medhelm export card DIR       one page for a governance committee
+      medhelm export site DIR       the pages of `medhelm serve` as files
     """
 
 
@@ -186,6 +188,47 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     wanted = _priced(shared, wanted, prices)
     done = export_card(shared.store, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
+
+
+@export.command()
+@folder_argument
+@text_option
+@click.option(
+    "--cases",
+    "most_cases",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Cases of each benchmark with texts.",
+)
+@suites_option
+@stored_tier_option
+@scoring_option
+@shared_options("store", "data", "benchmarks", "json")
+@click.pass_obj
+def site(
+    shared: Shared,
+    folder: Path,
+    texts: bool,
+    most_cases: int,
+    suites: tuple[Path, ...],
+    tier: Tier | None,
+    rule: Rule,
+) -> int:
+    """Write the pages of `medhelm serve` as files.
+
+    They open by a double click on index.html, and from any web server. Of benchmarks that are not public they hold
+    numbers only, unless --with-text is given. They hold no address of a model's server.
+
+    \b
+    Example:
+      medhelm export site board
+    """
+    from medhelm.web.export import export_site
+
+    made = make_site(shared, suites=suites, tier=tier, rule=rule, with_text=texts)
+    return _say(export_site(made, folder, most_cases=most_cases), shared)
 
 
 def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> ExportRequest:

@@ -61,7 +61,7 @@ def render(
     texts, heads, numeric = as_texts(rows, headers)
     if format == "csv":
         return _csv(rows, headers)
-    caption = _clean(caption)
+    caption = as_line(caption)
     if format == "table":
         return _aligned(texts, heads, numeric, caption, width, keep)
     if format == "md":
@@ -79,10 +79,10 @@ def as_texts(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> tuple[l
     for row in rows:
         if len(row) != len(headers):
             raise ValueError(f"a row has {len(row)} cells, the table {len(headers)} columns")
-    texts = [[MISSING if value is None else _clean(str(value)) for value in row] for row in rows]
+    texts = [[MISSING if value is None else as_line(str(value)) for value in row] for row in rows]
     columns = ([row[j] for row in rows] for j in range(len(headers)))
     numeric = [all(not isinstance(cell, str) or NUMERIC.match(cell) for cell in cells) for cells in columns]
-    return texts, [_clean(header) for header in headers], numeric
+    return texts, [as_line(header) for header in headers], numeric
 
 
 def decimal(value: float | None, places: int = 3) -> str | None:
@@ -139,7 +139,7 @@ def estimate_numbers(found: HasInterval | None) -> list[Value]:
     return [number(found.value), number(found.low), number(found.high)] if found else [None, None, None]
 
 
-def _clean(text: str) -> str:
+def as_line(text: str) -> str:
     """Return the text on one line, without control characters."""
     return "".join(" " if category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text).strip()
 

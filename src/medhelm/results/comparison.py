@@ -40,7 +40,15 @@ def compare_models(
     Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
-    finished = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders)
+    return compare_inputs(
+        _selected_inputs(stores, [], rule, tier, suite, benchmark_folders), first, second, adjustment=adjustment
+    )
+
+
+def compare_inputs(
+    finished: LeaderboardInputs, first: str, second: str, *, adjustment: Adjustment = "holm"
+) -> Comparison:
+    """Paired differences between two models of runs that were read before. Raises: as `compare_models`."""
     left_out = _left_out_of(finished, [first, second])
     _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of", left_out)
     cells = without_baselines(finished.cells, keep=[first, second])

@@ -98,23 +98,15 @@ def leaderboard(
         comparable_only=comparable_only,
         pricing=pricing,
     )
-    cells, remarks = finished.cells, finished.remarks
     if clinicians:
-        if len(stores) > 1 or rule != "corrected":
-            raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
-        from medhelm.results.calibration import calibrate
-
-        judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
-        cells, more = calibrate(cells, judged, clinicians.ratings, clinicians.definitions, curve=clinicians.curve)
-        remarks = [*remarks, *more]
+        finished = _calibrated(finished, clinicians, stores, rule)
     names = []
     if Path(suite).is_file():
         from medhelm.benchmarks.catalog import all_names
 
         names = all_names(benchmark_folders)
-    board = leaderboard_from_cells(
-        cells,
-        finished.columns,
+    return leaderboard_from_inputs(
+        finished,
         suite=suite,
         known=names,
         resample=resample,
@@ -122,10 +114,51 @@ def leaderboard(
         rank_baselines=rank_baselines,
         panel=panel,
         scoring=rule,
+    )
+
+
+def _calibrated(
+    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path], rule: Rule
+) -> LeaderboardInputs:
+    """Add what clinicians would give to the jury scores."""
+    if len(stores) > 1 or rule != "corrected":
+        raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
+    from medhelm.results.calibration import calibrate
+
+    judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
+    cells, more = calibrate(finished.cells, judged, clinicians.ratings, clinicians.definitions, curve=clinicians.curve)
+    return replace(finished, cells=cells, remarks=[*finished.remarks, *more])
+
+
+def leaderboard_from_inputs(
+    finished: LeaderboardInputs,
+    *,
+    suite: str = "all",
+    known: Sequence[str] = (),
+    resample: Resample | None = None,
+    shared: bool = False,
+    rank_baselines: bool = False,
+    panel: Sequence[str] = (),
+    scoring: Rule,
+) -> Leaderboard:
+    """Build the leaderboard of runs that were read before, with the remarks on their selection.
+
+    Parameters and errors: as `leaderboard_from_cells`.
+    """
+    board = leaderboard_from_cells(
+        finished.cells,
+        finished.columns,
+        suite=suite,
+        known=known,
+        resample=resample,
+        shared=shared,
+        rank_baselines=rank_baselines,
+        panel=panel,
+        scoring=scoring,
         tier=finished.tier,
     )
     left_out = finished.left_out_of(board.columns)
-    remarks = [*left_out_remarks(left_out), *remarks, *unfinished_remarks(finished.unfinished)]
+    remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
     return replace(board, left_out=left_out, remarks=(*board.remarks, *remarks))
 
 
@@ -295,7 +328,7 @@ def read_inputs(
     order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
     ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
-    columns = {run.benchmark: _column(run, baselines.get(run.benchmark), rule) for run in ranked}
+    columns = {run.benchmark: column_of(run, baselines.get(run.benchmark), rule) for run in ranked}
     keys = sorted(chosen, key=lambda key: key[1])
     if single_scores:
         read = read_all([chosen[key] for key in keys], rule)
@@ -385,7 +418,8 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
     return found
 
 
-def _column(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
+def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
+    """Return the benchmark of a run with its metric and scale."""
     sitting = run.jury_result if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
     if baseline and baseline.metric not in ("", run.main_metric):

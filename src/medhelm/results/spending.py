@@ -177,7 +177,7 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     # Its judges, if it has any that sent requests, were asked here.
     imported = run.origin is not None and not run.origin.completions_made_here and not share.judge
     asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.find_model)
-    price = pricing.price(asked, _day(run)) if asked else None
+    price = pricing.price(asked, run_day(run)) if asked else None
     usage = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
         usage = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
@@ -259,8 +259,8 @@ def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
     """Compute a run's cost by the published rule; None if a price, its limit or its prompt tokens are unknown."""
     model = model_of(run, pricing.find_model)
     judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
-    jury = [pricing.price(judge, _day(run)) if (judge := judge_of(run, name)) else None for name in judges]
-    price = pricing.price(model, _day(run)) if model else None
+    jury = [pricing.price(judge, run_day(run)) if (judge := judge_of(run, name)) else None for name in judges]
+    price = pricing.price(model, run_day(run)) if model else None
     instances = run.n - run.n_failed
     is_free = price is not None and not (price.input or price.output or judges)
     if price is None or None in jury or not (is_free or _has_ceiling(run)):
@@ -281,7 +281,7 @@ def _own_ceiling(ceiling: CostCeiling | None) -> Decimal | None:
 def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
     """One judge by the published rule."""
     asked = judge_of(run, judge)
-    price = pricing.price(asked, _day(run)) if asked else None
+    price = pricing.price(asked, run_day(run)) if asked else None
     if price is None or not _has_ceiling(run):
         return None
     row = cost_ceiling(
@@ -331,7 +331,7 @@ def is_local(run: Run) -> bool:
     return answers_in_process(run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0])
 
 
-def _day(run: Run) -> date:
+def run_day(run: Run) -> date:
     """Return the date on which a run started."""
     try:
         return datetime.fromisoformat(run.started).date()

@@ -156,13 +156,15 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load_runs(store: Store) -> list[Run]:
-    """Read all complete runs of a store, sorted by benchmark and model. Reads `run.json` files only.
+def load_runs(store: Store, benchmark: str = "") -> list[Run]:
+    """Read all runs of a store, or those of one benchmark, sorted by benchmark and model. Reads `run.json` files only.
 
+    `benchmark` is compared with the names of folders and never part of a path.
     Raises: StoreError naming every damaged file.
     """
     runs, problems = [], []
-    for path in sorted(store.folder.glob(f"runs/*/[!.]*/{NAME}")):
+    folders = [folder for folder in store.folder.glob("runs/*") if benchmark in ("", folder.name)]
+    for path in sorted(path for folder in folders for path in folder.glob(f"[!.]*/{NAME}")):
         try:
             runs.append(read_run(path))
         except StoreError as error:

@@ -252,7 +252,8 @@ def _constant_answers(board: Leaderboard) -> Iterator[Remark]:
         if found and not all(found):
             answer = " ".join(column.constant_answer.split())
             shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
-            value = "" if column.constant_baseline is None else f" (`{shown}`: {column.constant_baseline:.3f})"
+            quoted = f"`{shown}`: " if shown else ""
+            value = "" if column.constant_baseline is None else f" ({quoted}{column.constant_baseline:.3f})"
             (some if any(found) else none).append(f"{column.title}{value}")
     if none:
         text = f"No model is shown to be better than a constant answer on {_names(none)}."

@@ -1,0 +1,212 @@
+"""The web application: pages for browsers that have a session, a login page for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as StarletteRoute
+
+from medhelm import __version__
+from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.web.page import (
+    MOST_URL_CHARACTERS,
+    BadParameter,
+    Download,
+    Page,
+    PageRequest,
+    Route,
+    ServerLinks,
+    check_query,
+)
+from medhelm.web.routes import BY_NAME, ROUTES, handler_of
+from medhelm.web.security import Security, SecurityHeaders, session_of
+from medhelm.web.site import Site
+from medhelm.web.static_files import static_file
+from medhelm.web.templating import render
+
+MOST_FORM_BYTES = 10_000
+"""Most bytes of the login form."""
+
+LINKS = ServerLinks(routes=BY_NAME, version=__version__)
+ERROR = Route(name="error", path="/", handler="")
+"""Stands for the page of an error in links to itself."""
+
+
+def create_app(site: Site, security: Security) -> Starlette:
+    """Return the application that serves a site."""
+    routes: list[BaseRoute] = [
+        StarletteRoute("/login", _login(site, security), methods=["GET", "POST"]),
+        StarletteRoute("/logout", _logout(security), methods=["POST"]),
+        StarletteRoute("/static/{name}", _static, methods=["GET"]),
+        *(StarletteRoute(route.path, _endpoint(site, route), methods=["GET"]) for route in ROUTES),
+    ]
+
+    async def http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _error_page(site, request, error.status_code, HTTPStatus(error.status_code).phrase)
+
+    async def server_error(request: Request, _: Exception) -> Response:
+        return _error_page(site, request, 500, "The server made an error. Its terminal shows what happened.")
+
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(SecurityHeaders), Middleware(_Gate, site=site, security=security)],
+        exception_handlers={HTTPException: http_error, 500: server_error},
+    )
+    app.state.site = site
+    return app
+
+
+def answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
+    """Return content, media type, status and file name (empty for a page) for a request.
+
+    Errors of the user become pages, so that the server and the static site show the same.
+    """
+    try:
+        made = handler_of(request.route)(site, request)
+    except MedHelmError as error:
+        made = error_page(error)
+    if isinstance(made, Download):
+        return made.content, made.media_type, 200, made.file_name
+    return render(site, request, made).encode("utf-8", "replace"), "text/html", made.status, ""
+
+
+def error_page(error: MedHelmError) -> Page:
+    """Return the page that shows an error of the user or of the store."""
+    statuses = ((BadParameter, 400), (UserError, 404), (StoreError, 503))
+    status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
+    titles = {400: "The address is not valid", 404: "Nothing to show", 503: "The store cannot be read"}
+    title = titles.get(status, "Something went wrong")
+    return Page(template="error.html", title=title, values={"message": str(error), "code": status}, status=status)
+
+
+def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of one route."""
+
+    def respond(parts: dict[str, str], query: str) -> Response:
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
+            checked = check_query(pairs)
+            check_query(list(parts.items()))
+        except (ValueError, BadParameter) as error:
+            raise HTTPException(400, str(error)) from None
+        wanted = PageRequest(route=route, parts=parts, query=checked, links=LINKS)
+        content, media_type, status, file_name = answer(site, wanted)
+        response = Response(content, status, media_type=media_type)
+        if file_name:
+            response.headers["content-disposition"] = f'attachment; filename="{file_name}"'
+        return response
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(respond, dict(request.path_params), request.url.query)
+
+    return endpoint
+
+
+class _Gate:
+    """ASGI middleware: refuses requests from elsewhere, and shows the login page to browsers without a session."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], *, site: Site, security: Security) -> None:
+        self.app, self.site, self.security = app, site, security
+
+    async def __call__(self, scope: dict[str, object], receive: Callable[..., object], send: object) -> None:
+        if scope["type"] == "http":
+            request = Request(scope)
+            if response := self._instead(request):
+                await response(scope, receive, send)  # type: ignore[arg-type]
+                return
+        await self.app(scope, receive, send)
+
+    def _instead(self, request: Request) -> Response | None:
+        """Return the response to send instead of the page; None if the request is allowed."""
+        refused = self.security.refusal(request.method, request.headers)
+        if refused:
+            return Response(refused + "\n", 403, media_type="text/plain")
+        if len(str(request.url)) > MOST_URL_CHARACTERS:
+            return Response("The address is too long.\n", 414, media_type="text/plain")
+        path = request.url.path
+        if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
+            return None
+        url = request.url
+        return _login_page(self.site, 401, next_=f"{url.path}?{url.query}" if url.query else url.path)
+
+
+def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint that exchanges the token for a session cookie."""
+
+    async def login(request: Request) -> Response:
+        if request.method == "GET":
+            return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_FORM_BYTES:
+                return Response("The form is too long.\n", 413, media_type="text/plain")
+        if not security.may_try():
+            return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")
+        form = dict(parse_qsl(body.decode("utf-8", "replace")))
+        if not security.accepts(form.get("token", "").strip()):
+            message = "This token is not valid. Use the address that `medhelm serve` printed last."
+            return _login_page(site, 403, message=message, next_=form.get("next", "/"))
+        response = RedirectResponse(_local(form.get("next", "/")), 303)
+        response.set_cookie(
+            security.cookie, security.new_session(), httponly=True, samesite="strict", secure=security.https, path="/"
+        )
+        return response
+
+    return login
+
+
+def _logout(security: Security) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint that removes the session cookie."""
+
+    async def logout(request: Request) -> Response:
+        del request
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(security.cookie, httponly=True, samesite="strict", secure=security.https, path="/")
+        return response
+
+    return logout
+
+
+async def _static(request: Request) -> Response:
+    """Send a style sheet or script."""
+    found = static_file(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404)
+    content, media_type = found
+    return Response(content, media_type=media_type, headers={"cache-control": "private, max-age=3600"})
+
+
+def _local(address: str) -> str:
+    """Return the path to go to after the login; the first page for anything but a path of this server.
+
+    >>> _local("/benchmarks/pubmed_qa"), _local("//other.example/"), _local("/\\\\other.example")
+    ('/benchmarks/pubmed_qa', '/', '/')
+    """
+    is_local = address.startswith("/") and not address.startswith("//") and "\\" not in address
+    return address if is_local and address.isprintable() and not address.startswith("/login") else "/"
+
+
+def _login_page(site: Site, status: int, *, message: str = "", next_: str = "/") -> Response:
+    """Return the page that asks for the token; it says nothing about the store."""
+    request = PageRequest(route=ERROR, links=LINKS)
+    page = Page(template="login.html", title="Sign in", values={"message": message, "next": _local(next_)})
+    return HTMLResponse(render(site, request, page), status)
+
+
+def _error_page(site: Site, request: Request, status: int, message: str) -> Response:
+    del request
+    wanted = PageRequest(route=ERROR, links=LINKS)
+    title = "Page not found" if status == 404 else "The request failed"
+    page = Page(template="error.html", title=title, values={"message": message, "code": status})
+    return HTMLResponse(render(site, wanted, page), status)

@@ -1,0 +1,41 @@
+"""Charts as files: SVG, PNG where the extra `figures` is installed, and their numbers as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+
+from medhelm.web.charts.chart import Chart
+from medhelm.web.charts.heat_map import ShadedTable
+from medhelm.web.page import Download, PageNotFound
+
+PNG_SCALE = 2
+"""Pixels of a PNG file per pixel of the chart."""
+
+CONVERTER = "vl_convert"
+"""Module of the extra `figures` that makes PNG files."""
+
+
+def formats(is_static: bool = False) -> list[str]:
+    """Return the formats of a chart that this installation can make; the static site has no PNG files."""
+    return ["svg", "png", "csv"] if find_spec(CONVERTER) and not is_static else ["svg", "csv"]
+
+
+def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable | None]]) -> Download:
+    """Return a chart by the name of its file, such as `cost.svg`.
+
+    Parameters: charts, name -> function that makes it. Raises: PageNotFound for another name or format.
+    """
+    stem, _, suffix = name.rpartition(".")
+    found = charts[stem]() if stem in charts else None
+    if found is None or suffix not in formats():
+        raise PageNotFound(f"The chart `{name[:80]}` does not exist.")
+    if suffix == "csv":
+        return Download(content=found.csv.encode(), media_type="text/csv", file_name=f"{stem}.csv")
+    if isinstance(found, ShadedTable) or not found.has_data:
+        raise PageNotFound(f"`{stem}` has no picture; its numbers are in {stem}.csv.")
+    if suffix == "svg":
+        return Download(content=str(found.svg).encode(), media_type="image/svg+xml", file_name=f"{stem}.svg")
+    picture: bytes = import_module(CONVERTER).svg_to_png(str(found.svg), scale=PNG_SCALE)
+    return Download(content=picture, media_type="image/png", file_name=f"{stem}.png")

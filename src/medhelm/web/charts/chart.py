@@ -1,0 +1,76 @@
+"""A chart with its numbers: pictures for wide and narrow screens, a table and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from medhelm.reports.tables import MISSING, Value, as_line, decimal, render
+
+WIDE, NARROW = 760, 340
+"""Pixels of the pictures for large and small screens; texts have the same size in both."""
+
+COMPACT = 480
+"""Pixels below which names are above their marks instead of beside them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture and the numbers behind it."""
+
+    name: str
+    """Part of the names of its files, such as `cost`."""
+    title: str
+    """Title for people, and the name of the picture for screen readers."""
+    description: str
+    """One or two sentences: the main result, for readers who do not see the picture."""
+    svg: Markup
+    """Picture of WIDE pixels."""
+    narrow: Markup
+    """Picture of NARROW pixels for phones."""
+    headers: Sequence[str]
+    """Headings of the table."""
+    rows: Sequence[Sequence[Value]]
+    """The numbers, not rounded for people."""
+    notes: Sequence[str] = ()
+    """Sentences below the picture."""
+    has_data: bool = True
+    """False if there is nothing to draw."""
+
+    @property
+    def csv(self) -> str:
+        """The table as CSV."""
+        return render(self.rows, self.headers, format="csv")
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The table with rounded numbers."""
+        return [[cell_text(value) for value in row] for row in self.rows]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """True for each column of numbers, which is aligned right."""
+        columns = ([row[j] for row in self.rows] for j in range(len(self.headers)))
+        return [bool(cells) and all(not isinstance(cell, str) for cell in cells) for cells in columns]
+
+
+def both_widths(draw: Callable[[int], Markup]) -> tuple[Markup, Markup]:
+    """Return the pictures of a chart for wide and narrow screens. `draw`: from the width in pixels to the picture."""
+    return draw(WIDE), draw(NARROW)
+
+
+def cell_text(value: Value) -> str:
+    """Return a cell for people: three decimals, or three significant digits of small numbers.
+
+    >>> cell_text(0.6617), cell_text(0.00123), cell_text(12), cell_text(None)
+    ('0.662', '0.00123', '12', '–')
+    """
+    if value is None:
+        return MISSING
+    if isinstance(value, str):
+        return as_line(value)
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else decimal(value) or MISSING

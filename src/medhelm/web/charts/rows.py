@@ -1,0 +1,157 @@
+"""Layout of charts with one row per name: names, a plot on a common scale, and numbers.
+
+Wide pictures have three columns; narrow ones have name and number above the marks of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from medhelm.web.charts.chart import COMPACT
+from medhelm.web.charts.scales import LinearScale, tick_text
+from medhelm.web.charts.svg import FONT_SIZE, SMALL, group, halo, label, line, text_width
+
+MARGIN, GAP = 8, 10
+"""Pixels at the edges, and between names, marks and numbers."""
+
+INSET = 6
+"""Pixels between the ends of the scale and the neighboring columns, for the radius of a point."""
+
+ROW = 22
+"""Pixels of a row of text."""
+
+AXIS = 40
+"""Pixels below the rows for ticks and the title of the axis."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowText:
+    """The words of one row."""
+
+    name: str
+    """Name, which can be any text."""
+    text: str
+    """Its numbers."""
+    group: str = ""
+    """Heading above the row where it differs from that of the row before; empty for none."""
+    is_strong: bool = False
+    """True for a row that sums up the others: bold, with a gap above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLayout:
+    """Positions of rows in a picture."""
+
+    width: float
+    """Pixels of the picture."""
+    left: float
+    """Left end of the plot."""
+    right: float
+    """Right end of the plot."""
+    top: float
+    """Top of the first row."""
+    bottom: float
+    """Bottom of the last row, where the axis is."""
+    headings: tuple[float | None, ...]
+    """Top of the heading above each row; None without one."""
+    tops: tuple[float, ...]
+    """Top of the marks of each row."""
+    mark_height: float
+    """Pixels of the marks of a row."""
+
+    @property
+    def height(self) -> float:
+        """Pixels of the picture."""
+        return self.bottom + AXIS
+
+    @property
+    def is_compact(self) -> bool:
+        """True if names are above their marks."""
+        return self.width < COMPACT
+
+    def scale(self, ends: tuple[float, float]) -> LinearScale:
+        """Return the horizontal scale of the plot."""
+        return LinearScale(*ends, self.left + INSET, self.right - INSET)
+
+
+def lay_out(rows: Sequence[RowText], width: float, *, top: float = 8.0, mark_height: float = ROW) -> RowLayout:
+    """Return the positions of rows. `mark_height`: pixels of the marks, at least ROW in wide pictures."""
+    is_compact = width < COMPACT
+    if is_compact:
+        left, right = float(MARGIN), width - MARGIN
+    else:
+        names = [text_width(row.name, FONT_SIZE * 1.08) for row in rows]
+        texts = [text_width(row.text, SMALL) for row in rows]
+        left = MARGIN + GAP + min(max(names, default=0.0), width * 0.3)
+        right = width - MARGIN - GAP - min(max(texts, default=0.0), width * 0.4)
+    headings: list[float | None] = []
+    tops: list[float] = []
+    y, previous = top, ""
+    for i, row in enumerate(rows):
+        heading = None
+        if row.group != previous:
+            y += GAP if i else 0
+            if row.group:
+                heading, y = y, y + ROW
+            previous = row.group
+        elif row.is_strong and i and not rows[i - 1].is_strong:
+            y += GAP
+        headings.append(heading)
+        tops.append(y + (18 if is_compact else 0))
+        y = tops[-1] + (mark_height if not is_compact or mark_height > ROW else ROW - 4)
+    return RowLayout(
+        width=width, left=left, right=right, top=top, bottom=y + 4, headings=tuple(headings), tops=tuple(tops),
+        mark_height=mark_height if not is_compact or mark_height > ROW else ROW - 6,
+    )  # fmt: skip
+
+
+def row_texts(rows: Sequence[RowText], layout: RowLayout) -> Markup:
+    """Return headings, names and numbers."""
+    headings, words = [], []
+    for row, heading, top in zip(rows, layout.headings, layout.tops, strict=True):
+        if heading is not None:
+            headings.append(label(MARGIN, heading + 15, row.group, width=layout.width - 2 * MARGIN, bold=True))
+        if layout.is_compact:
+            room = layout.width - 2 * MARGIN - GAP
+            number = min(text_width(row.text, SMALL), room * 0.62)
+            words += [
+                label(MARGIN, top - 5, row.name, width=room - number, bold=row.is_strong),
+                label(layout.width - MARGIN, top - 5, row.text, width=number + 1, anchor="end", size=SMALL),
+            ]
+        else:
+            y = top + layout.mark_height / 2 + 4
+            room = layout.width - MARGIN - layout.right - GAP
+            words += [
+                label(MARGIN, y, row.name, width=layout.left - MARGIN - GAP + 1, bold=row.is_strong),
+                label(layout.right + GAP, y, row.text, width=room + 1, size=SMALL),
+            ]
+    texts = group("ink", headings) + group("ink", words)
+    return halo(texts) if layout.is_compact else texts
+
+
+def axis_below(
+    layout: RowLayout, scale: LinearScale, title: str, *, ends: tuple[str, str] = ("", ""), ticks: Sequence[float] = ()
+) -> Markup:
+    """Return grid lines, ticks and the title of the axis, or a text below each of its ends.
+
+    Parameters: ticks, other positions than round numbers.
+    """
+    top, bottom = layout.top, layout.bottom
+    ticks = ticks or scale.ticks(4 if layout.is_compact else 6)
+    grid = group("grid", [line(scale(tick), top, scale(tick), bottom) for tick in ticks])
+    axis = group("axis", [line(scale.start, bottom, scale.end, bottom)])
+    texts = [label(scale(tick), bottom + 14, tick_text(tick, ticks), anchor="middle", size=SMALL) for tick in ticks]
+    middle, y = (scale.start + scale.end) / 2, bottom + 32
+    if any(ends):
+        room = min(middle - MARGIN, layout.width - MARGIN - middle) - GAP
+        texts += [
+            label(middle - GAP, y, f"← {ends[0]}", width=room, anchor="end", size=SMALL),
+            label(middle + GAP, y, f"{ends[1]} →", width=room, size=SMALL),
+        ]
+    else:
+        room = 2 * min(middle - MARGIN, layout.width - MARGIN - middle)
+        texts.append(label(middle, y, title, width=room, anchor="middle", size=SMALL))
+    return grid + axis + group("soft", texts)

@@ -1,0 +1,212 @@
+"""Elements of SVG with escaped text, and the paint of every mark.
+
+No element has a `style` attribute or an event handler, so the strictest content security policy allows them all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from markupsafe import Markup, escape
+
+from medhelm.reports.figures import style
+from medhelm.reports.tables import as_line
+
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
+"""Fonts of the reader's system; nothing is downloaded."""
+
+FONT_SIZE = 12.0
+"""Pixels of most texts."""
+
+SMALL = 11.0
+"""Pixels of ticks and notes."""
+
+WIDEST = 1.16
+"""Width of DejaVu Sans, a system font of Linux, relative to Arial, which widths are estimated for."""
+
+LONGEST = 320.0
+"""Pixels of a name in a sentence."""
+
+PAINT: Mapping[str, Mapping[str, str]] = {
+    "ground": {"fill": "#ffffff"},
+    "ink": {"fill": "#1b2328"},
+    "soft": {"fill": "#55616a"},
+    "grid": {"stroke": "#e2e5e2"},
+    "axis": {"stroke": "#7d888f"},
+    "rule": {"stroke": "#7a6a4f"},
+    "mark": {"fill": "#0b5563"},
+    "line": {"stroke": "#0b5563"},
+    "other": {"fill": "#a1480c"},
+    "other-line": {"stroke": "#a1480c"},
+    "pale": {"fill": "#c9e0e3"},
+    "pale-line": {"stroke": "#4d7f88"},
+    "on-mark": {"fill": "#ffffff"},
+    "band": {"fill": "#f1f2ef"},
+}
+"""Name of a paint -> its light color. `charts.css` has the class `c-NAME` with a light and a dark color for each."""
+
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML does not allow, even escaped."""
+
+Anchor = Literal["start", "middle", "end"]
+"""Part of a text that is at its coordinates."""
+
+
+def element(tag: str, *children: str, **attributes: str | float | None) -> Markup:
+    """Return an SVG element; children of type str are escaped, Markup is inserted as it is.
+
+    Parameters: attributes, with `_` for `-`, and a trailing `_` ignored; None leaves one out.
+    Raises: ValueError for a number that is not finite, a style or an event handler.
+
+    >>> element("text", "A < B", x=1.50, text_anchor="end", class_="c-ink")
+    Markup('<text x="1.5" text-anchor="end" class="c-ink">A &lt; B</text>')
+    """
+    parts = [f"<{tag}"]
+    for name, value in attributes.items():
+        name = name.rstrip("_").replace("_", "-")
+        if name == "style" or name.startswith("on"):
+            raise ValueError(f"attribute `{name}` is not allowed: the content security policy refuses it")
+        if value is not None:
+            parts.append(f' {name}="{escape(_allowed(value if isinstance(value, str) else coordinate(value)))}"')
+    if not children:
+        return Markup("".join(parts) + "/>")  # noqa: S704 - the names come from the code, the values are escaped
+    inside = "".join(child if isinstance(child, Markup) else escape(_allowed(child)) for child in children)
+    return Markup(f"{''.join(parts)}>{inside}</{tag}>")  # noqa: S704 - as above
+
+
+def _allowed(text: str) -> str:
+    return NOT_XML.sub("\ufffd", text)
+
+
+def coordinate(value: float) -> str:
+    """Return a number of pixels with at most two decimals.
+
+    >>> coordinate(12.0), coordinate(3.14159), coordinate(-0.001)
+    ('12', '3.14', '0')
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not a coordinate")
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def paint(name: str) -> dict[str, str]:
+    """Return class and presentation attributes of a paint; the class wins where the style sheet is loaded."""
+    return {"class_": f"c-{name}", **PAINT[name]}
+
+
+def hollow_paint() -> dict[str, str]:
+    """Return class and presentation attributes of a hollow point."""
+    return {"class_": "c-hollow", "fill": PAINT["ground"]["fill"], "stroke": PAINT["line"]["stroke"]}
+
+
+def frame_paint() -> dict[str, str]:
+    """Return class and presentation attributes of an outline."""
+    return {"class_": "c-frame", "fill": "none", "stroke": PAINT["axis"]["stroke"]}
+
+
+def box_paint() -> dict[str, str]:
+    """Return class and presentation attributes of a pale box with an outline."""
+    return {"class_": "c-box", "fill": PAINT["pale"]["fill"], "stroke": PAINT["pale-line"]["stroke"]}
+
+
+def halo(children: Markup) -> Markup:
+    """Return texts with an outline in the color of the ground, so that lines behind them do not cross letters."""
+    outline = {"class_": "c-halo", "stroke": PAINT["ground"]["fill"]}
+    return element("g", children, stroke_width=4, stroke_linejoin="round", paint_order="stroke", **outline)
+
+
+def group(paint_name: str, children: Iterable[Markup], **attributes: str | float | None) -> Markup:
+    """Return elements of one paint, or nothing if there are none."""
+    inside = Markup("").join(children)
+    return element("g", inside, **paint(paint_name), **attributes) if inside else Markup("")
+
+
+def line(x1: float, y1: float, x2: float, y2: float, **attributes: str | float | None) -> Markup:
+    """Return a straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
+
+
+def rect(x: float, y: float, width: float, height: float, **attributes: str | float | None) -> Markup:
+    """Return a rectangle; a negative size becomes 0."""
+    return element("rect", x=x, y=y, width=max(width, 0.0), height=max(height, 0.0), **attributes)
+
+
+def circle(x: float, y: float, radius: float, **attributes: str | float | None) -> Markup:
+    """Return a circle."""
+    return element("circle", cx=x, cy=y, r=radius, **attributes)
+
+
+def label(
+    x: float, y: float, text: str, *, width: float | None = None, anchor: Anchor = "start", size: float | None = None,
+    bold: bool = False,
+) -> Markup:  # fmt: skip
+    """Return a text on its baseline, shortened to `width` pixels with the full text as its tooltip."""
+    shown = as_line(text)
+    short = shown if width is None else fit(shown, width, (size or FONT_SIZE) * (1.08 if bold else 1.0))
+    full = Markup("") if short == shown else element("title", shown)
+    attributes: dict[str, str | float | None] = {
+        "text_anchor": None if anchor == "start" else anchor,
+        "font_size": size,
+    }
+    return element("text", full, short, x=x, y=y, font_weight="600" if bold else None, **attributes)
+
+
+def text_width(text: str, size: float = FONT_SIZE) -> float:
+    """Estimate the width of a text in pixels, for the widest of the usual system fonts."""
+    return WIDEST * style.text_width(text, size)
+
+
+def short(name: str) -> str:
+    """Return a name for sentences and titles: on one line, and cut in the middle if it is long."""
+    return fit(as_line(name) or "(no name)", LONGEST)
+
+
+def fit(text: str, width: float, size: float = FONT_SIZE) -> str:
+    """Shorten a text in the middle until it is at most `width` pixels wide; both ends stay readable.
+
+    >>> fit("a-model-of-a-very-long-name-2025-01-01", 120)
+    'a-model-…5-01-01'
+    """
+    if text_width(text, size) <= width:
+        return text
+    low, high = 0, len(text)
+    while low < high:  # the most characters kept
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if text_width(_cut(text, middle), size) <= width else (low, middle - 1)
+    return _cut(text, low)
+
+
+def _cut(text: str, kept: int) -> str:
+    """Return the first and the last characters of a text, `kept` together."""
+    end = kept // 2
+    return f"{text[: kept - end]}…{text[len(text) - end :] if end else ''}"
+
+
+def picture(width: float, height: float, *children: Markup, title: str, description: str) -> Markup:
+    """Return an SVG image with a name and a description for screen readers; it needs no style sheet."""
+    return element(
+        "svg",
+        element("title", as_line(title)),
+        element("desc", as_line(description)),
+        element("rect", width=width, height=height, **paint("ground")),
+        *children,
+        xmlns="http://www.w3.org/2000/svg",
+        role="img",
+        class_="chart",
+        viewBox=f"0 0 {coordinate(width)} {coordinate(height)}",
+        width=width,
+        height=height,
+        font_family=FONT,
+        font_size=FONT_SIZE,
+    )
+
+
+def empty_picture(width: int, *, title: str, description: str) -> Markup:
+    """Return a frame with a sentence, for a chart without data."""
+    frame = rect(0.5, 0.5, width - 1, 55, **frame_paint())
+    words = group("soft", [label(width / 2, 32, description, width=width - 16, anchor="middle")])
+    return picture(width, 56, frame, words, title=title, description=description)

@@ -1,0 +1,1 @@
+"""Pages: one module each, from a `PageRequest` to a template and its values."""

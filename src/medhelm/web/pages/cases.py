@@ -1,0 +1,212 @@
+"""The cases of a benchmark: a search form and the list of instances that it finds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, get_args
+
+from medhelm.results.cases import (
+    BenchmarkCases,
+    CaseList,
+    CaseListItem,
+    compare_outcomes,
+    find_cases,
+    list_choices,
+    open_cases,
+)
+from medhelm.storage.cases import CaseFilter, CaseOrder, CaseSearch, SearchedText
+from medhelm.web.page import BadParameter, Download, Page, PageNotFound, PageRequest
+from medhelm.web.site import Site
+
+SHOWN = {
+    "all": "all cases",
+    "wrong": "wrong",
+    "right": "right",
+    "different": "models differ",
+    "judges": "judges differ",
+    "failed": "no completion",
+    "unscored": "no score",
+    "truncated": "truncated",
+    "injection": "signs of prompt injection",
+}
+"""Filter -> its name in the form."""
+
+SORTED = {
+    "position": "order of the data",
+    "id": "id",
+    "worst": "lowest score first",
+    "best": "highest score first",
+    "spread": "models differ most first",
+    "judges": "judges differ most first",
+}
+"""Order -> its name in the form."""
+
+WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
+"""Texts that are searched -> their name in the form."""
+
+MOST_PAGES = 1_000_000
+
+MOST_COLUMNS = 24
+"""Most models with a column in the list."""
+
+
+def page(site: Site, request: PageRequest) -> Page:
+    """Return a page of the list."""
+    benchmark = request.text("benchmark")
+    if not site.shows_text_of(benchmark):
+        values = {"benchmark": benchmark}
+        return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
+    cases = open_text(site, request)
+    groups, failures = list_choices(cases)
+    search = read_search(cases, request, (groups, failures))
+    found = _find(cases, search, request)
+    compared = compare_outcomes(cases, search.got, search.missed) if search.got and search.missed else None
+    return Page(
+        template="cases.html",
+        title=f"Cases of {cases.title}",
+        values={
+            "cases": cases,
+            "search": search,
+            "found": found,
+            "parameters": search_parameters(search),
+            "compared": compared,
+            "options": {"shown": SHOWN, "sorted": SORTED, "within": WITHIN, "groups": groups, "failures": failures},
+            "binary": is_binary(cases),
+            "columns": some_models(cases, [search.model, search.got, search.missed], MOST_COLUMNS),
+        },
+    )
+
+
+def some_models(cases: BenchmarkCases, wanted: Sequence[str], most: int) -> list[str]:
+    """Return at most so many models by name, with those that are wanted first."""
+    chosen = dict.fromkeys(model for model in [*wanted, *cases.models] if model)
+    return cases.models if len(cases.models) <= most else list(chosen)[:most]
+
+
+def json_list(site: Site, request: PageRequest) -> Download:
+    """Return the same page of the list as JSON."""
+    cases = open_text(site, request)
+    search = read_search(cases, request)
+    found = _find(cases, search, request)
+    content = {
+        "benchmark": cases.benchmark,
+        "tier": cases.tier,
+        "scoring": cases.rule,
+        "metric": cases.column.metric,
+        "search": search_parameters(search),
+        "page": found.page,
+        "pages": found.pages,
+        "total": found.total,
+        "cases": [_item_json(item) for item in found.items],
+    }
+    return json_download(content, f"{request.text('benchmark')}-cases")
+
+
+def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
+    """Open the cases of a benchmark whose texts may be shown. Raises: PageNotFound if they may not."""
+    benchmark = request.text("benchmark")
+    if not site.shows_text_of(benchmark):
+        raise PageNotFound(f"Texts of `{benchmark[:80]}` are left out, because its data is not public.")
+    return open_cases(site.stores, benchmark, rule=site.rule, tier=site.tier, names=site.names)
+
+
+def read_search(
+    cases: BenchmarkCases, request: PageRequest, choices: tuple[list[str], list[str]] | None = None
+) -> CaseSearch:
+    """Read a search from the URL. Raises: BadParameter.
+
+    `choices`: the groups and failure codes that occur; None reads them if the URL names one.
+    """
+    group = request.text("group")
+    groups, failures = choices or (list_choices(cases) if group or request.text("failure") else ([], []))
+    if group and group not in groups:
+        raise BadParameter(f"The parameter `group` is `{group[:80]}`. No instance of {cases.benchmark} is in it.")
+    show: CaseFilter = _one_of(request, "show", get_args(CaseFilter), "all")
+    sort: CaseOrder = _one_of(request, "sort", get_args(CaseOrder), "position")
+    within: SearchedText = _one_of(request, "within", get_args(SearchedText), "all")
+    return CaseSearch(
+        text=request.text("text"),
+        within=within,
+        model=request.choice("model", cases.runs, ""),
+        show=show,
+        failure=request.choice("failure", failures, ""),
+        group=group or None,
+        low=_score(request, "low"),
+        high=_score(request, "high"),
+        got=request.choice("got", cases.runs, ""),
+        missed=request.choice("missed", cases.runs, ""),
+        sort=sort,
+    )
+
+
+def search_parameters(search: CaseSearch) -> dict[str, str]:
+    """Return the parameters of the URL that make this search; those of the default are left out."""
+    default = CaseSearch()
+    found = {}
+    for one in fields(search):
+        value = getattr(search, one.name)
+        if value != getattr(default, one.name):
+            found[one.name] = f"{value:g}" if isinstance(value, float) else str(value)
+    return found
+
+
+def is_binary(cases: BenchmarkCases) -> bool:
+    """Return True if the metric is right or wrong, which is written 0 or 1."""
+    return cases.column.metric.endswith(("exact_match", "accuracy")) and (cases.column.low, cases.column.high) == (0, 1)
+
+
+def json_download(content: Any, name: str) -> Download:
+    """Return JSON as a file. Characters that could end a script element are escaped."""
+    text = json.dumps(_finite(content), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    return Download(content=text.encode(), media_type="application/json", file_name=file_name(name, "json"))
+
+
+def file_name(name: str, suffix: str) -> str:
+    """Return a name for a downloaded file, of letters, digits, `.`, `_` and `-`."""
+    return f"{re.sub('[^A-Za-z0-9._-]+', '-', name)[:150]}.{suffix}"
+
+
+def _find(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
+    return find_cases(cases, search, page=request.number("page", 1, low=1, high=MOST_PAGES))
+
+
+def _item_json(item: CaseListItem) -> dict[str, Any]:
+    return {
+        "id": item.row.instance_id,
+        "key": item.key,
+        "group": item.row.group,
+        "excerpt": item.excerpt,
+        "scores": dict(item.row.scores),
+        "failures": dict(item.row.failures),
+    }
+
+
+def _one_of(request: PageRequest, name: str, known: tuple[Any, ...], default: str) -> Any:
+    return request.choice(name, known, default)
+
+
+def _score(request: PageRequest, name: str) -> float | None:
+    """Read a bound of scores. Raises: BadParameter for anything but a finite number."""
+    text = request.text(name).strip()
+    if not text:
+        return None
+    try:
+        found = float(text) if len(text) <= 30 else math.nan
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise BadParameter(f"The parameter `{name}` is `{text[:80]}`. Use a number such as 0.5.")
+    return found
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not have by None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value

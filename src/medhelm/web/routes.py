@@ -1,0 +1,47 @@
+"""The table of pages, which the server and the static site share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from medhelm.web.page import Handler, Route
+
+BENCHMARK = "/benchmarks/{benchmark}"
+CASES = f"{BENCHMARK}/cases"
+_BOARD = ("category",)
+_PAIR = ("a", "b")
+
+# fmt: off
+ROUTES: tuple[Route, ...] = (
+    Route(name="leaderboard", path="/", handler="pages.leaderboard:page", menu="Leaderboard", exported_with=_BOARD),
+    Route(name="leaderboard_csv", path="/leaderboard.csv", handler="pages.leaderboard:csv",
+          exported_with=(*_BOARD, "by")),
+    Route(name="leaderboard_json", path="/leaderboard.json", handler="pages.leaderboard:json_", exported_with=_BOARD),
+    Route(name="leaderboard_chart", path="/leaderboard/charts/{chart}", handler="pages.leaderboard:chart",
+          exported_with=_BOARD),
+    Route(name="benchmarks", path="/benchmarks", handler="pages.benchmarks:page", menu="Benchmarks"),
+    Route(name="benchmark", path=BENCHMARK, handler="pages.benchmark:page"),
+    Route(name="benchmark_chart", path=f"{BENCHMARK}/charts/{{chart}}", handler="pages.benchmark:chart"),
+    Route(name="cases", path=CASES, handler="pages.cases:page", exported_with=("page",)),
+    Route(name="case", path=f"{CASES}/{{case}}", handler="pages.case:page"),
+    Route(name="prompt_text", path=f"{CASES}/{{case}}/prompt", handler="pages.case:prompt_text"),
+    Route(name="completion_text", path=f"{CASES}/{{case}}/completions/{{model}}", handler="pages.case:completion_text"),
+    Route(name="compare", path="/compare", handler="pages.compare:page", menu="Compare", exported_with=_PAIR),
+    Route(name="compare_csv", path="/compare.csv", handler="pages.compare:csv", exported_with=_PAIR),
+    Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.compare:chart", exported_with=_PAIR),
+    Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
+    Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.case:json_case"),
+)
+# fmt: on
+"""Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
+
+BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
+"""Name -> route."""
+
+
+def handler_of(route: Route) -> Handler:
+    """Import and return the function that makes a page."""
+    module, _, name = route.handler.partition(":")
+    handler: Handler = getattr(import_module(f"medhelm.web.{module}"), name)
+    return handler

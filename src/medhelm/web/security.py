@@ -1,0 +1,167 @@
+"""Protection of the server: a token, checks of where a request comes from, and headers of every response.
+
+The address printed at the start carries the token in its fragment, which browsers do not send: it stays out of logs and
+of the `Referer` header. A script on the login page sends it once by POST and gets a session cookie, which other sites
+cannot use and scripts cannot read. Every other account of the machine can reach the port, so a token is always needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "object-src 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Only files of this server; nothing inline, no plug-ins, no frames, no HTML made by scripts."""
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+"""Headers of every response."""
+
+SESSION_S = 12 * 3600
+"""Seconds that a session lasts."""
+
+MOST_FAILURES = 10
+"""Wrong tokens within `FAILURE_WINDOW_S` before further ones are refused unread."""
+
+FAILURE_WINDOW_S = 60.0
+"""Seconds over which wrong tokens are counted."""
+
+SAFE_METHODS = ("GET", "HEAD")
+"""Methods that change nothing."""
+
+LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""Names by which a browser on this machine reaches the server."""
+
+
+@dataclass(kw_only=True)
+class Security:
+    """Token, sessions and allowed hosts of one server."""
+
+    hosts: Collection[str]
+    """Values of the `Host` header that are served, in lower case, such as `127.0.0.1:8642`."""
+    any_port: bool = False
+    """True if a port in the `Host` header is ignored: for a socket that is forwarded to a port of another machine."""
+    https: bool = False
+    """True behind a proxy with TLS: cookies are sent over HTTPS only."""
+    cookie: str = "medhelm"
+    """Name of the session cookie: one per port, because cookies do not tell ports apart."""
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    """The token that opens a session."""
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _failures: list[float] = field(default_factory=list)
+
+    def serves_host(self, host: str) -> bool:
+        """Return True if the server answers to this `Host` header, which protects against DNS rebinding."""
+        name = host.lower()
+        if self.any_port and not name.endswith("]"):
+            start, _, port = name.rpartition(":")
+            name = start if port.isdigit() else name
+        return name in self.hosts
+
+    def refusal(self, method: str, headers: Headers) -> str | None:
+        """Return why a request is refused; None if it comes from this site or from the address bar."""
+        host = headers.get("host", "")
+        if not self.serves_host(host):
+            return "This server does not answer to the host name in the address."
+        scheme = "https" if self.https else "http"
+        origin = headers.get("origin")
+        fetch_site = headers.get("sec-fetch-site", "none")
+        if origin is not None and origin.lower() != f"{scheme}://{host.lower()}":
+            return "Requests from other sites are refused."
+        if method not in SAFE_METHODS and fetch_site not in ("same-origin", "none"):
+            return "Requests from other sites are refused."
+        if fetch_site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
+            return "Requests from other sites are refused."
+        return None
+
+    def may_try(self) -> bool:
+        """Return False after too many wrong tokens within a minute."""
+        start = time.monotonic() - FAILURE_WINDOW_S
+        self._failures = [moment for moment in self._failures if moment > start]
+        return len(self._failures) < MOST_FAILURES
+
+    def accepts(self, token: str) -> bool:
+        """Return True for the right token; count a wrong one."""
+        right = hmac.compare_digest(_digest(token), _digest(self.token))
+        if not right:
+            self._failures.append(time.monotonic())
+        return right
+
+    def new_session(self) -> str:
+        """Return the cookie of a new session: its end, and a signature that only this process can make."""
+        end = str(int(time.time()) + SESSION_S)
+        return f"{end}.{self._sign(end)}"
+
+    def has_session(self, cookie: str | None) -> bool:
+        """Return True if the cookie is of this process and has not expired."""
+        end, _, signature = (cookie or "").partition(".")
+        if not hmac.compare_digest(_digest(signature), _digest(self._sign(end))):
+            return False
+        return time.time() < int(end)
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+class SecurityHeaders:
+    """ASGI middleware that adds the security headers and forbids caches, files with a version in the URL aside."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Parameters: app, the application inside."""
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.setdefault("headers", [])
+                present = {name.lower() for name, _ in headers}
+                added = {**HEADERS, "cache-control": "no-store"}
+                headers += [
+                    (name.encode(), value.encode()) for name, value in added.items() if name.encode() not in present
+                ]
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+def session_of(request: Request, security: Security) -> bool:
+    """Return True if the request carries a valid session cookie."""
+    return security.has_session(request.cookies.get(security.cookie))

@@ -1,0 +1,171 @@
+"""The server of a site: on a port of this machine, or on a socket file that only its owner can open."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from os import umask
+from pathlib import Path
+from urllib.parse import quote
+
+import uvicorn
+
+from medhelm.errors import MedHelmError, UserError
+from medhelm.web.app import create_app
+from medhelm.web.security import LOCAL_NAMES, Security
+from medhelm.web.selection import BoardSelection, board_of
+from medhelm.web.site import Site
+
+LOOPBACK = "127.0.0.1"
+"""Address that other machines cannot reach."""
+
+DEFAULT_PORT = 8642
+"""Port unless another one is asked for."""
+
+MOST_CONNECTIONS = 200
+"""Connections at a time; further ones are refused."""
+
+MOST_HEADER_BYTES = 32_768
+"""Most bytes of the first line and the headers of a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Address, port or socket file of a server."""
+
+    host: str = LOOPBACK
+    """Address to listen on; another one than loopback only behind a proxy."""
+    port: int = DEFAULT_PORT
+    """Port; 0 for any free one."""
+    socket_file: Path | None = None
+    """File of a socket to listen on instead of a port."""
+    proxy_hosts: Sequence[str] = ()
+    """Host names by which browsers reach a proxy with TLS in front of the server; empty without a proxy."""
+
+
+def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
+    """Serve a site until the process is interrupted.
+
+    Parameters: announce, called once with the address that opens the site, token included.
+    Raises: UserError for an address or file that cannot be used.
+    """
+    _check(where)
+    listening = _listen(where)
+    try:
+        security, address = _secure(where, listening)
+        app = create_app(site, security)
+        threading.Thread(target=_warm_up, args=(site,), daemon=True).start()
+        config = uvicorn.Config(
+            app,
+            access_log=False,  # addresses hold ids of cases
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            limit_concurrency=MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            http="h11",
+        )
+        announce(f"{address}/login#t={quote(security.token)}")
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        listening.close()
+        if where.socket_file is not None:
+            where.socket_file.unlink(missing_ok=True)
+
+
+def _check(where: Listener) -> None:
+    """Raise UserError for an address that other machines could reach without TLS."""
+    if where.socket_file is not None or where.proxy_hosts:
+        return
+    if not _is_loopback(where.host):
+        raise UserError(
+            f"--host {where.host}: other machines could read the site without encryption. Use the default, 127.0.0.1, "
+            "with `ssh -L`, or put a proxy with TLS in front of it and name it with --behind-proxy HOST."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _secure(where: Listener, listening: socket.socket) -> tuple[Security, str]:
+    """Return the token and hosts of the server, and the address that browsers use."""
+    if where.proxy_hosts:
+        hosts = [host.lower() for host in where.proxy_hosts]
+        return Security(hosts=hosts, https=True, cookie="__Host-medhelm"), f"https://{hosts[0]}"
+    if where.socket_file is not None:
+        return Security(hosts=LOCAL_NAMES, any_port=True), "http://localhost:PORT"
+    port = listening.getsockname()[1]
+    shown = f"[{where.host}]" if ":" in where.host else where.host
+    hosts = [f"{name}:{port}" for name in dict.fromkeys([shown, *LOCAL_NAMES])]
+    return Security(hosts=hosts, cookie=f"medhelm-{port}"), f"http://{shown}:{port}"
+
+
+def _listen(where: Listener) -> socket.socket:
+    """Return a bound socket. Raises: UserError if the port is in use or the file cannot be made."""
+    if where.socket_file is not None:
+        return _listen_on_file(where.socket_file)
+    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((where.host, where.port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        place = f"{where.host}, port {where.port}"
+        if error.errno == errno.EADDRINUSE:
+            text = f"{place}: in use. Choose another port with --port; --port 0 takes any free one."
+            raise UserError(text) from None
+        raise UserError(f"{place}: cannot listen there: {error.strerror or error}.") from None
+    return listening
+
+
+def _listen_on_file(path: Path) -> socket.socket:
+    """Return a socket file that only its owner can open. A file that a dead server left behind is replaced."""
+    if path.is_symlink() or (path.exists() and not stat.S_ISSOCK(path.stat().st_mode)):
+        raise UserError(f"--socket {path}: the file exists and is not a socket. Choose another name.")
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.exists():
+            if _is_alive(path):
+                raise UserError(f"--socket {path}: another server listens there. Choose another name.")
+            path.unlink()
+        before = umask(0o177)
+        try:
+            listening.bind(str(path))
+            listening.listen()
+        finally:
+            umask(before)
+    except OSError as error:
+        listening.close()
+        raise UserError(f"--socket {path}: cannot be made: {error.strerror or error}.") from None
+    except UserError:
+        listening.close()
+        raise
+    return listening
+
+
+def _is_alive(path: Path) -> bool:
+    """Return True if a server accepts connections on a socket file."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        return probe.connect_ex(str(path)) == 0
+
+
+def _warm_up(site: Site) -> None:
+    """Build the first page before a browser asks for it; its errors are shown there."""
+    with suppress(MedHelmError):
+        board_of(site, BoardSelection())

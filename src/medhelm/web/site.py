@@ -1,0 +1,208 @@
+"""The stores and settings of a site, with results kept in memory until a store changes."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from medhelm.benchmarks.catalog import all_names, load_benchmarks
+from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.errors import MedHelmError
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.run_file import NAME
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
+
+T = TypeVar("T")
+
+SECONDS_BETWEEN_CHECKS = 2.0
+"""Seconds for which results are shown before the stores are checked for new runs."""
+
+MOST_RESULTS = 64
+"""Most results kept in memory; the oldest make room."""
+
+
+@dataclass(kw_only=True)
+class Site:
+    """The stores and settings of one site."""
+
+    stores: Sequence[Path]
+    """Stores, shown together."""
+    rule: Rule = "corrected"
+    """Scoring rule."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real data if there is any."""
+    benchmark_folders: Sequence[Path] = ()
+    """Folders with the user's own benchmarks."""
+    data: Path | None = None
+    """Folder with one folder of data per benchmark."""
+    suites: Mapping[str, Path] = field(default_factory=dict)
+    """Name -> file of the user's own suites. A URL can name these only."""
+    with_text: bool = True
+    """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
+    _kept: dict[Hashable, Any] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _state: object = None
+    _checked: float = 0.0
+
+    def keep(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return a result from memory, or compute it; results are dropped when a store changes."""
+        with self._lock:
+            self._drop_if_changed()
+            if key not in self._kept:
+                while len(self._kept) >= MOST_RESULTS:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = compute()
+            found: T = self._kept[key]
+            return found
+
+    def _drop_if_changed(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < SECONDS_BETWEEN_CHECKS and self._state is not None:
+            return
+        state = [
+            (path, path.stat().st_mtime_ns)
+            for store in self.stores
+            for path in sorted(open_store(store).folder.glob(f"runs/*/[!.]*/{NAME}"))
+        ]
+        if state != self._state:
+            self._kept.clear()
+        self._state, self._checked = state, now
+
+    def runs(self) -> Sequence[Run]:
+        """Return all finished runs of the stores."""
+        return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
+
+    def inputs(self) -> LeaderboardInputs:
+        """Return the runs that count, with the score of every instance. Raises: UserError if there are none.
+
+        Models have the names of `short_names`.
+        """
+        return self.keep("inputs", lambda: _renamed(self._read(), self.names))
+
+    def _read(self) -> LeaderboardInputs:
+        """Read the runs that count. The most frequent correct answer is a text of the data."""
+
+        def read() -> LeaderboardInputs:
+            found = read_inputs(self.stores, self.rule, self.tier)
+            columns = [
+                column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
+                for column in found.columns
+            ]
+            return replace(found, columns=columns)
+
+        return self.keep("read", read)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Name of each model and judge in the stores -> its name on the site. Raises: UserError without runs."""
+
+        def names() -> Mapping[str, str]:
+            found = self._read()
+            known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
+            for run in self.runs():
+                known.add(run.model)
+                known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+            return short_names(known)
+
+        return self.keep("names", names)
+
+    def runs_of(self, model: str) -> Sequence[Run]:
+        """Return the runs of a model that count."""
+
+        def by_model() -> Mapping[str, list[Run]]:
+            found: dict[str, list[Run]] = {}
+            for (name, _), run in self.inputs().runs.items():
+                found.setdefault(name, []).append(run)
+            return found
+
+        return self.keep("runs by model", by_model).get(model, [])
+
+    @property
+    def store_names(self) -> list[str]:
+        """Names of the stores for people: without their folders, which are no part of a result."""
+        return [path.resolve().name for path in self.stores]
+
+    @property
+    def known_tier(self) -> Tier | None:
+        """Tier of the results shown; None if the stores hold none or cannot be read."""
+        try:
+            return self.tier or self.inputs().tier
+        except MedHelmError:
+            return None
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Benchmark]:
+        """Benchmark id -> its definition, for all benchmarks that are known here."""
+        names = all_names(self.benchmark_folders)
+        return {
+            one.name: one
+            for one in load_benchmarks(names, metrics=METRIC_NAMES, extra=self.benchmark_folders, note=lambda _: None)
+        }
+
+    def access_of(self, benchmark: str) -> str:
+        """Return the access to the data of a benchmark; one without a definition counts as private."""
+        known = self.definitions.get(benchmark)
+        return known.access if known else "private"
+
+    def address_of(self, model: str) -> str:
+        """Return the address of the server of a model, by its name on the site; "" if it has none."""
+
+        def addresses() -> Mapping[str, str]:
+            found = {short: ADDRESS.search(name) for name, short in self.names.items()}
+            return {short: match[0].removeprefix("@") for short, match in found.items() if match}
+
+        return self.keep("addresses", addresses).get(model, "")
+
+    def shows_text_of(self, benchmark: str) -> bool:
+        """Return True if prompts, completions and explanations of a benchmark may be shown."""
+        return self.with_text or self.access_of(benchmark) == "public"
+
+
+ADDRESS = re.compile(r"@https?://\S+")
+"""Address of a server in the name of a model."""
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Map names of models to names without the address of their server; equal ones are numbered.
+
+    >>> short_names(["a@http://x/v1", "a@http://y/v1", "b@http://x/v1"])
+    {'a@http://x/v1': 'a (server 1)', 'a@http://y/v1': 'a (server 2)', 'b@http://x/v1': 'b'}
+    """
+    names = sorted(set(names))
+    plain = {name: ADDRESS.sub("", name) for name in names}
+    counts, used = Counter(plain.values()), Counter[str]()
+    found = {}
+    for name in names:
+        short = plain[name]
+        used[short] += 1
+        found[name] = short if counts[short] == 1 else f"{short} (server {used[short]})"
+    return found
+
+
+def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
+    """Return the runs with other names of models, in sentences too."""
+
+    def text(sentence: str) -> str:
+        for name, short in changed:
+            sentence = sentence.replace(name, short)
+        return sentence
+
+    changed = sorted(((name, short) for name, short in names.items() if name != short), key=lambda pair: -len(pair[0]))
+    return replace(
+        found,
+        cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
+        columns=[replace(one, judges=tuple(names.get(judge, judge) for judge in one.judges)) for one in found.columns],
+        runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
+        left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
+        remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
+        unfinished=[text(one) for one in found.unfinished],
+    )

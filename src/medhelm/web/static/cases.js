@@ -1,0 +1,12 @@
+/* The left and right arrow keys follow the links to the previous and next case. */
+(function () {
+  'use strict';
+  document.addEventListener('keydown', function (event) {
+    // Within a field or a text that scrolls the keys keep their meaning.
+    var focused = document.activeElement;
+    var free = focused === null || focused === document.body || focused.id === 'content' || focused.matches('a, button');
+    if (!free || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) { return; }
+    var link = document.querySelector('a[data-key="' + (/^Arrow(Left|Right)$/.test(event.key) ? event.key : '') + '"]');
+    if (link) { event.preventDefault(); link.click(); }
+  });
+}());

@@ -1,0 +1,87 @@
+"""Templates: HTML is written by Jinja2 alone, which escapes every value."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from medhelm import __version__
+from medhelm.domain.text import plural
+from medhelm.reports.leaderboard import group_title
+from medhelm.reports.tables import MISSING, decimal, printable, with_interval
+from medhelm.web.page import Page, PageRequest, Values
+from medhelm.web.routes import ROUTES
+from medhelm.web.site import Site
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of this package, with escaping of everything and an error for every unknown name."""
+    made = Environment(
+        loader=PackageLoader("medhelm.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        decimal=lambda value, places=3: MISSING if value is None else decimal(value, places),
+        interval=lambda found, places=3: (
+            MISSING if found is None else with_interval(found.value, found.low, found.high, places)
+        ),
+        group_title=group_title,
+        plural=lambda n, word: plural(n, word),
+        printable=printable,
+        percent=percent,
+        significant=significant,
+    )
+    made.globals.update(missing=MISSING, version=__version__)
+    return made
+
+
+def significant(value: float | None) -> str:
+    """Return a number with three significant digits, or all digits before the point.
+
+    >>> significant(0.7), significant(1234.5), significant(0.0), significant(None)
+    ('0.700', '1,234', '0', '–')
+    """
+    if value is None:
+        return MISSING
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share as a percentage, with a decimal below 10%.
+
+    >>> percent(0.004), percent(0.5), percent(0.0), percent(None)
+    ('0.4%', '50%', '0%', '–')
+    """
+    if value is None:
+        return MISSING
+    return f"{value:.1%}" if 0 < value < 0.0995 or 0.9905 < value < 1 else f"{value:.0%}"
+
+
+def render(site: Site, request: PageRequest, page: Page) -> str:
+    """Return the HTML of a page."""
+
+    def url(route: str, **parameters: Values) -> str:
+        return request.links.to(route, parameters)
+
+    return (
+        environment()
+        .get_template(page.template)
+        .render(
+            title=page.title,
+            site=site,
+            site_tier=site.known_tier,
+            request=request,
+            url=url,
+            static=request.links.static,
+            menu=[route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
+            **page.values,
+        )
+    )

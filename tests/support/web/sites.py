@@ -1,0 +1,57 @@
+"""Sites over invented stores, and browsers that are signed in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from medhelm.domain import Taxonomy
+from medhelm.web.app import create_app
+from medhelm.web.security import Security
+from medhelm.web.site import Site
+from tests.support.stores import make_store
+
+HOST = "testserver"
+"""Name of the server in tests without a network."""
+
+
+def make_client(*stores: Path, signed_in: bool = True, **settings: Any) -> TestClient:
+    """Return a browser without scripts for the site of these stores."""
+    security = Security(hosts=[HOST])
+    client = TestClient(create_app(Site(stores=list(stores), **settings), security), raise_server_exceptions=False)
+    if signed_in:
+        client.cookies.set(security.cookie, security.new_session())
+    return client
+
+
+XSS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}",
+    "</style><svg onload=alert(1)>",
+    "' onmouseover='alert(1)",
+)
+"""Names that would run as a script where they are not escaped."""
+
+
+def make_board_store(folder: Path, *, models: int = 3, **changes: Any) -> Path:
+    """Write a store of models and a baseline on three benchmarks; the first model is best, the last one fails."""
+    n = 40
+    scores: dict[str, dict[str, list[float | None]]] = {}
+    for place, benchmark in enumerate(("pubmed_qa", "head_qa", "medec")):
+        rows: dict[str, list[float | None]] = {}
+        for model in range(models):
+            right = n - 4 - (n - 8) * model // max(models - 1, 1) - place
+            rows[f"openai/model-{model + 1}@http://127.0.0.1:9/v1"] = [float(i < right) for i in range(n)]
+        rows["baseline/majority"] = [float(i % 5 == 0) for i in range(n)]
+        scores[benchmark] = rows
+    scores["medec"][f"openai/model-{models}@http://127.0.0.1:9/v1"][:6] = [None] * 6
+    taxonomies = {"pubmed_qa": "medical_research_assistance"}
+    for benchmark, rows in scores.items():
+        category = taxonomies.get(benchmark, "clinical_decision_support")
+        taxonomy = Taxonomy(category=category, subcategory="some_work")
+        make_store(folder, {benchmark: rows}, taxonomy=taxonomy, **changes)
+    return folder
