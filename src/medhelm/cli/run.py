@@ -78,7 +78,10 @@ def demo(shared: Shared, rule: Rule) -> int:
 
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
-    return _evaluate(shared, names, baselines, Settings(tier="sample", offline=True), rule)
+    code = _evaluate(shared, names, baselines, Settings(tier="sample", offline=True), rule)
+    if not shared.json:
+        click.echo(f"\nTo look into these results in a browser: medhelm serve --store {shared.store}")
+    return code
 
 
 def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
