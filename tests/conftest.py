@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resample coefficients of agreement less often than usual, in tests that do not look at their intervals."""
     monkeypatch.setattr("medhelm.analysis.jury.cells.MOST_DRAWS", 50)
-    monkeypatch.setitem(agreement.__kwdefaults__, "draws", 50)
+    monkeypatch.setattr(agreement, "__kwdefaults__", {**(agreement.__kwdefaults__ or {}), "draws": 50})
 
 
 @pytest.fixture(scope="session")

@@ -257,8 +257,8 @@ def test_all_pairs_at_once_are_each_pair_alone(clustered: bool, gaps: str, kind:
 def test_far_sums_of_many_pairs_get_a_bound_that_is_above_their_p_value() -> None:
     """Hoeffding's bound, where Edgeworth's tail does not hold: 200 totals, worth 21 of one size."""
     totals = 1 / np.sqrt(np.arange(1, 201))[None, :]
-    powers = [np.array([(totals**power).sum()]) for power in (1, 2, 4)]
-    (bound,) = sign_flip_p(*powers, lambda pairs: totals[pairs])
+    total, squares, fourths = (np.array([(totals**power).sum()]) for power in (1, 2, 4))
+    (bound,) = sign_flip_p(total, squares, fourths, lambda pairs: totals[pairs])
     assert 2.0**-199 <= sign_flip_test(totals[0]) < bound < 3e-14
 
 

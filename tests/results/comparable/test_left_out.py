@@ -21,9 +21,11 @@ from tests.support.servers.openai import Server
 from tests.support.stores import jury_of, make_model
 
 MEAN = {"corrected": {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}}
-OLD, NEW = {"data": "1", "started": "2026-01-01"}, {"data": "2", "key": "B", "started": "2026-01-02"}
-FIRST = {"data": "3", "n": 2, "settings": {"limit": 2}}
-HOT, COLD = {"settings": {"temperature": 0.7}}, {"settings": {"temperature": 0.0}}
+OLD: dict[str, Any] = {"data": "1", "started": "2026-01-01"}
+NEW: dict[str, Any] = {"data": "2", "key": "B", "started": "2026-01-02"}
+FIRST: dict[str, Any] = {"data": "3", "n": 2, "settings": {"limit": 2}}
+HOT: dict[str, Any] = {"settings": {"temperature": 0.7}}
+COLD: dict[str, Any] = {"settings": {"temperature": 0.0}}
 
 GROUPS: dict[str, tuple[list[dict[str, Any]], list[int], list[str]]] = {
     "the group of most models": (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from medhelm.analysis.comparison.all_pairs import LEVEL, AdjustedDifference
+from medhelm.analysis.comparison.all_pairs import AdjustedDifference
+from medhelm.analysis.comparison.paired import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, number
