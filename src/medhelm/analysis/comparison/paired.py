@@ -380,7 +380,7 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
     """P-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
 
     Among more than `CROWD` pairs those that cannot be significant, and those that are for certain, get p-values from
-    the sums, too. Standardized sums up to 1 have p >= 3/32 (Dvorak and Klein 2022, Electron. J. Probab. 27); those with
+    the sums, too. Standardized sums up to 1 have p >= 3/16 (Dvorak and Klein 2022, arXiv 2104.10005); those with
     2 exp(-z^2 / 2) below the level divided by the number of pairs are significant after Holm correction.
 
     Parameters: total, squares and fourths, shape (n_pairs,): sums of the clusters' totals and of their powers; shares,

@@ -19,6 +19,9 @@ NAMES = 5
 FASTER = 0.9
 """Largest median time, as a share of the leader's, that is worth a sentence: times vary with the load of a server."""
 
+NOTICED = 0.5
+"""Smallest difference of median times in seconds that is worth a sentence: nobody chooses a model for less."""
+
 
 def verdict(board: Leaderboard) -> list[str]:
     """Return what a decision-maker needs first. Every sentence follows from the tests behind the table."""
@@ -72,7 +75,7 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         others = "the other model" if len(board.rows) == 2 else "every other model"
         yield f"{first[0].model} leads ({number}) and is significantly better than {others}."
     if (fragile := _lost_to_failures(board)) > 0:
-        text = "1 of these findings depends" if fragile == 1 else f"{fragile} of these findings depend"
+        text = "1 of these findings depends" if fragile == 1 else f"{fragile:,} of these findings depend"
         yield f"{text} on scores that are missing because requests failed: run again to complete them."
 
 
@@ -148,7 +151,7 @@ class Alternatives:
     cheapest: Row | None
     """The one that costs least, if it costs less than the leader."""
     fastest: Row | None
-    """The one that answers fastest, if it takes a tenth less time than the leader."""
+    """The one that answers fastest, if it takes a tenth and half a second less than the leader."""
     is_complete: bool
     """True if the costs of all of them can be compared."""
     is_leader_fastest: bool
@@ -171,12 +174,13 @@ def alternatives(board: Leaderboard) -> Alternatives:
     cheapest = min(priced, key=lambda row: (row.cost_usd or 0.0, row.rank or 0), default=first)
     fastest = min(timed, key=lambda row: (_seconds(row), row.rank or 0), default=first)
     is_cheaper = bool(cheapest.cost_usd) and first.cost_usd is not None and (cheapest.cost_usd or 0.0) < first.cost_usd
-    lead = _seconds(fastest) / _seconds(first) if first in timed else 1.0
+    own, best = _seconds(first), _seconds(fastest)
+    is_faster = own < inf and best <= FASTER * own and own - best >= NOTICED
     return Alternatives(
         cheapest=cheapest if is_cheaper else None,
-        fastest=fastest if lead <= FASTER else None,
+        fastest=fastest if is_faster else None,
         is_complete=len(priced) == len(group),
-        is_leader_fastest=len(timed) == len(group) and lead >= 1,
+        is_leader_fastest=len(timed) == len(group) and best >= own,
         n_models=len(group),
     )
 

@@ -6,7 +6,7 @@ decimals, so that the order of a sum cannot make a winner.
 
 A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a missing
 value counts as below every value that is there, and as a tie with another missing one. It is made for one purpose: who
-leaves out a benchmark never gains by it, neither against all nor against one rival.
+leaves out a benchmark never gains by it, neither against all nor, where every instance has a score, against one rival.
 """
 
 from __future__ import annotations
