@@ -1,10 +1,11 @@
 """Time and memory of leaderboards and comparisons of many models, without reading a store.
 
     .venv/bin/python -m bench.studies.leaderboard_size [--most MODELS]
+    .venv/bin/python -m bench.studies.leaderboard_size --store DIR
 
 Each size runs in a process of its own. Scores are synthetic: right or wrong, grades, and continuous scores; a quarter
 of the benchmarks has five instances of each patient, a third has failures. Reading the runs of a store comes on top:
-`bench/workloads/leaderboard.py` measures that.
+`--store` measures it, and the leaderboard of that store. `bench/tools/leaderboard_store.py` writes one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import compare_all_pairs
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.results.leaderboard import leaderboard
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
 
 BENCHMARKS = 37
 """Benchmarks of the suite."""
@@ -77,8 +81,27 @@ def measured(models: int, instances: int, what: str) -> dict[str, float]:
     else:
         build_leaderboard(cells, columns)
     seconds = process_time() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
-    return {"seconds": seconds, "mib": peak / (1024 if sys.platform == "darwin" else 1)}
+    return {"seconds": seconds, "mib": peak_mib()}
+
+
+def peak_mib() -> float:
+    """Return the peak memory of this process in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak / 1024 if sys.platform == "darwin" else peak
+
+
+def measure_store(folder: Path) -> None:
+    """Print the processor time and the memory of reading all runs of a store, and of its leaderboard."""
+    store, started = open_store(folder), process_time()
+    n = len(list(load_runs(store)))
+    read = process_time() - started
+    started = process_time()
+    board = leaderboard([folder])
+    built = process_time() - started
+    print(
+        f"{n:,} runs: run.json {1000 * read / n:.2f} ms a run; leaderboard of {len(board.rows):,} models {built:.1f} s, "
+    )
+    print(f"reading included; peak memory {peak_mib():,.0f} MiB")
 
 
 def main() -> None:
@@ -86,7 +109,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", nargs=3, metavar=("MODELS", "INSTANCES", "WHAT"), help="measure one size as JSON")
     parser.add_argument("--most", type=int, default=1000, metavar="MODELS", help="leave out larger sizes")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="measure the leaderboard of a store")
     options = parser.parse_args()
+    if options.store:
+        measure_store(options.store)
+        return
     if options.one:
         models, instances, what = options.one
         print(json.dumps(measured(int(models), int(instances), what)))

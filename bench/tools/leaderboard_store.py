@@ -217,11 +217,11 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
         cost_usd=round(tokens_in * 1e-6 + tokens_out * 4e-6, 6),
         main_metric=plan.metric,
         estimates={"corrected": {plan.metric: estimate}, "published": {plan.metric: estimate}},
-        jury_result=_sitting(plan) if plan.judged else None,
+        jury_result=_jury_result(plan) if plan.judged else None,
     )
 
 
-def _sitting(plan: _Plan) -> Any:
+def _jury_result(plan: _Plan) -> Any:
     """Return a jury of three judges without failures."""
     from medhelm.domain import JudgeTally, Jury, JuryResult, Model
 

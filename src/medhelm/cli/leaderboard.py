@@ -105,15 +105,12 @@ def leaderboard(
       medhelm leaderboard --published-only --suite paper35
       medhelm leaderboard --scores published.csv --suite paper35 --format json
       medhelm leaderboard --by benchmark --ratings ratings.csv
-      medhelm leaderboard --suite ours.yaml --shared
-      medhelm leaderboard --prices ours.yaml
+      medhelm leaderboard --suite ours.yaml --shared --prices ours.yaml
       medhelm leaderboard --panel openai/gpt-4o,openai/o3-mini
       medhelm leaderboard --by head-to-head
     """
     others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
-    _refuse_contradictions(with_published, published_only, scores, panel, others)
-    if prices and (published_only or scores):
-        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
+    _refuse_contradictions(with_published, published_only, scores, panel, prices, others)
     pricing = pricing_of(shared, prices) if prices else None
     from medhelm.results import leaderboard as results
 
@@ -187,9 +184,12 @@ def _refuse_contradictions(
     published_only: bool,
     scores: Path | None,
     panel: tuple[str, ...],
+    prices: tuple[str, ...],
     others: Mapping[str, object],
 ) -> None:
     """Raise UserError for sources that exclude each other, and for options that published results exclude."""
+    if prices and (published_only or scores):
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if with_published or published_only or scores:
         _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
     if PUBLISHED in panel:

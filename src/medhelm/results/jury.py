@@ -17,7 +17,7 @@ from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import judges_under_test, select_runs, store_label, suite_sort_key
+from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, store_label, suite_sort_key
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
@@ -53,22 +53,7 @@ def analyze_judges(
     the costs that the runs recorded.
     Raises: StoreError for a folder that is not a store; UserError if nothing was judged, or for an unknown name.
     """
-    found = [
-        (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.jury_result
-    ]
-    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
-    found = [(label, run) for label, run in found if run.tier == tier]
-    known = {run.benchmark for _, run in found}
-    if unknown := [name for name in benchmarks if name not in known]:
-        raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
-    if pricing is not None:
-        found = list(zip([label for label, _ in found], repriced([run for _, run in found], pricing), strict=True))
-    wanted = ((label, run) for label, run in found if run.benchmark in (benchmarks or known))
-    choice = select_runs(wanted, comparable_only=False)
-    if not choice.runs:
-        unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
-        places = ", ".join(map(str, stores))
-        raise UserError(f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}.")
+    choice, tier = _select_judged(stores, benchmarks, tier, pricing)
     by_benchmark: dict[str, dict[str, Run]] = {}
     order = [entry.name for entry in load_suite()]
     for (model, benchmark), run in sorted(
@@ -93,6 +78,29 @@ def analyze_judges(
         tier=tier,
         scoring=rule,
     )
+
+
+def _select_judged(
+    stores: Sequence[Path], benchmarks: Sequence[str], tier: Tier | None, pricing: Pricing | None
+) -> tuple[SelectedRuns, Tier]:
+    """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
+    found = [
+        (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.jury_result
+    ]
+    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    found = [(label, run) for label, run in found if run.tier == tier]
+    known = {run.benchmark for _, run in found}
+    if unknown := [name for name in benchmarks if name not in known]:
+        raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))
+    if pricing is not None:
+        found = list(zip([label for label, _ in found], repriced([run for _, run in found], pricing), strict=True))
+    wanted = ((label, run) for label, run in found if run.benchmark in (benchmarks or known))
+    choice = select_runs(wanted, comparable_only=False)
+    if not choice.runs:
+        unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}.")
+    return choice, tier
 
 
 def _families(by_benchmark: Mapping[str, Mapping[str, Run]], default_scores: Mapping[str, str]) -> dict[str, str]:
@@ -137,20 +145,20 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
         for model in runs
         if model not in own
     ]
-    sitting = latest.jury_result
-    assert sitting is not None, "only runs with judges are looked at"
-    published = rule == "published" and sitting.form == "grades"
+    judged = latest.jury_result
+    assert judged is not None, "only runs with judges are looked at"
+    published = rule == "published" and judged.form == "grades"
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
         cells=collect_judgments(
             [_sheet(model, run, rule) for model, run in own.items()],
-            low=sitting.low,
-            high=sitting.high,
-            mirrored=() if published else sitting.lower_is_better,
+            low=judged.low,
+            high=judged.high,
+            mirrored=() if published else judged.lower_is_better,
         ),
         tallies=_tallies(own.values()),
-        at_least=1 if published else sitting.jury.min_judges,
+        at_least=1 if published else judged.jury.min_judges,
         families=families,
     )
     return bench, problems

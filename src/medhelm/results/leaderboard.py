@@ -420,7 +420,7 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
 
 def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
     """Return the benchmark of a run with its metric and scale."""
-    sitting = run.jury_result if run.main_metric == JURY else None
+    judged = run.jury_result if run.main_metric == JURY else None
     metric = METRICS.if_usable(run.main_metric)
     if baseline and baseline.metric not in ("", run.main_metric):
         baseline = None
@@ -431,10 +431,10 @@ def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column
         subcategory=run.taxonomy.subcategory or UNKNOWN,
         metric=run.main_metric,
         metric_title=metric.title if metric else run.main_metric.capitalize(),
-        low=sitting.low if sitting else metric.low if metric else 0.0,
-        high=sitting.high if sitting else metric.high if metric else 1.0,
+        low=judged.low if judged else metric.low if metric else 0.0,
+        high=judged.high if judged else metric.high if metric else 1.0,
         higher_is_better=metric.higher_is_better if metric else True,
-        judges=tuple(judge.name for judge in sitting.jury.judges) if sitting else (),
+        judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
         constant_baseline=baseline.values[rule] if baseline else None,
         constant_answer=baseline.answer if baseline else "",
     )

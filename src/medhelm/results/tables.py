@@ -141,7 +141,7 @@ def _prompts(selection: ExportSelection) -> list[RecordSource]:
 def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     counted = {run.id for run in selection.counted.values()}
     for run in selection.runs:
-        settings, price, sitting = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
+        settings, price, judged = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
         yield {
             **_front(run),
             "title": run.title,
@@ -168,8 +168,8 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             "price_input_usd": price.input if price else None,
             "price_output_usd": price.output if price else None,
             "price_source": price.source if price else None,
-            "judges": "; ".join(judge.name for judge in sitting.jury.judges) if sitting else None,
-            "jury_coverage": sitting.coverage if sitting else None,
+            "judges": "; ".join(judge.name for judge in judged.jury.judges) if judged else None,
+            "jury_coverage": judged.coverage if judged else None,
             **{name: settings.get(name) for name in ("sample", "limit", "seed", "max_tokens", "temperature")},
             "benchmark_digest": run.benchmark_digest,
             "data_digest": run.data_digest,

@@ -77,9 +77,9 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
     """Return the provenance of a stored run. `model`: its name on the leaderboard."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    sitting = run.jury_result
-    judges = sitting.jury.judges if sitting else ()
-    said = reported_models(run.folder / "replies.parquet", "judge") if sitting else {}
+    judged = run.jury_result
+    judges = judged.jury.judges if judged else ()
+    said = reported_models(run.folder / "replies.parquet", "judge") if judged else {}
     priced = ([run.resolved_model] if run.resolved_model else []) + list(judges)
     return CellProvenance(
         model=model,
@@ -96,7 +96,7 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         judgments=file_digest(run.folder / "judgments.parquet"),
         snapshots=reported_models(run.folder / "records.parquet").get("", []),
         jury={judge.name: said.get(judge.name, []) for judge in judges},
-        min_judges=sitting.jury.min_judges if sitting else 0,
+        min_judges=judged.jury.min_judges if judged else 0,
         prices={one.name: PRICE.write(one.price) if one.price else None for one in priced},
         versions=dict(run.versions),
         origin=ORIGIN.write(run.origin) if run.origin else {},

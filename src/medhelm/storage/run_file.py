@@ -94,7 +94,7 @@ TALLY = JsonForm(
     nested={"usage": USAGE.one},
 )
 
-SITTING = JsonForm(
+JURY_RESULT = JsonForm(
     JuryResult,
     {
         "jury": "jury",
@@ -152,7 +152,7 @@ RUN = JsonForm(
         "taxonomy": TAXONOMY.one,
         "usage": USAGE.one,
         "estimates": by_name(ESTIMATE.by_name),
-        "sitting": SITTING.one_or_none,
+        "sitting": JURY_RESULT.one_or_none,
         "reached": MODEL.one_or_none,
         "origin": ORIGIN.one_or_none,
     },

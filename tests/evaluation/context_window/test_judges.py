@@ -302,8 +302,8 @@ def test_batches_hold_only_what_the_judge_can_read(
         assert [len(names) for names in services.taken] == [N, 6]
         assert services.direct == []
         assert sorted(asked) == [("gpt-m", n) for n in range(N)] + [("judge-1", n) for n in range(6)]
-        sitting = done.json["runs"][0]["jury"]
-        assert sitting["judges"]["j"]["failures"] == {DOES_NOT_FIT: 9}
+        judged = done.json["runs"][0]["jury"]
+        assert judged["judges"]["j"]["failures"] == {DOES_NOT_FIT: 9}
 
 
 def test_references_that_a_judge_cannot_read_whole_are_not_marked(tmp_path: Path, server: Server) -> None:

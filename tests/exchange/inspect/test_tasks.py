@@ -147,8 +147,8 @@ def test_the_scripted_model_makes_all_kinds_of_cases(roads: Roads) -> None:
     assert sum(run.n_failed for run in roads.ours.values()) > 5
     judged = [run.jury_result for run in roads.ours.values() if run.jury_result]
     assert len(judged) == 14
-    assert sum(sum(tally.failed for tally in sitting.tallies.values()) for sitting in judged) > 5
-    assert sum(sitting.n_too_few_judges for sitting in judged) > 0
+    assert sum(sum(tally.failed for tally in result.tallies.values()) for result in judged) > 5
+    assert sum(result.n_too_few_judges for result in judged) > 0
     pooled = ("clear", "ehrshot", "n2c2_ct", "med_dialog")
     assert all(roads.ours[name].groups for name in pooled)
 

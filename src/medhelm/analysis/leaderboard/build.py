@@ -52,7 +52,7 @@ from medhelm.analysis.leaderboard.rows import (
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.alignment import AlignedScores, align
-from medhelm.domain import Rule, Tier
+from medhelm.domain import Remark, Rule, Tier
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"
@@ -115,6 +115,11 @@ def build_leaderboard(
         scoring=scoring,
         tier=tier,
     )
+    return replace(board, remarks=tuple(_remarks(board, chosen, instances)), verdict=tuple(verdict(board)))
+
+
+def _remarks(board: Leaderboard, chosen: _Selection, instances: _Instances) -> list[Remark]:
+    """Return the remarks on a leaderboard, on what was left out of it and on its instances."""
     context = RemarkContext(
         absent=chosen.absent,
         not_shared=chosen.not_shared,
@@ -122,7 +127,7 @@ def build_leaderboard(
         differing=instances.differing,
         single=instances.single,
     )
-    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+    return list(all_remarks(board, context))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,8 +200,8 @@ def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
     """Return the judges in HELM's form; empty for a run without judges."""
     if not asked.judges:
         return []
-    sitting = asked.run.jury_result
-    graded = sitting.subscores if sitting and sitting.form == "grades" else ()
+    judged = asked.run.jury_result
+    graded = judged.subscores if judged and judged.form == "grades" else ()
     arguments = {
         "name": asked.scenario,
         "annotation_criteria": {criterion: ["score", "explanation"] for criterion in graded},

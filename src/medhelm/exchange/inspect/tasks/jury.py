@@ -96,7 +96,7 @@ class TaskJury:
         self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
 
-    async def hear(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
+    async def judge(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
         """Return all judges' verdicts on a completion; an empty completion is not sent to judges."""
         verdicts: list[JudgeVerdict] = []
         if not is_blank(completion):

@@ -109,9 +109,9 @@ def medhelm_scores(
         if completion.failure:
             failure = completion.failure
             return Score(value=math.nan, explanation=failure.message, metadata={"failure": failure.code})
-        hearing = await bench.hear(dataset.benchmark, instance, completion) if bench else None
+        jury_result = await bench.judge(dataset.benchmark, instance, completion) if bench else None
         own = await _applied(metrics, instance, completion)
-        return _as_score(metrics, instance, completion, own, hearing)
+        return _as_score(metrics, instance, completion, own, jury_result)
 
     return score
 
@@ -132,10 +132,10 @@ def _as_score(
     instance: Instance,
     completion: Completion,
     own: Sequence[OurScore],
-    hearing: TaskJuryResult | None,
+    jury_result: TaskJuryResult | None,
 ) -> Score:
     """Return all values of a completion as one Inspect score, in the order of the metrics."""
-    scores = (*own, *(hearing.judged.scores if hearing else ()))
+    scores = (*own, *(jury_result.judged.scores if jury_result else ()))
     order = {one.name: place for place, one in enumerate(metrics)}
     scores = tuple(sorted(scores, key=lambda one: order[one.metric]))
     text = completion.text or ""
@@ -146,12 +146,12 @@ def _as_score(
         metadata["parts"] = parts
     if failures:
         metadata["failures"] = {name: failure.message for name, failure in failures.items()}
-    if hearing:
-        metadata |= hearing.metadata()
+    if jury_result:
+        metadata |= jury_result.metadata()
     return Score(
         value={score_name(s.metric, s.rule): math.nan if s.value is None else s.value for s in scores},
         answer=text if len(text) <= SHOWN_CHARACTERS else None,
-        explanation=_explained(metrics, instance, text, failures, hearing) or None,
+        explanation=_explained(metrics, instance, text, failures, jury_result) or None,
         metadata=metadata or None,
     )
 
@@ -161,7 +161,7 @@ def _explained(
     instance: Instance,
     text: str,
     failures: dict[str, Failure],
-    hearing: TaskJuryResult | None,
+    jury_result: TaskJuryResult | None,
 ) -> str:
     """Explain the scores, in lines of text; metrics that are not installed are omitted."""
     from medhelm.domain import JURY, RULES
@@ -175,7 +175,7 @@ def _explained(
                     lines.append(f"{score_name(one.name, rule)}: {words}")
             except DataError:
                 pass  # reported with the failures
-    return "\n".join([*lines, *(hearing.explained() if hearing else ())])
+    return "\n".join([*lines, *(jury_result.explained() if jury_result else ())])
 
 
 @metric(scores="unreduced")
