@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
+from sys import intern
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -51,6 +52,7 @@ class JsonForm(Generic[T]):
         if unknown := nested.keys() - keys.keys():
             raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
         self.kind, self.keys, self.nested = kind, keys, nested
+        self._readers = {key: nested[key].read if key in nested else _shared for key in keys}
 
     def write(self, value: T) -> dict[str, Any]:
         """Convert a value to a JSON object."""
@@ -64,11 +66,8 @@ class JsonForm(Generic[T]):
         """
         if unknown := content.keys() - self.keys.keys():
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
-        found = {
-            self.keys[key]: self.nested[key].read(value) if key in self.nested else value
-            for key, value in content.items()
-        }
-        return self.kind(**found, **not_stored)
+        readers = self._readers
+        return self.kind(**{self.keys[key]: readers[key](value) for key, value in content.items()}, **not_stored)
 
     @property
     def one(self) -> Nested:
@@ -97,11 +96,20 @@ class JsonForm(Generic[T]):
         return by_name(self.one)
 
 
+def _shared(value: Any) -> Any:
+    """Return a plain value with its texts shared: those of many runs are the same."""
+    if isinstance(value, str):
+        return intern(value)
+    if isinstance(value, dict):
+        return {intern(key): _shared(one) for key, one in value.items()}
+    return value
+
+
 def by_name(nested: Nested) -> Nested:
     """Return the conversion of a field with a mapping to values that are converted by `nested`."""
     return Nested(
         lambda values: {name: nested.write(value) for name, value in values.items()},
-        lambda content: {name: nested.read(one) for name, one in content.items()},
+        lambda content: {intern(name): nested.read(one) for name, one in content.items()},
     )
 
 

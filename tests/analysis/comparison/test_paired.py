@@ -208,7 +208,7 @@ def every_pair(scores: Floats, clusters: Clusters = None) -> PairedScores:
     return PairedScores(scores, *cluster_codes(clusters, scores.shape[1]))
 
 
-GAPS = ("none", "some", "by cluster")
+GAPS = ("none", "some", "by cluster", "anywhere")
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -222,6 +222,8 @@ def test_all_pairs_at_once_are_each_pair_alone(clustered: bool, gaps: str, kind:
         scores[1, :3], scores[2, 30:], scores[3] = np.nan, np.nan, np.nan
     if gaps == "by cluster":
         scores[1, :3], scores[2, 30:60] = np.nan, np.nan
+    if gaps == "anywhere":
+        scores[rng(9).random(scores.shape) < 0.3] = np.nan
     clusters = np.repeat(np.arange(40), 3) if clustered else None
     together = every_pair(scores, clusters)
     differences = together.differences()

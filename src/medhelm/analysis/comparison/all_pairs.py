@@ -259,7 +259,6 @@ def compare_aligned(
     single: dict[str, PairedDifferences] = {}
     mde: dict[str, float | None] = {}
     by_instance = np.ones(n_pairs, dtype=np.bool_)
-    first, second = pair_indices(len(models))
     weights = []
     missing, missing_shares = _Missing(len(models)), _Missing(len(models))
     for place, benchmark in enumerate(benchmarks):
@@ -271,16 +270,19 @@ def compare_aligned(
         paired = PairedScores(benchmark.aligned.scores, benchmark.aligned.codes, benchmark.aligned.k)
         macro.add(paired, weight)
         mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
+        if not only_win_shares:
+            single[benchmark.column.benchmark] = paired.differences()
+        if not paired.is_binary:
+            macro.forget_sums()
         shares = instance_win_shares(benchmark.aligned.scores)
         missing.add(benchmark.aligned.scores, weight)
         missing_shares.add(shares, weight)
         won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
-        if not only_win_shares:
-            single[benchmark.column.benchmark] = paired.differences()
         macro.forget_sums()
         won.forget_sums()
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
-    shared = (~np.isnan(values[first] - values[second])).sum(axis=1)
+    present = (~np.isnan(values)).astype(float)
+    shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
     macro_differences, win_differences = macro.differences(tested=not only_win_shares), won.differences()
     macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +121,18 @@ def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDiffere
     return PairedScores(scores, *cluster_codes(clusters, scores.shape[1])).differences()[0]
 
 
+class _Sums(NamedTuple):
+    """Sums over clusters for every pair, shape (n_pairs,) each; see the properties of `PairedScores`."""
+
+    n: Floats
+    n_clusters: Floats
+    total: Floats
+    squares: Floats
+    fourths: Floats
+    total_by_size: Floats
+    sizes_squared: Floats
+
+
 class PairedScores:
     """Scores of all models on one benchmark, and sums of their differences for every pair.
 
@@ -146,14 +159,17 @@ class PairedScores:
         return self.is_independent and bool(np.isin(self.scores[self._present], (0.0, 1.0)).all())
 
     @property
-    def _has_moments(self) -> bool:
-        """True unless some clusters lack instances, not the same ones for all models."""
+    def _is_whole(self) -> bool:
+        """True unless a model has some instances of a cluster and lacks others."""
         return self._is_complete or self.is_independent
 
     @cached_property
     def _totals(self) -> Floats:
-        """Sum of each model's scores by cluster, shape (n_models, k); a missing score is nan if all are independent."""
-        return self.scores if self.is_independent else cluster_totals(self.scores, self.codes, self.k)[0].T
+        """Sum of each model's scores by cluster, shape (n_models, k); nan if it lacks an instance of the cluster."""
+        if self.is_independent:
+            return self.scores
+        totals, counts = cluster_totals(self.scores, self.codes, self.k)
+        return np.where(counts == self._sizes[:, None], totals, np.nan).T
 
     @property
     def _sizes(self) -> Ints:
@@ -184,40 +200,52 @@ class PairedScores:
 
     def _twice(self, left: int, right: int, sign: int = 1) -> Floats:
         """Return a moment of every pair (i, j) plus, or minus, that of (j, i)."""
-        moment = self._moment(left, right)
-        total: Floats = (moment + sign * moment.T).take(_pair_places(len(self.scores)))
-        return total
+        return self._of_pairs(self._moment(left, right), sign)
+
+    def _of_pairs(self, matrix: Floats, sign: int = 1) -> Floats:
+        """Return the entries (i, j) of a matrix plus, or minus, those of (j, i)."""
+        entries: Floats = (matrix + sign * matrix.T).take(_pair_places(len(self.scores)))
+        return entries
+
+    def _weighed(self, weights: Ints) -> Floats:
+        """Sum over clusters that both models of a pair have whole of some weights, shape (k,)."""
+        present = self._power(0)
+        sums: Floats = ((present * weights) @ present.T).take(_pair_places(len(self.scores)))
+        return sums
 
     @cached_property
     def n(self) -> Ints:
         """Instances that the two models of each pair share."""
         if self._is_complete:
             return np.broadcast_to(np.intp(self.scores.shape[1]), self.first.shape)
-        return self._counted(0) if not self.is_independent else np.rint(self._equal(0)).astype(np.intp)
+        if self.is_independent:
+            return np.rint(self._equal(0)).astype(np.intp)
+        return np.rint(self._weighed(self._sizes) + self._broken.n).astype(np.intp)
 
     @cached_property
     def n_clusters(self) -> Ints:
         """Clusters in which the two models of each pair share an instance."""
         if self._is_complete:
             return np.broadcast_to(np.intp(self.k), self.first.shape)
-        return self.n if self.is_independent else self._counted(1)
+        return self.n if self.is_independent else np.rint(self._equal(0) + self._broken.n_clusters).astype(np.intp)
 
     @cached_property
     def total(self) -> Floats:
         """Sum of the differences."""
-        return self._twice(1, 0, -1) if self._has_moments else self._each_pair[2]
+        total = self._twice(1, 0, -1)
+        return total if self._is_whole else total + self._broken.total
 
     @cached_property
     def squares(self) -> Floats:
         """Sum over clusters of the squared totals of the differences."""
-        return self._twice(2, 0) - 2 * self._equal(1) if self._has_moments else self._each_pair[3]
+        squares = self._twice(2, 0) - 2 * self._equal(1)
+        return squares if self._is_whole else squares + self._broken.squares
 
     @cached_property
     def fourths(self) -> Floats:
         """Sum over clusters of their fourth powers."""
-        if not self._has_moments:
-            return self._each_pair[4]
-        return self._twice(4, 0) - 4 * self._twice(3, 1) + 6 * self._equal(2)
+        fourths = self._twice(4, 0) - 4 * self._twice(3, 1) + 6 * self._equal(2)
+        return fourths if self._is_whole else fourths + self._broken.fourths
 
     @cached_property
     def _total_by_size(self) -> Floats:
@@ -225,7 +253,8 @@ class PairedScores:
         if self.is_independent:
             return self.total
         if not self._is_complete:
-            return self._each_pair[5]
+            sums = (np.nan_to_num(self._totals) * self._sizes) @ self._power(0).T
+            return self._of_pairs(sums, -1) + self._broken.total_by_size
         sums = self._totals @ self._sizes
         found: Floats = sums[self.first] - sums[self.second]
         return found
@@ -235,23 +264,30 @@ class PairedScores:
         """Sum over clusters of the squared number of instances."""
         if self._is_complete:
             return np.broadcast_to(np.float64(self._sizes @ self._sizes), self.first.shape)
-        return self.n.astype(float) if self.is_independent else self._each_pair[6]
-
-    def _counted(self, row: int) -> Ints:
-        count: Ints = np.rint(self._each_pair[row]).astype(np.intp)
-        return count
+        if self.is_independent:
+            return self.n.astype(float)
+        return self._weighed(self._sizes**2) + self._broken.sizes_squared
 
     @cached_property
-    def _each_pair(self) -> tuple[Floats, ...]:
-        """The sums computed pair by pair, in the order of the properties above."""
-        found = np.zeros((7, len(self.first)))
-        block = max(1, BLOCK // max(self.scores.shape[1], 1))
-        for start in range(0, len(self.first), block):
-            some = slice(start, start + block)
-            totals, counts = self._cluster_totals(np.arange(len(self.first))[some])
-            sums = (counts, counts > 0, totals, totals**2, totals**4, totals * counts, counts**2)
-            found[:, some] = [one.sum(axis=1) for one in sums]
-        return tuple(found)
+    def _broken(self) -> _Sums:
+        """The sums over clusters of which one of the two models lacks instances."""
+        scores, starts = self._by_cluster
+        models, missing = len(scores), np.isnan(self._totals)
+        found = np.zeros((len(_Sums._fields), models, models))
+        ends = [*starts[1:].tolist(), scores.shape[1]]
+        for c, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
+            lacking = np.flatnonzero(missing[:, c])
+            block = max(1, BLOCK // (models * (end - start)))
+            for some in (lacking[at : at + block] for at in range(0, len(lacking), block)):
+                differences = scores[some, None, start:end] - scores[None, :, start:end]
+                known = ~np.isnan(differences)
+                known[missing[:, c] & (np.arange(models) <= some[:, None])] = False  # met from the other model's side
+                totals, counts = np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2)
+                sums = (counts, counts > 0, totals, totals**2, totals**4, totals * counts, counts**2)
+                for sum_, own in zip(found, sums, strict=True):
+                    sum_[some] += own
+        signs = [-1 if name.startswith("total") else 1 for name in _Sums._fields]
+        return _Sums(*(self._of_pairs(sums, sign) for sums, sign in zip(found, signs, strict=True)))
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Ints]:
@@ -270,7 +306,7 @@ class PairedScores:
     def forget_sums(self) -> None:
         """Free the sums of all pairs; they are computed again if needed."""
         for name in [name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)]:
-            if name not in ("is_binary", "_totals", "_by_cluster") and (name != "n" or self._has_moments):
+            if name not in ("is_binary", "_totals", "_by_cluster"):
                 del self.__dict__[name]
         self._moments.clear()
 
@@ -279,11 +315,13 @@ class PairedScores:
 
         Returns: shape (len(pairs), k), 0 for a cluster that the two do not share.
         """
-        if self._has_moments:
-            found = np.nan_to_num(self._totals[self.first[pairs]] - self._totals[self.second[pairs]])
+        if self._is_whole:
+            found = self._totals[self.first[pairs]] - self._totals[self.second[pairs]]
+            n = (~np.isnan(found)).sum(axis=1) if self.is_independent else self.scores.shape[1]
         else:
-            found = self._cluster_totals(pairs)[0]
-        result: Floats = found / np.maximum(self.n[pairs], 1)[:, None]
+            found, counts = self._cluster_totals(pairs)
+            n = counts.sum(axis=1)
+        result: Floats = np.nan_to_num(found) / np.maximum(n, 1).reshape(-1, 1)
         return result
 
     @cached_property
