@@ -17,7 +17,7 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -181,23 +181,26 @@ def _with_least_spread(covariance: Floats, k: int) -> Floats:
     return widened
 
 
-def draw_averages(values: Floats, parts: Sequence[tuple[float, JointMeans]], draws: int | None = None) -> Floats:
+def draw_averages(values: Floats, parts: Iterable[tuple[float, JointMeans]], draws: int | None = None) -> Floats:
     """Draw averages over benchmarks from their joint distribution.
 
     Parameters: values, shape (n_models,), the averages; parts, the weight of each benchmark, weights adding up to 1,
-    and its means. Returns: shape (draws, n_models).
+    and its means; a generator keeps the covariances of one benchmark in memory. Returns: shape (draws, n_models).
     """
     rng = np.random.default_rng(SEED)
     draws = draws or min(DRAWS, DRAWN // max(len(values), 1))
     shape = (draws, len(values))
-    normal = [share**2 * part.covariance for share, part in parts if part.df >= NORMAL]
     drawn = np.repeat(values[None, :], draws, axis=0)
-    if normal:
-        drawn += rng.standard_normal(shape) @ _factor(np.sum(normal, axis=0)).T
+    normal: Floats | None = None
     for share, part in parts:
-        if part.df < NORMAL:
-            scale = np.sqrt(part.df / rng.chisquare(part.df, draws))
-            drawn += scale[:, None] * (rng.standard_normal(shape) @ _factor(share**2 * part.covariance).T)
+        covariance = share**2 * part.covariance
+        if part.df >= NORMAL:
+            normal = covariance if normal is None else normal + covariance
+            continue
+        scale = np.sqrt(part.df / rng.chisquare(part.df, draws))
+        drawn += scale[:, None] * (rng.standard_normal(shape) @ _factor(covariance).T)
+    if normal is not None:
+        drawn += rng.standard_normal(shape) @ _factor(normal).T
     return drawn
 
 

@@ -107,8 +107,11 @@ def _probabilities(
         table = np.array([[_value(row, column) for column in columns] for row in rows])
         over = joint_means_over_benchmarks(table, shares)
         return None if over is None else frontier_probabilities(costs, draw_averages(values, [(1.0, over)]))
-    parts = [(float(share), joint_means(one)) for share, one in zip(shares, aligned, strict=True) if one is not None]
-    return frontier_probabilities(costs, draw_averages(values, parts)) if len(parts) == len(columns) else None
+    known = [one for one in aligned if one is not None]
+    if len(known) < len(columns):
+        return None
+    parts = ((float(share), joint_means(one)) for share, one in zip(shares, known, strict=True))
+    return frontier_probabilities(costs, draw_averages(values, parts))
 
 
 def _value(row: Row, column: Column) -> float:
