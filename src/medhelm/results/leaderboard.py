@@ -15,7 +15,7 @@ from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import linearized
+from medhelm.analysis.statistics.ratios import comparison_values, linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
@@ -364,6 +364,7 @@ def _cell(model: str, run: Run, column: Column, scored: RunScores | None, *, rul
         n_failed=found.n_failed if found else run.n_failed,
         ids=scored.ids if scored else (),
         scores=linearized(scored.values, scored.parts) if scored else None,
+        tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
@@ -404,6 +405,7 @@ def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Ce
         n_failed=int(np.isnan(cell.scores).sum()),
         completers=cell.estimate,
         scores=scores,
+        tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
     )
 
 

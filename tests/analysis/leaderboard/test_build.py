@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.analysis.statistics.ratios import comparison_values, linearized
 from medhelm.domain import Estimate
 from medhelm.errors import UserError
 from tests.support.remarks import texts
@@ -372,6 +373,25 @@ def test_a_board_with_a_gap_worked_out_by_hand() -> None:
         "Missing benchmarks count as losses in its rank (guarded win rate 0.500, not its win rate (1.000))."
     )
     assert all(row.guarded_win_rate == (row.win_rate and row.win_rate.value) for row in complete.rows)
+
+
+def test_the_win_share_of_balanced_accuracy_follows_its_lead() -> None:
+    """x finds more of the sick, y more of the well: scored instance by instance, y would win the larger class."""
+    classes = ["sick"] * 10 + ["well"] * 30
+    right = {"x": [1.0] * 9 + [0.0] + [1.0] * 12 + [0.0] * 18, "y": [1.0] * 4 + [0.0] * 6 + [1.0] * 24 + [0.0] * 6}
+    cells = []
+    for model, row in right.items():
+        parts = [{label: (score, 1.0)} for label, score in zip(classes, row, strict=True)]
+        values = np.array(row)
+        cell = replace(scored(model, "a", linearized(values, parts).tolist()), tested=comparison_values(values, parts))
+        cells += [cell, replace(cell, benchmark="b")]
+    found = board(cells, [column("a"), column("b")])
+    shares = {row.model: row.win_share and row.win_share.value for row in found.rows}
+    averages = {row.model: row.macro_average and row.macro_average.value for row in found.rows}
+    assert averages == pytest.approx({"x": 0.65, "y": 0.6})
+    assert shares == pytest.approx({"x": 0.525, "y": 0.475})
+    assert found.pairs is not None
+    assert found.pairs.win_share.differences.value.tolist() == pytest.approx([0.05])
 
 
 @settings(max_examples=60, deadline=None, database=None)

@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.win_rates import (
     guarded_table,
     guarded_wins,
     instance_win_shares,
+    ratio_win_shares,
     row_means,
     tie_groups,
     weighted_sd,
@@ -236,6 +237,15 @@ def slow_win_shares(scores: Floats, panel: list[int] | None) -> Floats:
                 won = [1.0 if scores[i, j] > scores[r, j] else 0.5 * (scores[i, j] == scores[r, j]) for r in rivals]
                 found[i, j] = np.mean(won)
     return found
+
+
+@quick
+@given(tables, st.data())
+def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats, data: st.DataObject) -> None:
+    scores = np.where(np.isnan(values), NAN, values > 0.5)
+    panel = np.isin(np.arange(len(scores)), data.draw(st.lists(st.integers(0, len(scores) - 1), min_size=1)))
+    np.testing.assert_allclose(ratio_win_shares(scores), instance_win_shares(scores), atol=1e-12)
+    np.testing.assert_allclose(ratio_win_shares(scores, panel), instance_win_shares(scores, panel), atol=1e-12)
 
 
 @quick

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, balanced, coverage, groups
+from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.statistics import ratios as ratios_module
 from medhelm.analysis.statistics.means import estimate, wilson_interval
-from medhelm.analysis.statistics.ratios import estimate_ratios, linearized
+from medhelm.analysis.statistics.ratios import comparison_values, estimate_ratios, linearized
 
 Parts = Mapping[str, tuple[float, float]]
 
@@ -41,6 +42,10 @@ PART = st.dictionaries(
 )
 
 
+PLACED = st.sampled_from("abc").flatmap(lambda label: st.sampled_from([{label: (0.0, 1.0)}, {label: (1.0, 1.0)}]))
+"""Parts of an instance that counts once, in one label."""
+
+
 @given(st.lists(PART, min_size=1, max_size=30))
 def test_the_mean_is_the_number(parts: list[Parts]) -> None:
     values = linearized(np.zeros(len(parts)), parts)
@@ -49,6 +54,36 @@ def test_the_mean_is_the_number(parts: list[Parts]) -> None:
         assert np.isnan(values).all()
     else:
         assert values.mean() == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.lists(PART, min_size=1, max_size=30) | st.lists(PLACED, min_size=1, max_size=30))
+def test_tested_values_have_the_same_mean(parts: list[Parts]) -> None:
+    values, other = (make(np.zeros(len(parts)), parts) for make in (comparison_values, linearized))
+    assert np.isnan(values).tolist() == np.isnan(other).tolist()
+    if not np.isnan(values).all():
+        assert values.mean() == pytest.approx(other.mean(), abs=1e-9)
+
+
+def test_instances_on_which_two_models_score_the_same_have_no_tested_difference() -> None:
+    classes = ["sick", "well", "well", "sick", "well"]
+    right = np.array([[1.0, 1, 0, 1, 0], [1.0, 0, 0, 0, 0]])
+    one, other = (comparison_values(row, [{c: (v, 1.0)} for c, v in zip(classes, row, strict=True)]) for row in right)
+    assert np.flatnonzero(one - other).tolist() == [1, 3]
+
+
+def test_two_equal_models_seldom_differ_where_a_class_is_rare() -> None:
+    """4 of 200 positive. Linearized values find a difference in 11% of simulations."""
+    generator, found = np.random.default_rng(3), []
+    classes = ["sick"] * 4 + ["well"] * 196
+    for _ in range(400):
+        right = (generator.random((2, 200)) < 0.8).astype(float)
+        values = [comparison_values(row, [{c: (v, 1.0)} for c, v in zip(classes, row, strict=True)]) for row in right]
+        difference = paired_difference(values[0], values[1], None)
+        assert difference is not None
+        found.append((difference.p_value <= 0.05, difference.low <= 0 <= difference.high))
+    significant, covered = np.mean(found, axis=0)
+    assert significant <= 0.06
+    assert covered >= 0.94
 
 
 def test_failures_contribute_nothing() -> None:

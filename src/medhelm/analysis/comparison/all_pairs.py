@@ -41,7 +41,7 @@ from medhelm.analysis.comparison.paired import (
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import instance_win_shares, row_means, win_table
+from medhelm.analysis.leaderboard.win_rates import row_means, win_table
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
@@ -267,14 +267,14 @@ def compare_aligned(
         by_instance &= _known_by_instance(values[:, place], benchmark.aligned)
         if benchmark.aligned is None:
             continue
-        paired = PairedScores(benchmark.aligned.scores, benchmark.aligned.codes, benchmark.aligned.k)
+        paired = PairedScores(benchmark.aligned.tested, benchmark.aligned.codes, benchmark.aligned.k)
         macro.add(paired, weight)
         mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
         if not only_win_shares:
             single[benchmark.column.benchmark] = paired.differences()
         if not paired.is_binary:
             macro.forget_sums()
-        shares = instance_win_shares(benchmark.aligned.scores)
+        shares = benchmark.aligned.win_shares()
         missing.add(benchmark.aligned.scores, weight)
         missing_shares.add(shares, weight)
         won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)

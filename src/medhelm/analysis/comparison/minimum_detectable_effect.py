@@ -87,7 +87,7 @@ def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | No
         benchmark=column.benchmark,
         n=max(shared),
         published=_over_pairs(_published([cells[model] for model in models])),
-        corrected=_over_pairs(pair_effects(aligned.scores, aligned.codes)),
+        corrected=_over_pairs(pair_effects(aligned.tested, aligned.codes)),
     )
 
 

@@ -165,9 +165,10 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
     Parameters: aligned, all models' scores; pairs, their rows.
     """
     found = []
-    binary = bool(np.isin(aligned.scores[~np.isnan(aligned.scores)], (0.0, 1.0)).all())
+    tested = aligned.tested
+    binary = bool(np.isin(tested[~np.isnan(tested)], (0.0, 1.0)).all())
     for i, j in pairs:
-        difference = aligned.scores[i] - aligned.scores[j]
+        difference = tested[i] - tested[j]
         shared = ~np.isnan(difference)
         values, codes = difference[shared], aligned.codes[shared]
         sizes = np.bincount(codes, minlength=1)

@@ -139,7 +139,7 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
 
     The difference of any two models has the variance of `comparison.paired.PairedScores`.
     """
-    scores, k = aligned.scores, aligned.k
+    scores, k = aligned.tested, aligned.k
     here = ~np.isnan(scores)
     if k == scores.shape[1] and bool(np.isin(scores[here], (0.0, 1.0)).all()):
         size = here.sum(axis=1) + 2.0

@@ -302,7 +302,7 @@ def _detectable(
     found = dict(known)
     for column, one in zip(columns, aligned, strict=True):
         if column.benchmark not in known:
-            paired = one and PairedScores(one.scores, one.codes, one.k)
+            paired = one and PairedScores(one.tested, one.codes, one.k)
             found[column.benchmark] = paired.minimum_detectable_effect() if paired else None
     return found
 

@@ -76,6 +76,9 @@ class Cell:
     """Instance ids, in the order of `scores`."""
     scores: Floats | None = None
     """Shape (n,): score of each instance in the metric's own unit, nan for a failure; None if not known."""
+    tested: Floats | None = None
+    """Values in place of the scores to compare two models with, where `value` is a ratio such as balanced accuracy and
+    not a mean of scores; their mean is `value`. None: the scores."""
     clusters: Clusters = None
     """Name of each instance's cluster, "" for none; None: all instances are independent."""
     cost_usd: float | None = None

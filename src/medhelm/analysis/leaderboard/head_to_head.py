@@ -76,7 +76,7 @@ def head_to_head(board: Leaderboard) -> HeadToHead:
     between = np.zeros((3, n, n))
     n_benchmarks = np.zeros((n, n), dtype=np.intp)
     for column in board.columns:
-        share, counts, variance = _shares(_scores(board, column, models, by_instance).scores)
+        share, counts, variance = _shares(_scores(board, column, models, by_instance))
         here = counts > 0
         total += column.weight * np.where(here, share, 0.0)
         weights += column.weight * here
@@ -113,17 +113,18 @@ def _scores(board: Leaderboard, column: Column, models: Sequence[str], by_instan
     return AlignedScores(means.reshape(len(models), 1), np.zeros(1, dtype=np.intp), 1, True)
 
 
-def _shares(scores: Floats) -> tuple[Floats, Ints, Floats]:
-    """Return the share of instances that each row beats each other row on, their number, and the variance of one.
+def _shares(aligned: AlignedScores) -> tuple[Floats, Ints, Floats]:
+    """Return the share of instances that each model beats each other one on, their number, and the variance of one.
 
-    Parameters: scores, shape (n_models, n), nan if missing. Returns: three arrays of shape (n_models, n_models).
+    Returns: three arrays of shape (n_models, n_models).
     """
-    n = len(scores)
-    rounded = np.round(scores, DECIMALS)
+    n = len(aligned.scores)
+    rounded = np.round(aligned.tested, DECIMALS)
+    win = np.sign if aligned.ratio_values is None else np.positive  # see `ratio_win_shares`
     share, variance = np.full((2, n, n), np.nan)
     counts = np.zeros((n, n), dtype=np.intp)
     for i in range(n - 1):
-        won = (np.sign(rounded[i] - rounded[i + 1 :]) + 1) / 2
+        won = (win(rounded[i] - rounded[i + 1 :]) + 1) / 2
         here = ~np.isnan(won)
         known = here.sum(axis=1)
         mean = np.divide(np.nan_to_num(won).sum(axis=1), known, out=np.full(n - i - 1, np.nan), where=known > 0)

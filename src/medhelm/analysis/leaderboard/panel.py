@@ -51,15 +51,16 @@ def find_members(panel: Sequence[str], models: Sequence[str], baselines: Sequenc
     return np.array([name in panel for name in models], dtype=np.bool_)
 
 
-def panel_win_shares(scores: Floats, members: Members) -> Floats:
+def panel_win_shares(scores: Floats, members: Members, shares: Floats | None = None) -> Floats:
     """Share of the panel that each model beats, instance by instance; a tie counts one half.
 
     A member leaves itself out.
 
-    Parameters: scores, shape (n_models, n), nan if missing; means of benchmarks in place of instances give win rates.
+    Parameters: scores, shape (n_models, n), nan if missing; means of benchmarks in place of instances give win rates;
+    shares, the same with a member's own score as a tie; None: `instance_win_shares`.
     Returns: shape (n_models, n); nan where a model has no score, or no other member has one.
     """
-    shares = instance_win_shares(scores, members)
+    shares = instance_win_shares(scores, members) if shares is None else shares
     met = (members[:, None] & ~np.isnan(scores)).sum(axis=0)
     with np.errstate(invalid="ignore"):
         without_self = np.where(met > 1, (shares * met - 0.5) / np.maximum(met - 1, 1), np.nan)

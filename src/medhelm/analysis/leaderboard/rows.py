@@ -129,10 +129,10 @@ def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedSc
             continue
         macro[j] = macro_means(one, int(used.sum()))
         if of_panel[j]:
-            instance_shares = instance_win_shares(one.scores, panel)
+            instance_shares = one.win_shares(panel)
             rank_shares[:, j] = row_means(instance_shares)
             if panel is not None:
-                instance_shares = panel_win_shares(one.scores, panel)
+                instance_shares = panel_win_shares(one.scores, panel, instance_shares)
             won[j] = win_share_means(one, instance_shares, int(of_panel.sum()), panel)
             shares[:, j] = row_means(instance_shares)
     return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
@@ -333,7 +333,7 @@ def _rank_with(
     values[i] = values[i] * kept + score * (1 - kept)
     for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
         if (one := aligned[j]) is not None:
-            shares[:, j] = row_means(instance_win_shares(one.completed(i, score).scores, measured.panel))
+            shares[:, j] = row_means(one.completed(i, score).win_shares(measured.panel))
     changed = replace(
         measured,
         values=values,

@@ -86,6 +86,25 @@ def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) 
     return shares
 
 
+def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Win shares on a benchmark whose number is a ratio, such as balanced accuracy: one half and half the lead.
+
+    A single instance has no score there that could be better or worse than another model's. The mean over instances is
+    one half plus half the lead over the mean of the rivals, as it is for right-or-wrong answers.
+
+    Parameters: values, shape (n_models, n), normalized, with the ratios as their means, nan if missing; panel and
+    returns, as of `instance_win_shares`.
+    """
+    present = ~np.isnan(values)
+    filled = np.nan_to_num(values)
+    members = np.ones(len(values)) if panel is None else panel.astype(float)
+    total, met = members @ filled, members @ present
+    if panel is None:
+        total, met = total - filled, met - present
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(present & (met > 0), 0.5 + (values - total / met) / 2, np.nan)
+
+
 def win_table(values: Floats) -> Floats:
     """`wins` of every column: shape (n_models, n_benchmarks) in and out."""
     return wins(values.T).T

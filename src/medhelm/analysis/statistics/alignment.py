@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.win_rates import instance_win_shares, ratio_win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.errors import UserError
 
@@ -25,16 +26,37 @@ class AlignedScores:
     """Number of clusters."""
     same_instances: bool
     """True if all models that were run at all were asked the same instances."""
+    ratio_values: Floats | None = None
+    """Values to compare models with, as `scores`, on a benchmark whose number is a ratio; see `Cell.tested`."""
+
+    @property
+    def tested(self) -> Floats:
+        """Values whose differences are tested, as `scores`."""
+        return self.scores if self.ratio_values is None else self.ratio_values
+
+    def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
+        """Share of rivals that each model beats, instance by instance: `instance_win_shares`, `ratio_win_shares`."""
+        if self.ratio_values is None:
+            return instance_win_shares(self.scores, panel)
+        return ratio_win_shares(self.ratio_values, panel)
 
     def completed(self, row: int, score: float) -> AlignedScores:
         """Return the same with a score, 0..1, in place of each missing one of a model."""
-        scores = self.scores.copy()
-        scores[row] = np.nan_to_num(scores[row], nan=score)
-        return AlignedScores(scores, self.codes, self.k, self.same_instances)
+
+        def filled(values: Floats) -> Floats:
+            copy = values.copy()
+            copy[row] = np.nan_to_num(copy[row], nan=score)
+            return copy
+
+        return self._changed(filled)
 
     def reordered(self, order: Sequence[int]) -> AlignedScores:
         """Return the same with the models in another order."""
-        return AlignedScores(self.scores[list(order)], self.codes, self.k, self.same_instances)
+        return self._changed(lambda values: values[list(order)])
+
+    def _changed(self, change: Callable[[Floats], Floats]) -> AlignedScores:
+        ratio_values = None if self.ratio_values is None else change(self.ratio_values)
+        return replace(self, scores=change(self.scores), ratio_values=ratio_values)
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
@@ -46,6 +68,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
     with_scores = [cell for cell in cells.values() if cell.scores is not None]
     placed = _Places(with_scores)
     scores = np.full((len(models), placed.n), np.nan)
+    ratio_values = scores.copy() if any(cell.tested is not None for cell in with_scores) else None
     names: NDArray[np.object_] | None = None
     last = (0, 0)
     for row, model in enumerate(models):
@@ -54,13 +77,15 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
             continue
         positions = placed.of(own.ids)
         scores[row, positions] = column.normalize(own.scores)
+        if ratio_values is not None:
+            ratio_values[row, positions] = column.normalize(own.scores if own.tested is None else own.tested)
         if own.clusters is None or last == (id(own.ids), id(own.clusters)):
             continue  # cells that were read together share their lists
         if names is None:
             names = np.full(placed.n, "", dtype=object)
         names[positions], last = own.clusters, (id(own.ids), id(own.clusters))
     codes, k = cluster_codes(None if names is None else names.astype(np.str_), placed.n)
-    return AlignedScores(scores, codes, k, placed.same)
+    return AlignedScores(scores, codes, k, placed.same, ratio_values)
 
 
 class _Places:

@@ -11,7 +11,8 @@ mean over labels of the ratios of their sums:
 Linearized values (Woodruff 1971, J. Am. Stat. Assoc. 66) carry such a number through everything that is made for means:
 their mean is the number itself, and their spread gives its standard error. They do not show how few instances a label
 has: precision of three queries, all of them right, has no spread. So intervals are made label by label, each on its own
-instances, and combined (`estimate_ratios`).
+instances, and combined (`estimate_ratios`), and two models are compared by other values where possible
+(`comparison_values`).
 """
 
 from __future__ import annotations
@@ -101,6 +102,29 @@ def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:
     shares = (numerators - ratios[columns] * denominators) * weights[columns]
     spread = np.bincount(rows, shares, len(scored))
     result[scored] = np.round(ratios[defined].mean() + spread, DIGITS)
+    return result
+
+
+def comparison_values(values: Floats, parts: Sequence[Parts]) -> Floats:
+    """Values whose mean is the number that `parts` make, and whose differences between two models can be tested.
+
+    Where every instance counts once, in one label, as in balanced accuracy and means of groups, these are the scores,
+    weighted so that labels count alike: an instance on which two models score the same has no difference. Linearized
+    values would have one, and of a label with few instances they hide the spread. Other numbers are linearized.
+
+    Parameters and returns: as of `linearized`.
+
+    >>> balanced = [{"sick": (1.0, 1.0)}, {"well": (1.0, 1.0)}, {"well": (0.0, 1.0)}, {"well": (1.0, 1.0)}]
+    >>> comparison_values(np.array([1.0, 1.0, 0.0, 1.0]), balanced).round(2).tolist()
+    [2.0, 0.67, 0.0, 0.67]
+    """
+    scored = np.flatnonzero(~np.isnan(values))
+    rows, labels, numerators, denominators, n_labels = _entries(scored, parts)
+    if len(rows) != len(scored) or (np.diff(rows) != 1).any() or (denominators != 1).any():
+        return linearized(values, parts)
+    result = np.full(len(values), np.nan)
+    sizes = np.bincount(labels, minlength=n_labels)
+    result[scored] = np.round(numerators * len(scored) / (sizes[labels] * n_labels), DIGITS)
     return result
 
 
