@@ -188,7 +188,7 @@ def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
 
 def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int, tokens_out: int) -> Run:
     """Return the content of `run.json`."""
-    from medhelm.domain import Estimate, Run, Usage
+    from medhelm.domain import Estimate, Run, RunStatus, Usage
 
     half = 1.96 * (sd or 0.0) / math.sqrt(scored)
     estimate = Estimate(
@@ -204,7 +204,7 @@ def _run(plan: _Plan, mean: float, sd: float | None, scored: int, tokens_in: int
         data_digest="1" * 64,
         model=plan.model,
         tier="real",
-        status="complete",
+        status=RunStatus.COMPLETE,
         settings={"concurrency": 8, "limit": plan.n, "seed": 0, "max_tokens": plan.benchmark.max_tokens},
         started="2026-01-01T00:00:00+00:00",
         seconds=60.0,

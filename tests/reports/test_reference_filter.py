@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Remark, Usage
+from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Remark, RunStatus, Usage
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, as_json, to_table
 
 FAILURE = Failure("judge", "no_verdict", "prose")
@@ -35,7 +35,7 @@ MARKS = ReferenceMarks(
     selection={"sample": "default", "limit": None, "seed": 0},
     judges=("lab/j0", "lab/j1"),
     prompt_version=1,
-    status="complete",
+    status=RunStatus.COMPLETE,
     started="2026-01-01T00:00:00+00:00",
     by_instance={
         "a": mark(False, False),

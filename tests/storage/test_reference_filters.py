@@ -16,6 +16,7 @@ from medhelm.domain import (
     ReferenceMarks,
     ReferenceOpinion,
     ReferenceVerdict,
+    RunStatus,
 )
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
@@ -73,7 +74,7 @@ def marks(**changes: object) -> ReferenceMarks:
         selection={"sample": "default", "limit": None, "seed": 0},
         judges=("j0", "j1"),
         prompt_version=1,
-        status="complete",
+        status=RunStatus.COMPLETE,
         started="2026-01-01T00:00:00+00:00",
         by_instance={"q2": mark("nn"), "q0": mark("yy"), "q1": mark("y-"), "q3": mark("--")},
     )
@@ -118,7 +119,7 @@ def test_another_definition_or_selection_has_marks_of_its_own(store: Store) -> N
 
 
 def test_stopped_marks_do_not_take_the_place_of_complete_ones(store: Store) -> None:
-    partial = marks(status="partial", by_instance={"q0": mark("--")})
+    partial = marks(status=RunStatus.PARTIAL, by_instance={"q0": mark("--")})
     write_marks(store, partial)
     assert stored(store) == partial
     write_marks(store, marks())

@@ -150,7 +150,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)
-    runs = [one.run for one in done.taken if one.run.status == "complete"]
+    runs = [one.run for one in done.taken if one.run.is_complete]
     benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
     benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
     with progress_listener() as listener:

@@ -154,7 +154,7 @@ def _evaluate(
             datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
         )
     print_runs(shared, done, rule)
-    if not shared.json and any(run.status == "complete" for run in done.runs):
+    if not shared.json and any(run.is_complete for run in done.runs):
         print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier))
     return done.exit_code
 

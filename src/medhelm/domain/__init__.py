@@ -57,7 +57,7 @@ from medhelm.domain.reference_filter import (
 )
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import LeftOut, Remark, Remedy
-from medhelm.domain.run import Harness, Origin, Record, Run
+from medhelm.domain.run import Harness, Origin, Record, Run, RunStatus
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
@@ -112,6 +112,7 @@ __all__ = [
     "Rule",
     "RuleDescription",
     "Run",
+    "RunStatus",
     "SampleRule",
     "Score",
     "Source",

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from medhelm.domain.benchmark import Tier
 from medhelm.domain.completion import Failure
+from medhelm.domain.run import RunStatus
 
 ReferenceVerdict = Literal["kept", "set_aside", "unknown"]
 """Verdict on a reference: it can be derived from the prompt; it needs information outside the prompt; or the judges
@@ -71,8 +72,8 @@ class ReferenceMarks:
     """Names of the judges, in order."""
     prompt_version: int
     """Version of the judges' prompt."""
-    status: Literal["complete", "partial"]
-    """`complete` if every judge was asked about every reference; `partial` if it stopped early."""
+    status: RunStatus
+    """Complete if every judge was asked about every reference."""
     started: str
     """Start time, ISO 8601, UTC."""
     by_instance: Mapping[str, ReferenceMark]

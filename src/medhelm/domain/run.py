@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,17 @@ from medhelm.domain.benchmark import Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
 from medhelm.domain.jury import InjectionSign, JudgeReply, JuryResult, JuryVerdict
 from medhelm.domain.score import Estimate, Rule, Score
+
+
+class RunStatus(StrEnum):
+    """How far a run, or the check of references by judges, has come."""
+
+    COMPLETE = "complete"
+    """Each instance has a completion or its own failure."""
+    PARTIAL = "partial"
+    """Stopped early."""
+    FAILED = "failed"
+    """No instance has a completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +95,8 @@ class Run:
     """Name of the model."""
     tier: Tier
     """Real data or sample rows."""
-    status: Literal["complete", "partial", "failed"]
-    """`complete`: each instance has a completion or its own failure; `partial`: stopped early; `failed`: none."""
+    status: RunStatus
+    """Whether all instances were asked."""
     settings: Mapping[str, Any]
     """User settings and decoding limits."""
     started: str
@@ -135,3 +147,8 @@ class Run:
     """Origin of an imported run or of reused prompts; None for other runs."""
     folder: Path | None = None
     """Folder of the run; None if it is not stored."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if each instance has a completion or its own failure."""
+        return self.status == RunStatus.COMPLETE

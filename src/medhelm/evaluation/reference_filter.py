@@ -44,6 +44,7 @@ from medhelm.domain import (
     ReferenceMark,
     ReferenceMarks,
     ReferenceOpinion,
+    RunStatus,
 )
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.context_window.fit import ContextFitter
@@ -441,7 +442,7 @@ class _Marking:
             selection={"sample": settings.sample, "limit": settings.limit, "seed": settings.seed},
             judges=tuple(judge.name for judge in self.judges),
             prompt_version=VERSION,
-            status="partial" if self.scheduler.stopped or self.scheduler.unusable else "complete",
+            status=RunStatus.PARTIAL if self.scheduler.stopped or self.scheduler.unusable else RunStatus.COMPLETE,
             started=self.began.isoformat(timespec="seconds"),
             by_instance={
                 instance.id: ReferenceMark(

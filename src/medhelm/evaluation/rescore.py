@@ -169,7 +169,7 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
     """
     found: dict[tuple[object, ...], Run] = {}
     for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.jury_result is not None, run.started)):
-        if run.status == "complete" and run.benchmark in benchmarks and (not models or run.model in models):
+        if run.is_complete and run.benchmark in benchmarks and (not models or run.model in models):
             where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())

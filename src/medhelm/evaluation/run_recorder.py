@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import isnan
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
@@ -29,6 +29,7 @@ from medhelm.domain import (
     Record,
     Rule,
     Run,
+    RunStatus,
     Tier,
     Usage,
 )
@@ -43,8 +44,6 @@ from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
-
-Status = Literal["complete", "partial", "failed"]
 
 
 class RunRecorder:
@@ -200,10 +199,10 @@ class RunRecorder:
         providers = [model.provider for model in (self.model, *judges)]
         return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
 
-    def _status(self, *, is_unusable: bool) -> Status:
+    def _status(self, *, is_unusable: bool) -> RunStatus:
         if self.done == self.failed and (self.done or is_unusable):
-            return "failed"
-        return "complete" if self.done == self.n else "partial"
+            return RunStatus.FAILED
+        return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL
 
 
 class _ScoreColumns:
@@ -316,7 +315,7 @@ def make_run(
     tier: Tier,
     settings: Mapping[str, Any],
     origin: Origin | None,
-    status: Status,
+    status: RunStatus,
     n: int,
     n_completions: int,
     failures: Mapping[str, int],

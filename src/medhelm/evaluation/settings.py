@@ -67,7 +67,7 @@ class Evaluation:
         """0 all done, 1 some requests, judgments or scores failed, 3 stopped by the budget, 130 interrupted."""
         if self.stopped:
             return {"budget": 3, "interrupt": 130}[self.stopped]
-        return int(any(run.status != "complete" or run.n_failed or _has_missing_scores(run) for run in self.runs))
+        return int(any(not run.is_complete or run.n_failed or _has_missing_scores(run) for run in self.runs))
 
 
 def requests_sent(run: Run) -> int:

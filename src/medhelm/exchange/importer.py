@@ -31,6 +31,7 @@ from medhelm.domain import (
     Model,
     Origin,
     Run,
+    RunStatus,
     Usage,
 )
 from medhelm.errors import UserError
@@ -473,10 +474,10 @@ def _run(one: JoinedRun, columns: _Columns) -> Run:
     )
 
 
-def _status(n: int, there: int, n_failed: int) -> Literal["complete", "partial", "failed"]:
+def _status(n: int, there: int, n_failed: int) -> RunStatus:
     if there < n:
-        return "partial"
-    return "failed" if n_failed == n else "complete"
+        return RunStatus.PARTIAL
+    return RunStatus.FAILED if n_failed == n else RunStatus.COMPLETE
 
 
 def _usage(completions: Sequence[Completion]) -> Usage:

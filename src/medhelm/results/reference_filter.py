@@ -29,6 +29,7 @@ from medhelm.domain import (
     Remark,
     Rule,
     Run,
+    RunStatus,
 )
 from medhelm.errors import UserError
 from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
@@ -182,7 +183,7 @@ def compare_filtered_scores(
     chosen = select_runs(("", run) for run in here)
     runs = chosen.runs.values()
     scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
-    elsewhere = {run.model for run in own if run.status == "complete"} - {run.model for run in here}
+    elsewhere = {run.model for run in own if run.is_complete} - {run.model for run in here}
     unused = [
         *left_out_remarks(chosen.left_out),
         *(
@@ -303,7 +304,7 @@ def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[F
     if marks.prompt_version != VERSION:
         text = f"marked with version {marks.prompt_version} of the question; the current version is {VERSION}"
         yield Remark("old_question", marks.benchmark, text)
-    if marks.status == "partial":
+    if marks.status == RunStatus.PARTIAL:
         yield Remark("partly_marked", marks.benchmark, "only partly marked; run the same command again to continue")
     if elsewhere:
         text = "not compared, because their runs used other instances or another version of the benchmark"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion
+from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, RunStatus
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
@@ -50,7 +50,7 @@ MARKS = JsonForm(
         "made": "started",
         "by_instance": "by_instance",
     },
-    nested={"judges": TUPLE, "by_instance": by_name(Nested(_write_mark, _read_mark))},
+    nested={"judges": TUPLE, "status": Nested(str, RunStatus), "by_instance": by_name(Nested(_write_mark, _read_mark))},
 )
 """The JSON form of the marks of a benchmark."""
 
@@ -68,7 +68,7 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     """
     path = marks_file(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
     older = read_marks(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
-    if marks.status != "complete" and older is not None and older.status == "complete":
+    if marks.status != RunStatus.COMPLETE and older is not None and older.status == RunStatus.COMPLETE:
         return None
     try:
         write_file(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")

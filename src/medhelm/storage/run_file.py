@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Origin, Price, Run, Taxonomy, Usage
+from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Origin, Price, Run, RunStatus, Taxonomy, Usage
 from medhelm.errors import StoreError
-from medhelm.storage.json_form import TUPLE, JsonForm, by_name
+from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 
 NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
@@ -150,6 +150,7 @@ RUN = JsonForm(
     },
     nested={
         "taxonomy": TAXONOMY.one,
+        "status": Nested(str, RunStatus),
         "usage": USAGE.one,
         "estimates": by_name(ESTIMATE.by_name),
         "sitting": JURY_RESULT.one_or_none,

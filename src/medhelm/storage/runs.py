@@ -119,7 +119,7 @@ class RunWriter:
 
         A partial run does not replace a complete one: the older folder is kept.
         """
-        if run.status != "complete" and _is_complete(self._final):
+        if not run.is_complete and _is_complete(self._final):
             self.discard()
             return self._final
         with _DiskErrors(self._final):
@@ -280,7 +280,7 @@ def read_records(run: Run) -> Iterator[dict[str, Any]]:
 def _is_complete(folder: Path) -> bool:
     """Return True if `folder` holds a complete run."""
     file = folder / NAME
-    return file.is_file() and read_run(file).status == "complete"
+    return file.is_file() and read_run(file).is_complete
 
 
 def _row(record: Record) -> dict[str, Any]:
