@@ -220,12 +220,17 @@ class AlignedBenchmark:
 
 
 def compare_all_pairs(
-    cells: Iterable[Cell], columns: Sequence[Column], *, models: Sequence[str] | None = None
+    cells: Iterable[Cell],
+    columns: Sequence[Column],
+    *,
+    models: Sequence[str] | None = None,
+    single_benchmarks: bool = True,
 ) -> AllPairs:
     """Test every pair of models. The order of cells and columns does not change a number.
 
     Parameters: cells, one per model and benchmark; those without a column are left out. A cell without `scores` counts
-    with its value alone. models, the order in which to pair them; None: by name.
+    with its value alone. models, the order in which to pair them; None: by name. single_benchmarks, as of
+    `compare_aligned`.
     """
     shown = {column.benchmark: column for column in columns}
     table: dict[str, dict[str, Cell]] = {}
@@ -237,7 +242,8 @@ def compare_all_pairs(
     values = np.array([[_value(table[column.benchmark].get(model), column) for column in used] for model in order])
     values = values.reshape(len(order), len(used))
     benchmarks = [AlignedBenchmark(column, _aligned(table[column.benchmark], column, order)) for column in used]
-    return compare_aligned(order, benchmarks, values, kept=tuple(c for c in columns if c.benchmark in table))
+    kept = tuple(c for c in columns if c.benchmark in table)
+    return compare_aligned(order, benchmarks, values, kept=kept, single_benchmarks=single_benchmarks)
 
 
 def compare_aligned(
@@ -246,13 +252,14 @@ def compare_aligned(
     values: Floats,
     *,
     kept: tuple[Column, ...],
-    only_win_shares: bool = False,
+    macro_averages: bool = True,
+    single_benchmarks: bool = True,
 ) -> AllPairs:
     """Test every pair of models on aligned scores.
 
     Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
-    columns to name in the result; only_win_shares, whether to leave out the tests of single benchmarks and the p-values
-    of macro averages.
+    columns to name in the result; macro_averages and single_benchmarks, False to leave out the p-values of the former,
+    and the tests of the latter.
     """
     n_pairs = len(models) * (len(models) - 1) // 2
     macro, won = _Sum(n_pairs), _Sum(n_pairs)
@@ -270,7 +277,7 @@ def compare_aligned(
         paired = PairedScores(benchmark.aligned.tested, benchmark.aligned.codes, benchmark.aligned.k)
         macro.add(paired, weight)
         mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
-        if not only_win_shares:
+        if single_benchmarks:
             single[benchmark.column.benchmark] = paired.differences()
         if not paired.is_binary:
             macro.forget_sums()
@@ -283,7 +290,7 @@ def compare_aligned(
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
-    macro_differences, win_differences = macro.differences(tested=not only_win_shares), won.differences()
+    macro_differences, win_differences = macro.differences(tested=macro_averages), won.differences()
     macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
     _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), ~by_instance)
@@ -466,9 +473,9 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
         Column(benchmark=str(i), title="", category="", subcategory="", metric="") for i in range(len(benchmarks))
     ]
     compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
-    found = compare_aligned(models, compared, values, kept=(), only_win_shares=True).win_share.significant()
+    pairs = compare_aligned(models, compared, values, kept=(), macro_averages=False, single_benchmarks=False)
     apart = np.zeros((len(models), len(models)), dtype=np.bool_)
-    apart[pair_indices(len(models))] = found
+    apart[pair_indices(len(models))] = pairs.win_share.significant()
     return apart | apart.T
 
 

@@ -63,17 +63,19 @@ def compare_two_models(
     """
     cells = list(cells)
     others = sorted({cell.model for cell in cells if cell.value is not None} - {first, second})
-    pair = compare_all_pairs(cells, columns, models=[first, second, *others])[0]
+    pair = compare_all_pairs(cells, columns, models=[first, second, *others], single_benchmarks=False)[0]
     if pair.macro_average is None or pair.win_share is None:
         return None
-    names = [column.benchmark for column in columns if column.benchmark in pair.benchmarks]
-    adjusted = adjust_p_values([pair.benchmarks[name].difference.p_value for name in names], adjustment)
+    both = [cell for cell in cells if cell.model in (first, second)]
+    single = compare_all_pairs(both, columns, models=[first, second])[0].benchmarks
+    names = [column.benchmark for column in columns if column.benchmark in single]
+    adjusted = adjust_p_values([single[name].difference.p_value for name in names], adjustment)
     described = {column.benchmark: column for column in columns}
     return Comparison(
         first=first,
         second=second,
         benchmarks=tuple(
-            ComparedBenchmark(column=described[name], difference=pair.benchmarks[name].difference, p_adjusted=float(p))
+            ComparedBenchmark(column=described[name], difference=single[name].difference, p_adjusted=float(p))
             for name, p in zip(names, adjusted, strict=True)
         ),
         n_benchmarks=pair.n_benchmarks,

@@ -202,7 +202,8 @@ def _test_pairs(
         for column, one in zip(measured.columns, scores, strict=True)
     ]
     models = [measured.models[i] for i in order]
-    return compare_aligned(models, compared, measured.values[list(order)], kept=shown, only_win_shares=True)
+    values = measured.values[list(order)]
+    return compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:
