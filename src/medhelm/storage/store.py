@@ -9,6 +9,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
+├── running/             status of evaluations in progress (see `storage.running`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests
 """
 
