@@ -104,6 +104,8 @@ class _Publisher:
                 self._write("ended", reason)
             if self._file:
                 self._file.close(keep_status=bool(reason))
+            elif self._watched.store.running_folder.exists():
+                self._forget_resumed()
 
     def _publish(self) -> None:
         next_s = 0.0
@@ -118,12 +120,16 @@ class _Publisher:
                 next_s = began + (perf_counter() - began) / LARGEST_SHARE
 
     def _open(self) -> StatusFile:
-        """Create the file, and remove those of evaluations that this one resumes."""
-        from medhelm.storage.running import StatusFile, forget_resumed, new_id
+        from medhelm.storage.running import StatusFile, new_id
 
-        store = self._watched.store
-        forget_resumed(store, self._command, self._folder)
-        return StatusFile(store, new_id(self._started))
+        self._forget_resumed()
+        return StatusFile(self._watched.store, new_id(self._started))
+
+    def _forget_resumed(self) -> None:
+        """Remove the status of evaluations that this one resumes. Raises: OSError."""
+        from medhelm.storage.running import forget_resumed
+
+        forget_resumed(self._watched.store, self._command, self._folder)
 
     def _write(self, state: EvaluationState, reason: EndReason = "") -> None:
         """Write the status. Raises: OSError."""
@@ -170,16 +176,23 @@ class _Publisher:
 
 
 class _Rate:
-    """The rate at which a counter grew lately."""
+    """The rate at which records were added lately.
+
+    Records of cached completions come in a burst and would promise an end that is too early: they count only while
+    there are no others.
+    """
 
     def __init__(self, started: float) -> None:
-        self._samples = deque([(started, 0)], maxlen=SAMPLES)
+        self._samples = deque([(started, 0, 0)], maxlen=SAMPLES)
 
-    def add(self, count: int) -> float | None:
-        """Add the current count; return the rate per second, None before the first one."""
-        self._samples.append((perf_counter(), count))
-        (before, low), (now, high) = self._samples[0], self._samples[-1]
-        return (high - low) / (now - before) if high and now > before else None
+    def add(self, done: int, cached: int) -> float | None:
+        """Add the current counts; return the rate per second, None before the first record."""
+        self._samples.append((perf_counter(), done, done - cached))
+        (before, *low), (now, *high) = self._samples[0], self._samples[-1]
+        if not done or now <= before:
+            return None
+        added, bought = (last - first for first, last in zip(low, high, strict=True))
+        return (bought if high[1] else added) / (now - before)
 
 
 def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]) -> RunProgress:
@@ -188,11 +201,11 @@ def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]
 
     totals = recorder.totals
     judges = recorder.jury.judges if recorder.jury else {}
-    per_s = rate.add(recorder.done)
+    per_s = rate.add(recorder.done, totals.requests_cached)
     return RunProgress(
         model=recorder.model.name,
         benchmark=recorder.benchmark.name,
-        state="running" if recorder.run is None else "ended",
+        state="running" if recorder.run is None else "ended" if recorder.done else "waiting",
         n=recorder.n,
         done=recorder.done,
         failed=recorder.failed,

@@ -66,6 +66,11 @@ class ModelProgress:
     is_unusable: bool
     """True if the model cannot be used."""
 
+    @property
+    def is_done(self) -> bool:
+        """Return True if all its runs are complete."""
+        return all(run.state == "ended" and run.done == run.n for run in self.runs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationProgress:

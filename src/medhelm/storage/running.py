@@ -69,7 +69,7 @@ class RunProgress:
     benchmark: str
     """Name of the benchmark."""
     state: RunState
-    """`waiting`, `running`, or `ended`: stored, or given up."""
+    """`waiting`, `running` or `ended`. A run that ended without any record is `waiting` again."""
     n: int
     """Number of instances."""
     done: int = 0
@@ -87,7 +87,8 @@ class RunProgress:
     cost_usd: float | None = None
     """Cost of all completions, whenever they were bought; None if it is unknown."""
     rate_per_s: float | None = None
-    """Records per second over the last half minute; None before the first one and after the end."""
+    """Records per second over the last half minute, those of cached completions left out if there are others; None
+    before the first one and after the end."""
     is_unusable: bool = False
     """True if the model cannot be used, such as with a wrong key."""
     judges: Sequence[JudgeProgress] = ()
@@ -188,7 +189,7 @@ class StatusFile:
     def __init__(self, store: Store, evaluation: str) -> None:
         """Remember the paths, without accessing the disk."""
         self.evaluation = evaluation
-        self._path = _folder(store) / f"{evaluation}.json"
+        self._path = store.running_folder / f"{evaluation}.json"
         self._stop = self._path.with_suffix(".stop")
         self._lock = FileLock(self._path.with_suffix(".lock"), mode=0o600, thread_local=False)
 
@@ -269,16 +270,12 @@ def forget_resumed(store: Store, command: Sequence[str], folder: str) -> None:
     ended = [one.status for one in known_evaluations(store) if not one.is_alive]
     for place, status in enumerate(ended):
         if place >= MOST_ENDED or (command and (status.command, status.folder) == (tuple(command), folder)):
-            _remove(_folder(store) / f"{status.id}.json")
-
-
-def _folder(store: Store) -> Path:
-    return store.folder / "running"
+            _remove(store.running_folder / f"{status.id}.json")
 
 
 def _paths(store: Store) -> Iterator[Path]:
     """Yield the status files of a store. A name from elsewhere is compared with theirs and never becomes a path."""
-    yield from sorted(_folder(store).glob("[!.]*.json"))
+    yield from sorted(store.running_folder.glob("[!.]*.json"))
 
 
 def _remove(path: Path) -> None:

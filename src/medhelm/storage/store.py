@@ -45,6 +45,11 @@ class Store:
         """Folder of the files of batch jobs."""
         return self.folder / "batches"
 
+    @property
+    def running_folder(self) -> Path:
+        """Folder of the status files of evaluations; made by the first one."""
+        return self.folder / "running"
+
     def run_folder(self, benchmark: str, model: str, run_id: str) -> Path:
         """Return the folder of the run with this id."""
         return self.folder / "runs" / benchmark / f"{file_name(model)}-{run_id[:10]}"

@@ -17,6 +17,9 @@
     } else if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) { old.data = fresh.data; }
     } else {
+      Array.prototype.slice.call(old.attributes).forEach(function (one) {
+        if (!fresh.hasAttribute(one.name)) { old.removeAttribute(one.name); }
+      });
       Array.prototype.slice.call(fresh.attributes).forEach(function (one) {
         if (old.getAttribute(one.name) !== one.value) { old.setAttribute(one.name, one.value); }
       });
