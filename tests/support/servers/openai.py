@@ -91,6 +91,10 @@ class Server:
         self._held_after = None
         self._soon(self._open.set)
 
+    def release_held(self) -> None:
+        """Answer what was held; later requests are held if `hold_after` says so."""
+        self._soon(self._open.set)
+
     # --- what a test reads --------------------------------------------------------------------------------------------
 
     @property
