@@ -81,7 +81,7 @@ class EvaluationProgress:
     status: EvaluationStatus
     """Its last status."""
     phase: EvaluationPhase
-    """What it is doing."""
+    """Its state, as far as its process and its status show it."""
     elapsed_s: float
     """Seconds from its start to now, or to its last status if it ended."""
     totals: ProgressTotals
