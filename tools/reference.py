@@ -455,8 +455,8 @@ def store_page() -> str:
             "## running/\n",
             "Up to three files for each evaluation in progress: `ID.json`, its status, replaced about once a second; "
             "`ID.lock`, locked as long as its process lives; `ID.stop`, a request to stop. An evaluation that ends by "
-            "itself removes them; one that ends early leaves its status until the same command resumes it. The files hold no "
-            "text of instances or completions, and only their owner can read them.\n",
+            "itself removes them; one that ends early leaves its status until the same command resumes it. The files "
+            "hold no text of instances or completions, and only their owner can read them.\n",
             f"The key `format` of the status is {running.FORMAT}. These keys follow:\n",
             json_table(running.STATUS),
             "### Each of `runs`\n",

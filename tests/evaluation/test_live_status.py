@@ -61,7 +61,7 @@ def test_the_status_has_the_counters_of_every_run(tmp_path: Path, server: Server
         return chat("", finish_reason="content_filter") if number == 3 else chat(perfect(number))
 
     server.answer_with(answer)
-    server.hold_after(ANSWERED)
+    server.hold_beyond(ANSWERED)
     models = [mock(server, "first"), mock(server, "second")]
     settings = Settings(concurrency=1, max_cost_usd=None)
     thread, results = in_thread([benchmark_], models, store=tmp_path / "store", settings=settings)
@@ -81,7 +81,7 @@ def test_the_status_has_the_counters_of_every_run(tmp_path: Path, server: Server
 def test_judges_are_counted(tmp_path: Path, server: Server) -> None:
     benchmark = open_benchmark(tmp_path, n=9)
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" else None))
-    server.hold_after(40)
+    server.hold_beyond(40)
     thread, _ = in_thread([benchmark], [mock(server)], store=tmp_path / "store", jury=jury(server, *JUDGES))
     found = eventually(
         lambda: [

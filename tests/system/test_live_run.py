@@ -26,7 +26,7 @@ def test_two_evaluations_are_shown_and_one_is_stopped_and_resumed_and_one_killed
     store, benchmark = tmp_path / "store", make_benchmark(tmp_path, n=60)
     site = make_client(store, benchmark_folders=[tmp_path])
     server.answer_with(answers_with(perfect))
-    server.hold_after(ANSWERED)
+    server.hold_beyond(ANSWERED)
     with running(store, benchmark, server) as first:
         server.wait_for(ANSWERED + IN_FLIGHT)
         with running(store, make_benchmark(tmp_path, name="other", n=9), server, "other") as second:

@@ -49,7 +49,7 @@ def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
 ) -> None:
     store, benchmark = create(tmp_path / "store").folder, make_benchmark(tmp_path, n=60)
     server.answer_with(answers_with(perfect))
-    server.hold_after(20)
+    server.hold_beyond(20)
     with served(Site(stores=[store])) as (root, signing_in):
         watched = open_page(browser, root, signing_in)
         page = watched.page
@@ -58,7 +58,7 @@ def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
         with running(store, benchmark, server) as process:
             shows(page, "20 of 60")
             page.get_by_role("button", name="Stop").focus()
-            server.hold_after(40)
+            server.hold_beyond(40)
             server.release_held()
             shows(page, "40 of 60")
             assert page.evaluate("window.loaded + document.activeElement.textContent") == "onceStop"

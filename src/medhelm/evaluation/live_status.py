@@ -1,8 +1,8 @@
 """Publish the progress of an evaluation for readers in other processes, and pass on their request to stop.
 
-A thread beside the event loop reads the counters, which may be read at any time, and writes the status file. If the disk
-cannot be written, the status is out of date and the evaluation goes on. The module of the status file is imported in the
-thread, so that the first requests do not wait for it.
+A thread beside the event loop reads the counters, which may be read at any time, and writes the status file. If the
+disk cannot be written, the status is out of date and the evaluation goes on. The module of the status file is imported
+in the thread, so that the first requests do not wait for it.
 """
 
 from __future__ import annotations

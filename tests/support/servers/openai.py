@@ -82,7 +82,7 @@ class Server:
         """Receive requests, but answer none before `release`."""
         self._soon(self._open.clear)
 
-    def hold_after(self, count: int) -> None:
+    def hold_beyond(self, count: int) -> None:
         """Answer the first `count` requests of all, and hold the later ones until `release`."""
         self._held_after = count
 
@@ -92,7 +92,7 @@ class Server:
         self._soon(self._open.set)
 
     def release_held(self) -> None:
-        """Answer what was held; later requests are held if `hold_after` says so."""
+        """Answer what was held; later requests are held if `hold_beyond` says so."""
         self._soon(self._open.set)
 
     # --- what a test reads --------------------------------------------------------------------------------------------
