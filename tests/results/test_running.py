@@ -52,7 +52,7 @@ def test_models_run_side_by_side_and_a_model_that_cannot_be_used_takes_no_time(t
         (found,) = evaluations([tmp_path], NOW)
     assert found.totals.seconds_left == 100
     assert [one.totals.seconds_left for one in found.models] == [10, 100, None]
-    assert (found.phase, found.elapsed_s) == ("running", 120)
+    assert (found.phase, found.elapsed_s, found.is_silent) == ("running", 120, True)
 
 
 def test_phases_follow_from_the_status_the_lock_and_a_request_to_stop(tmp_path: Path) -> None:

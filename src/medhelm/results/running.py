@@ -23,6 +23,9 @@ from medhelm.storage.running import (
 )
 from medhelm.storage.store import open_store
 
+SILENT_S = 20.0
+"""Seconds without a new status after which a living process counts as silent."""
+
 EvaluationPhase = Literal["running", "stopping", "stopped", "lost"]
 """`lost`: its process no longer exists, and it did not say how it ended."""
 
@@ -84,6 +87,8 @@ class EvaluationProgress:
     """Its state, as far as its process and its status show it."""
     elapsed_s: float
     """Seconds from its start to now, or to its last status if it ended."""
+    is_silent: bool
+    """True if its process exists, but has written no status for `SILENT_S`: it is suspended, or its disk is full."""
     totals: ProgressTotals
     """Counts over all its runs."""
     models: Sequence[ModelProgress]
@@ -137,12 +142,14 @@ def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationP
     ]
     left = [one.totals.seconds_left for one in models if not one.is_unusable]
     whole = progress_totals(status.runs, is_running=known.is_alive, models_left=left)
-    until = now if known.is_alive else _time(status.updated, now)
+    updated = _time(status.updated, now)
+    until = now if known.is_alive else updated
     return EvaluationProgress(
         store=store,
         status=status,
         phase=phase,
         elapsed_s=max(0.0, (until - _time(status.started, now)).total_seconds()),
+        is_silent=known.is_alive and (now - updated).total_seconds() > SILENT_S,
         totals=whole,
         models=models,
         command=_command(status),
@@ -220,6 +227,7 @@ def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[
         "folder": status.folder,
         "started": status.started,
         "updated": status.updated,
+        "silent": one.is_silent,
         "seconds": round(one.elapsed_s, 3),
         "seconds_left": totals.seconds_left,
         "n": totals.n,

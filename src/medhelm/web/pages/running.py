@@ -60,6 +60,8 @@ class EvaluationView:
     """The rows of its table."""
     started: str
     """Start time for people."""
+    updated: str
+    """Time of the last status for people."""
     reason: str
     """Reason for its end, as a sentence."""
     has_judges: bool
@@ -148,20 +150,23 @@ def _view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> Eval
     models = [names[model.model] for model in one.models]
     what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
     who = models[0] if len(models) == 1 else f"{len(models)} models"
-    few = sum(run.state != "waiting" for run in one.status.runs) <= MOST_ROWS
+    most = max(MOST_ROWS // max(len(models), 1), 1)
     return EvaluationView(
         progress=one,
         title=f"{who} on {what}",
-        models=[_rows(model, names[model.model], titles, few=few) for model in one.models],
+        models=[_rows(model, names[model.model], titles, most) for model in one.models],
         started=_moment(one.status.started),
+        updated=_moment(one.status.updated),
         reason=REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
         has_judges=any(run.judges for run in one.status.runs),
     )
 
 
-def _rows(model: ModelProgress, name: str, titles: Mapping[str, str], *, few: bool) -> ModelRows:
+def _rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
+    """Return the rows of a model: of very many runs those in progress, then those with failures."""
     begun = [run for run in model.runs if run.state != "waiting"]
-    shown = begun if few else [run for run in begun if run.state == "running" or run.failed]
+    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].failed, i))
+    shown = [begun[i] for i in sorted(by_interest[:most])]
     return ModelRows(
         name=name,
         progress=model,

@@ -3,9 +3,11 @@
   'use strict';
   var PERIOD_MS = 1500;
   var LONGEST_MS = 10000;
+  var SHARE = 10;
   var live = document.getElementById('live');
   var connection = document.getElementById('connection');
   var timer = 0;
+  var began = Date.now();
   var lost = 0;
   if (!live || !connection) { return; }
   document.documentElement.classList.add('live');
@@ -53,9 +55,11 @@
     live.classList.toggle('stale', text !== '');
   }
 
+  // Pages that take long are asked for less often: the evaluations need the machine more.
   function later() {
+    var pause = Math.max(PERIOD_MS * (1 + lost), SHARE * (Date.now() - began));
     clearTimeout(timer);
-    if (!document.hidden) { timer = setTimeout(ask, Math.min(PERIOD_MS * (1 + lost), LONGEST_MS)); }
+    if (!document.hidden) { timer = setTimeout(ask, Math.min(pause, LONGEST_MS)); }
   }
 
   function fail(text) {
@@ -66,6 +70,7 @@
 
   function ask() {
     var request = new XMLHttpRequest();
+    began = Date.now();
     request.open('GET', live.dataset.live);
     request.responseType = 'document';
     request.timeout = LONGEST_MS;
