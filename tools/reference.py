@@ -36,7 +36,7 @@ from medhelm.models.example_models import example_models
 from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
-from medhelm.storage import judgments, run_file, runs, store
+from medhelm.storage import judgments, run_file, running, runs, store
 from medhelm.storage.json_form import JsonForm
 from tools import descriptions
 
@@ -407,7 +407,7 @@ PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
     "origin": run_file.ORIGIN,
     "reached, and each judge": run_file.MODEL,
     "price of a model": run_file.PRICE,
-    "sitting": run_file.SITTING,
+    "sitting": run_file.JURY_RESULT,
     "jury of a sitting": run_file.JURY,
     "Each of tallies": run_file.TALLY,
 }
@@ -452,6 +452,17 @@ def store_page() -> str:
             "Every completion received, in the table `completions`. A completion counts as received once it is "
             "committed here.\n",
             columns_table(CACHE, descriptions.CACHE_COLUMNS, "CACHE_COLUMNS"),
+            "## running/\n",
+            "Up to three files for each evaluation in progress: `ID.json`, its status, replaced about once a second; "
+            "`ID.lock`, locked as long as its process lives; `ID.stop`, a request to stop. An evaluation that ends by "
+            "itself removes them; one that ends early leaves its status until the same command resumes it. The files "
+            "hold no text of instances or completions, and only their owner can read them.\n",
+            f"The key `format` of the status is {running.FORMAT}. These keys follow:\n",
+            json_table(running.STATUS),
+            "### Each of `runs`\n",
+            json_table(running.RUN),
+            "### Each of `judges`\n",
+            json_table(running.JUDGE),
         ]
     )
 

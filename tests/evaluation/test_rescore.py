@@ -173,6 +173,17 @@ def test_models_are_answered_from_their_own_runs(tmp_path: Path, server: Server,
     assert texts == {"mock": "An answer to number 0", "other": "Something else about number 0"}
 
 
+def test_the_budget_ends_the_work_on_runs_of_other_juries_too(
+    tmp_path: Path, server: Server, benchmark: Benchmark
+) -> None:
+    evaluate([benchmark], [mock(server, "other")], store=tmp_path / "store", jury=jury(server, "judge-2", at_least=1))
+    before = server.count
+    judges = tuple(replace(judge, price=Price(input=1.0, output=1.0)) for judge in jury(server, "judge-3").judges)
+    change, settings = JuryChange(judges=judges), Settings(attempts=1, max_cost_usd=0.0)
+    done = rejudge([benchmark], change, store=tmp_path / "store", settings=settings)
+    assert (done.stopped, done.exit_code, len(done.runs), server.count) == ("budget", 3, 1, before)
+
+
 def test_a_run_that_was_stopped_is_not_made_complete(tmp_path: Path, server: Server) -> None:
     server.answer_with(court())
     benchmark = open_benchmark(tmp_path, n=N)

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from medhelm.errors import BudgetError, Interrupted, UserError
-from medhelm.evaluation.scheduler import Scheduler, acquire_lock
+from medhelm.evaluation.scheduler import Scheduler, StopSwitch, acquire_lock
 from medhelm.models.client import ModelUnusable
 
 
@@ -121,6 +121,39 @@ def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> No
     asyncio.run(main())
     assert finished == [None]
     assert len(notes) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_request_from_outside_has_the_effect_of_the_first_interrupt(when: str) -> None:
+    notes: list[str] = []
+    finished: list[object] = []
+
+    async def main() -> None:
+        switch = StopSwitch()
+        scheduler = Scheduler(notes.append, lambda: notes.append("no more requests"), switch)
+        release = asyncio.Event()
+
+        async def job() -> None:
+            finished.append(await scheduler.attempt(wait()))
+
+        async def wait() -> str:
+            await release.wait()
+            return "in flight"
+
+        if when == "before":
+            switch.press()
+        async with scheduler.running():
+            scheduler.start(job())
+            await asyncio.sleep(0)
+            if when == "during":
+                switch.press()
+            assert scheduler.stopped == "interrupt"
+            switch.press()  # a second request changes nothing
+            release.set()
+
+    asyncio.run(main())
+    assert finished == ["in flight"]
+    assert notes == ["no more requests", "stopped from the site; requests in flight may finish, Ctrl-C abandons them"]
 
 
 def test_a_lock_of_another_process_is_waited_for_with_one_note(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def serve(
 ) -> int:
     """Show the results in a browser.
 
-    Serves the leaderboard, the benchmarks, comparisons and cases on this machine. The printed address holds a token,
-    which a browser needs once. Nothing is sent to any other host.
+    Serves the leaderboard, the benchmarks, comparisons, cases and running evaluations on this machine. The printed
+    address holds a token, which a browser needs once. Nothing is sent to any other host.
 
     \b
     Examples:

@@ -26,3 +26,30 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     *first, last = names or [""]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def short_count(number: int) -> str:
+    """Return a large count with a unit.
+
+    >>> short_count(950), short_count(1_400), short_count(2_500_000)
+    ('950', '1.4k', '2.5M')
+    """
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return str(number)
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in words; a question mark if it is unknown.
+
+    >>> duration(9.6), duration(400), duration(20_000), duration(None)
+    ('10 s', '6 min 40 s', '5 h 33 min', '?')
+    """
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -118,7 +118,12 @@ def rescored(
         _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
         for kind, group in _by_kind(runs, change).items()
     ]
-    return _combine([run_in_event_loop(runner) for runner in runners])
+    parts: list[Evaluation] = []
+    for runner in runners:
+        parts.append(run_in_event_loop(runner))
+        if parts[-1].stopped:  # by Ctrl-C or the budget: that concerns the whole command
+            break
+    return _combine(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class RunRecorder:
         """The run, once it has ended."""
         self._began_at = datetime.now(UTC)
         self._n_truncated = self._truncated_characters = 0
-        self._failures: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
         self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
@@ -127,7 +128,7 @@ class RunRecorder:
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
         if failure := record.completion.failure:
             self.failed += 1
-            self._failures[failure.code] += 1
+            self.failures[failure.code] += 1
             if not result.cached:
                 self.failure_summary.add(self.model.name, failure)
         for score in record.scores:
@@ -169,7 +170,7 @@ class RunRecorder:
             status=self._status(is_unusable=is_unusable),
             n=self.n,
             n_completions=n_completions,
-            failures=self._failures,
+            failures=self.failures,
             usage=totals.usage,
             started=self._began_at.isoformat(timespec="milliseconds"),
             seconds=round(perf_counter() - self.started, 3),

@@ -22,6 +22,7 @@ from medhelm.domain import JURY, Jury, Model, Record
 from medhelm.errors import Interrupted, MedHelmError
 from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context_window.fit import ContextFitter
+from medhelm.evaluation.live_status import WatchedEvaluation, published_status
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
 from medhelm.evaluation.run_remarks import FailureSummary, drift_remarks
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
@@ -74,15 +75,26 @@ class EvaluationRunner:
                 for batch in Batches(self.store).waiting_for(models):
                     self.listener.note(batch.reminder)
             work = _Work(self, session, source, panel)
-            work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
-            if not work.scheduler.stopped:
-                await work.run()
+            with published_status(self._watched(work, session)):
+                work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
+                if not work.scheduler.stopped:
+                    await work.run()
         return Evaluation(
             runs=tuple(active.recorder.run for active in work.in_order() if active.recorder.run),
             stopped=work.scheduler.stopped,
             messages=tuple(work.messages()),
             cost_usd=session.budget.spent_usd,
             seconds=round(perf_counter() - started, 3),
+        )
+
+    def _watched(self, work: _Work, session: Session) -> WatchedEvaluation:
+        return WatchedEvaluation(
+            store=self.store,
+            planned=[(m, data) for m in self.models for data in self.datasets if work.source.has_run(m, data)],
+            recorders=lambda: [active.recorder for active in tuple(work.active)],
+            scheduler=work.scheduler,
+            budget=session.budget,
+            stop_switch=session.stop_switch,
         )
 
     def _open_models(self, session: Session) -> LiveCompletions:
@@ -140,7 +152,8 @@ class _Work:
         self.config, self.source, self.panel = config, source, panel
         self.listener = config.listener
         interrupted = Interrupted("interrupted")
-        self.scheduler = Scheduler(self.listener.note, partial(session.client.stop, interrupted))
+        stop_sending = partial(session.client.stop, interrupted)
+        self.scheduler = Scheduler(self.listener.note, stop_sending, session.stop_switch)
         self.active: list[_ActiveRun] = []
         self.stored_prompts: set[Path] = set()
         self.first_run_ended = asyncio.Event()

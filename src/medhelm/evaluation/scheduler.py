@@ -1,7 +1,8 @@
 """Run many requests at once, and stop early: for runs, judges, the reference filter and batches.
 
-Work stops when the budget is spent or the user presses Ctrl-C. After the first Ctrl-C, requests in flight may finish;
-after the second, or `GRACE_S` later, they are abandoned. Work that stores what was received is never abandoned.
+Work stops when the budget is spent, the user presses Ctrl-C, or the site asks for it, which has the effect of the first
+Ctrl-C. After the first Ctrl-C, requests in flight may finish; after the second, or `GRACE_S` later, they are abandoned.
+Work that stores what was received is never abandoned.
 """
 
 from __future__ import annotations
@@ -29,14 +30,47 @@ LOCK_POLL_S = 0.2
 T = TypeVar("T")
 
 
+class StopSwitch:
+    """Stops an evaluation from outside. Its schedulers, of which one runs at a time, connect to it."""
+
+    def __init__(self) -> None:
+        """Start without a scheduler."""
+        self._is_pressed = False
+        self._stop: Callable[[], None] | None = None
+
+    def press(self) -> None:
+        """Stop the scheduler that runs now, and those that follow. To be called in the thread of the event loop."""
+        self._is_pressed = True
+        if self._stop:
+            self._stop()
+
+    @contextmanager
+    def connected(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call `stop` when the switch is pressed while the block runs, and at once if it was pressed before."""
+        self._stop = stop
+        try:
+            if self._is_pressed:
+                stop()
+            yield
+        finally:
+            self._stop = None
+
+
 class Scheduler:
     """Runs jobs with bounded concurrency until they are done or the work is stopped."""
 
-    def __init__(self, note: Callable[[str], object], stop_sending: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        note: Callable[[str], object],
+        stop_sending: Callable[[], object] = lambda: None,
+        stop_switch: StopSwitch | None = None,
+    ) -> None:
         """Start with no jobs.
 
-        `note` receives messages for the user; `stop_sending` is called at the first Ctrl-C, to refuse new requests.
+        `note` receives messages for the user; `stop_sending` is called at the first Ctrl-C, to refuse new requests;
+        `stop_switch` has the effect of the first Ctrl-C.
         """
+        self._stop_switch = stop_switch or StopSwitch()
         self.stopped: StopReason = ""
         self.unusable: dict[str, str] = {}
         """Model that cannot be used -> the reason."""
@@ -51,7 +85,7 @@ class Scheduler:
 
         Raises the first MedHelmError of any job; the other jobs are canceled.
         """
-        with on_interrupt(self._interrupt):
+        with on_interrupt(self._interrupt), self._stop_switch.connected(self._stop_from_outside):
             try:
                 async with asyncio.TaskGroup() as self._group:
                     yield
@@ -123,9 +157,17 @@ class Scheduler:
         """Stop gently at the first Ctrl-C, and at once at the second."""
         if self.stopped == "interrupt":
             self._abandon()
-            return
+        else:
+            self._stop_gently("stopping; requests in flight may finish, Ctrl-C again abandons them")
+
+    def _stop_from_outside(self) -> None:
+        if self.stopped != "interrupt":
+            self._stop_gently("stopped from the site; requests in flight may finish, Ctrl-C abandons them")
+
+    def _stop_gently(self, text: str) -> None:
+        """Send nothing more, and give requests in flight some time."""
         self._stop_sending()
-        self.stop("interrupt", "stopping; requests in flight may finish, Ctrl-C again abandons them")
+        self.stop("interrupt", text)
         self.stopped = "interrupt"
         asyncio.get_running_loop().call_later(GRACE_S, self._abandon)
 

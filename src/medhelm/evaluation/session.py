@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
+from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
@@ -34,6 +35,8 @@ class Session:
     """Processes that were started for models on this machine."""
     cache: Cache
     """Every completion that was bought."""
+    stop_switch: StopSwitch = field(default_factory=StopSwitch)
+    """Stops the work from outside."""
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
+├── running/             status of evaluations in progress (see `storage.running`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests
 """
 
@@ -43,6 +44,11 @@ class Store:
     def batches_folder(self) -> Path:
         """Folder of the files of batch jobs."""
         return self.folder / "batches"
+
+    @property
+    def running_folder(self) -> Path:
+        """Folder of the status files of evaluations; made by the first one."""
+        return self.folder / "running"
 
     def run_folder(self, benchmark: str, model: str, run_id: str) -> Path:
         """Return the folder of the run with this id."""

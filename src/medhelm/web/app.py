@@ -27,7 +27,7 @@ from medhelm.web.page import (
     ServerLinks,
     check_query,
 )
-from medhelm.web.routes import BY_NAME, ROUTES, handler_of
+from medhelm.web.routes import ACTIONS, BY_NAME, ROUTES, function_of, handler_of
 from medhelm.web.security import Security, SecurityHeaders, session_of
 from medhelm.web.site import Site
 from medhelm.web.static_files import static_file
@@ -48,6 +48,7 @@ def create_app(site: Site, security: Security) -> Starlette:
         StarletteRoute("/logout", _logout(security), methods=["POST"]),
         StarletteRoute("/static/{name}", _static, methods=["GET"]),
         *(StarletteRoute(route.path, _endpoint(site, route), methods=["GET"]) for route in ROUTES),
+        *(StarletteRoute(path, _action(site, name), methods=["POST"]) for path, name in ACTIONS.items()),
     ]
 
     async def http_error(request: Request, error: Exception) -> Response:
@@ -110,6 +111,20 @@ def _endpoint(site: Site, route: Route) -> Callable[[Request], Awaitable[Respons
         return await run_in_threadpool(respond, dict(request.path_params), request.url.query)
 
     return endpoint
+
+
+def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of something that changes the store, which leads back to the page of running evaluations."""
+
+    async def act(request: Request) -> Response:
+        try:
+            await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
+        except MedHelmError as error:
+            page = error_page(error)
+            return HTMLResponse(render(site, PageRequest(route=ERROR, links=LINKS), page), page.status)
+        return RedirectResponse(LINKS.to("running", {}), 303)
+
+    return act
 
 
 class _Gate:

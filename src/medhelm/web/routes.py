@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from medhelm.web.page import Handler, Route
 
@@ -30,11 +31,20 @@ ROUTES: tuple[Route, ...] = (
     Route(name="compare", path="/compare", handler="pages.compare:page", menu="Compare", exported_with=_PAIR),
     Route(name="compare_csv", path="/compare.csv", handler="pages.compare:csv", exported_with=_PAIR),
     Route(name="compare_chart", path="/compare/charts/{chart}", handler="pages.compare:chart", exported_with=_PAIR),
+    Route(name="running", path="/running", handler="pages.running:page", menu="Running", only_served=True),
+    Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
+    Route(name="running_json", path="/api/running", handler="pages.running:json_", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.case:json_case"),
 )
 # fmt: on
 """Every page, in the order of the navigation. A handler takes the `Site` and a `PageRequest`."""
+
+ACTIONS: Mapping[str, str] = {
+    "/running/{evaluation}/stop": "pages.running:stop",
+    "/running/{evaluation}/remove": "pages.running:remove",
+}
+"""Path -> function called with the site and the name in the path. These change something: only POST reaches them."""
 
 BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
 """Name -> route."""
@@ -42,6 +52,11 @@ BY_NAME: Mapping[str, Route] = {route.name: route for route in ROUTES}
 
 def handler_of(route: Route) -> Handler:
     """Import and return the function that makes a page."""
-    module, _, name = route.handler.partition(":")
-    handler: Handler = getattr(import_module(f"medhelm.web.{module}"), name)
+    handler: Handler = function_of(route.handler)
     return handler
+
+
+def function_of(name: str) -> Any:
+    """Import and return a function, named as `module:function` below `medhelm.web`."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"medhelm.web.{module}"), function)

@@ -7,7 +7,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medhelm import __version__
-from medhelm.domain.text import plural
+from medhelm.domain.text import duration, listed, plural, short_count
 from medhelm.reports.leaderboard import group_title
 from medhelm.reports.tables import MISSING, decimal, printable, with_interval
 from medhelm.web.page import Page, PageRequest, Values
@@ -33,6 +33,9 @@ def environment() -> Environment:
         ),
         group_title=group_title,
         plural=lambda n, word: plural(n, word),
+        listed=listed,
+        duration=lambda seconds: MISSING if seconds is None else duration(seconds),
+        short_count=short_count,
         printable=printable,
         percent=percent,
         significant=significant,
@@ -77,7 +80,6 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
         .render(
             title=page.title,
             site=site,
-            site_tier=site.known_tier,
             request=request,
             url=url,
             static=request.links.static,

@@ -55,6 +55,7 @@ class Server:
         """Most of those at once, since the start or since the last `script`."""
         self.connections = 0
         """Connections that requests came on."""
+        self._held_after: int | None = None
         self._changed = threading.Condition()
         self._seen: set[object] = set()
         self._closing = asyncio.Event()
@@ -81,8 +82,17 @@ class Server:
         """Receive requests, but answer none before `release`."""
         self._soon(self._open.clear)
 
+    def hold_beyond(self, count: int) -> None:
+        """Answer the first `count` requests of all, and hold the later ones until `release`."""
+        self._held_after = count
+
     def release(self) -> None:
         """Answer what was held, and go on."""
+        self._held_after = None
+        self._soon(self._open.set)
+
+    def release_held(self) -> None:
+        """Answer what was held; later requests are held if `hold_beyond` says so."""
         self._soon(self._open.set)
 
     # --- what a test reads --------------------------------------------------------------------------------------------
@@ -156,6 +166,8 @@ class Server:
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             answer = self._decide(self.bodies[-1])
+            if self._held_after is not None and self.count > self._held_after:
+                self._open.clear()
             self._changed.notify_all()
         try:
             await self._open.wait()

@@ -9,6 +9,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
+from medhelm.domain.text import duration, short_count
 from medhelm.evaluation.run_recorder import RunRecorder
 
 if TYPE_CHECKING:
@@ -115,32 +116,15 @@ def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:
         f"{run.done}/{run.n}",
         ", ".join(missing),
         f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
-        f"{_short(tokens)} tokens" if tokens else "",
+        f"{short_count(tokens)} tokens" if tokens else "",
         cost,
-        "" if run.run else f"{_duration(left)} left",
+        "" if run.run else f"{duration(left)} left",
     )
 
 
 def _bar(done: int, n: int, width: int = 16) -> str:
     filled = width * done // n if n else width
     return "█" * filled + "░" * (width - filled)
-
-
-def _short(number: int) -> str:
-    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if number >= limit:
-            return f"{number / limit:.1f}{unit}"
-    return str(number)
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def progress_listener() -> Quiet | Lines:

@@ -65,7 +65,7 @@ class BatchSubmitter:
         self.retries = RetryPolicy(self.note, self.settings.attempts)
         self.batches = Batches(self.store)
         self.in_flight = self.batches.in_flight()
-        self.scheduler = Scheduler(self.note, self._stop_waiting)
+        self.scheduler = Scheduler(self.note, self._stop_waiting, self.session.stop_switch)
         # A prompt in a batch counts as bought: it must not be truncated to another length meanwhile.
         self.fitter, self.judge_fitter = (ContextFitter.of(self.store, self._is_known, self.note) for _ in range(2))
 

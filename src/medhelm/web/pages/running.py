@@ -1,0 +1,213 @@
+"""Evaluations in progress, which other processes run, and the runs that were stored last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from medhelm.domain import Run
+from medhelm.results import running
+from medhelm.results.running import EvaluationProgress, ModelProgress, ProgressTotals
+from medhelm.storage.running import RunProgress
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.pages.cases import json_download
+from medhelm.web.site import Site, short_names
+
+MOST_ROWS = 150
+"""Most runs of one evaluation with a row of their own."""
+
+MOST_STORED = 8
+"""Most stored runs that are listed."""
+
+REASONS: Mapping[str, str] = {
+    "interrupt": "Stopped by Ctrl-C.",
+    "site": "Stopped from the site.",
+    "budget": "Stopped by the budget.",
+    "error": "Ended by an error, which its terminal shows.",
+}
+"""Reason for an early end -> a sentence."""
+
+OUTCOMES: Mapping[str, str] = {"interrupt": "stopped", "budget": "stopped by the budget", "": "incomplete"}
+"""Message of a run that is not complete -> its state in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRows:
+    """The rows of one model."""
+
+    name: str
+    """Name on the site."""
+    progress: ModelProgress
+    """Its totals."""
+    rows: Sequence[tuple[str, RunProgress, ProgressTotals]]
+    """Title of the benchmark, run, and the same counts as the totals."""
+    waiting: Sequence[str]
+    """Titles of the benchmarks that wait."""
+    n_without_row: int
+    """Runs without a row, where there are very many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationView:
+    """An evaluation as the page shows it."""
+
+    progress: EvaluationProgress
+    """Its numbers."""
+    title: str
+    """Its models and benchmarks in a few words."""
+    models: Sequence[ModelRows]
+    """The rows of its table."""
+    started: str
+    """Start time for people."""
+    updated: str
+    """Time of the last status for people."""
+    reason: str
+    """Reason for its end, as a sentence."""
+    has_judges: bool
+    """True if judges take part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run that is stored."""
+
+    run: Run
+    """The run."""
+    title: str
+    """Title of its benchmark."""
+    model: str
+    """Name of its model on the site."""
+    ended: str
+    """End time for people."""
+    state: str
+    """`complete`, or why it is not."""
+
+
+def page(site: Site, request: PageRequest) -> Page:
+    """Return the page; its middle part is the same as `live`."""
+    del request
+    return Page(template="running.html", title="Running evaluations", values=_values(site))
+
+
+def live(site: Site, request: PageRequest) -> Page:
+    """Return the part of the page that a script replaces while evaluations run."""
+    del request
+    return Page(template="running_live.html", title="", values=_values(site))
+
+
+def json_(site: Site, request: PageRequest) -> Download:
+    """Return the evaluations as JSON."""
+    del request
+    found = running.evaluations(site.stores)
+    return json_download(running.as_json(found, _names(site, found)), "running")
+
+
+def stop(site: Site, evaluation: str) -> None:
+    """Ask an evaluation to stop. Raises: PageNotFound if it is not running."""
+    if not running.stop(site.stores, evaluation):
+        raise PageNotFound("No evaluation of this name is running. It may have ended in the meantime.")
+
+
+def remove(site: Site, evaluation: str) -> None:
+    """Remove an evaluation that ended from the list. Raises: PageNotFound if there is none."""
+    if not running.remove(site.stores, evaluation):
+        raise PageNotFound("No evaluation of this name has ended.")
+
+
+def _values(site: Site) -> dict[str, object]:
+    found = running.evaluations(site.stores)
+    names = _names(site, found)
+    return {
+        "evaluations": [_view(site, one, names) for one in found],
+        "summary": _summary(found),
+        "stored": _stored(site, names),
+        "now": _clock(datetime.now(UTC)),
+    }
+
+
+def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]:
+    """Return the names of models and judges on the site, which hold no addresses of servers."""
+    known = {run.model for run in site.runs()}
+    for one in found:
+        known.update(run.model for run in one.status.runs)
+        known.update(judge.judge for run in one.status.runs for judge in run.judges)
+    return short_names(known)
+
+
+def _summary(found: Sequence[EvaluationProgress]) -> str:
+    """Return the states of all evaluations in a sentence; it changes only when a state does."""
+    words = {"running": "running", "stopping": "stopping", "stopped": "stopped early", "lost": "ended without a record"}
+    counts = {phase: sum(one.phase == phase for one in found) for phase in words}
+    if not found:
+        return "No evaluation is running."
+    parts = [f"{counts[phase]} {text}" for phase, text in words.items() if counts[phase]]
+    return f"Evaluations: {', '.join(parts)}."
+
+
+def _view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> EvaluationView:
+    titles = {run.benchmark: _title(site, run.benchmark) for run in one.status.runs}
+    models = [names[model.model] for model in one.models]
+    what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
+    who = models[0] if len(models) == 1 else f"{len(models)} models"
+    most = max(MOST_ROWS // max(len(models), 1), 1)
+    return EvaluationView(
+        progress=one,
+        title=f"{who} on {what}",
+        models=[_rows(model, names[model.model], titles, most) for model in one.models],
+        started=_moment(one.status.started),
+        updated=_moment(one.status.updated),
+        reason=REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
+        has_judges=any(run.judges for run in one.status.runs),
+    )
+
+
+def _rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
+    """Return the rows of a model: of very many runs those in progress, then those with failures."""
+    begun = [run for run in model.runs if run.state != "waiting"]
+    by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].failed, i))
+    shown = [begun[i] for i in sorted(by_interest[:most])]
+    return ModelRows(
+        name=name,
+        progress=model,
+        rows=[(titles[run.benchmark], run, running.progress_totals([run], is_running=True)) for run in shown],
+        waiting=[titles[run.benchmark] for run in model.runs if run.state == "waiting"],
+        n_without_row=len(begun) - len(shown),
+    )
+
+
+def _stored(site: Site, names: Mapping[str, str]) -> list[StoredRun]:
+    """Return the runs that were stored last."""
+    ends = [(_end(run), run) for run in site.runs()]
+    latest = sorted(ends, key=lambda pair: pair[0], reverse=True)[:MOST_STORED]
+    return [
+        StoredRun(
+            run=run,
+            title=_title(site, run.benchmark),
+            model=names[run.model],
+            ended=_clock(end),
+            state="complete" if run.status == "complete" else OUTCOMES.get(run.message, "model cannot be used"),
+        )
+        for end, run in latest
+    ]
+
+
+def _title(site: Site, benchmark: str) -> str:
+    known = site.definitions.get(benchmark)
+    return known.title if known else benchmark
+
+
+def _end(run: Run) -> datetime:
+    return datetime.fromisoformat(run.started).astimezone(UTC) + timedelta(seconds=run.seconds)
+
+
+def _moment(text: str) -> str:
+    try:
+        return _clock(datetime.fromisoformat(text))
+    except ValueError:
+        return text
+
+
+def _clock(moment: datetime) -> str:
+    """Return a time in the time zone of the server."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
