@@ -182,7 +182,7 @@ def json_(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
     content = report.as_json(board_of(site, selection_of(site, request)))
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    return Download(content=text.encode(), media_type="application/json", file_name="leaderboard.json")
+    return Download(content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json")
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

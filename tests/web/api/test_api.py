@@ -1,0 +1,126 @@
+"""The JSON interface against its own OpenAPI document: schemathesis sends valid, invalid and hostile requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis import engine
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events
+from starlette.testclient import TestClient
+
+from medhelm.web import security as security_module
+from medhelm.web.api.document import openapi
+from medhelm.web.api.operations import OPERATIONS
+from medhelm.web.app import create_app
+from medhelm.web.routes import ROUTES
+from medhelm.web.security import Security
+from medhelm.web.site import Site
+from tests.support.web.sites import HOST, make_board_store, make_client
+
+TOKEN = "a-token-of-tests"
+
+REAL = {
+    "benchmark": ["pubmed_qa", "head_qa", "medec", "mtsamples"],
+    "case": ["i000", "i039"],
+    "category": ["clinical_decision_support", "medical_research_assistance"],
+    "subcategory": ["some_work"],
+    "access": ["public"],
+    "suite": ["paper35", "suite37"],
+    "model": ["openai/model-1", "baseline/majority"],
+    "got": ["openai/model-1"],
+    "missed": ["openai/model-3"],
+    "failure": ["timeout"],
+    "group": [],
+    "results": ["own"],
+    "a": ["openai/model-1"],
+    "b": ["openai/model-2", "baseline/majority"],
+}
+"""Parameter -> values that the invented store knows; a parameter without any is left out."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_board_store(tmp_path_factory.mktemp("api"))
+
+
+@pytest.fixture(scope="module")
+def client(store: Path) -> Iterator[TestClient]:
+    with make_client(store) as made:
+        yield made
+
+
+def problems(store: Path, document: dict[str, Any], **settings: Any) -> list[str]:
+    """Run schemathesis with all of its checks for responses; return what it found, and what it could not run.
+
+    The document is closed for it: a key of a result that has no schema is an error here.
+    """
+    off = {"enabled": False}
+    config = SchemathesisConfig.from_dict(
+        {
+            "seed": 7,
+            "headers": {"Authorization": f"Bearer {TOKEN}"},
+            "generation": {"deterministic": True, "no-shrink": True, "database": "none", "max-examples": 10},
+            "phases": {"stateful": off, "examples": off},
+            **settings,
+        }
+    )
+    schema = schemathesis.openapi.from_dict(closed(document), config=config)
+    schema.app = create_app(Site(stores=[store]), Security(hosts=[HOST], token=TOKEN))
+    found: list[str] = []
+    n = 0
+    for event in engine.from_schema(schema).execute():
+        if isinstance(event, (events.NonFatalError, events.FatalError)):
+            found.append(repr(event))
+        if isinstance(event, events.ScenarioFinished):
+            for key, checks in event.recorder.checks.items():
+                n += len(checks)
+                case = event.recorder.cases[key].value
+                found += [
+                    f"{one.name}: {case.as_curl_command()}: {one.failure_info.failure.title}: "
+                    f"{one.failure_info.failure.message}"
+                    for one in checks
+                    if one.failure_info
+                ]
+    assert n > 500, "schemathesis ran"
+    return list(dict.fromkeys(found))
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema whose objects have no keys but those that it names."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: closed(one) for key, one in schema.items()}
+    is_record = isinstance(found.get("properties"), dict) and "object" in found.get("type", ())
+    return {**found, "additionalProperties": False} if is_record else found
+
+
+def test_every_response_is_as_documented(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security_module, "MOST_FAILURES", 10**9)
+    accepted = {"positive_data_acceptance": {"enabled": False}}  # a store knows few of the possible names
+    assert problems(store, openapi(), checks=accepted) == []
+
+
+def test_documented_values_are_accepted(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security_module, "MOST_FAILURES", 10**9)
+    document = json.loads(json.dumps(openapi()))
+    for path in document["paths"].values():
+        path["get"]["parameters"] = [one for one in path["get"]["parameters"] if REAL.get(one["name"], [""])]
+        for one in path["get"]["parameters"]:
+            if one["name"] in REAL:
+                one["schema"] = {"type": "string", "enum": REAL[one["name"]]}
+    assert problems(store, document) == []
+
+
+def test_the_document_is_valid_and_complete(client: TestClient) -> None:
+    document = client.get("/api/openapi.json").json()
+    schemathesis.openapi.from_dict(document).validate()
+    assert set(document["paths"]) == {route.path for route in ROUTES if route.path.startswith("/api/")}
+    assert {route.name for route in ROUTES if route.path.startswith("/api/")} == OPERATIONS.keys()
