@@ -23,6 +23,12 @@ suites_option = click.option(
     help="File of your own suite to offer on the leaderboard; repeatable.",
 )
 
+published_option = click.option(
+    "--with-published",
+    is_flag=True,
+    help="Offer the nine published models on the leaderboard, alone and beside your own.",
+)
+
 
 @click.command()
 @click.option(
@@ -44,6 +50,7 @@ suites_option = click.option(
     help="Host name of a proxy with TLS in front of the server; repeatable.",
 )
 @suites_option
+@published_option
 @stored_tier_option
 @scoring_option
 @shared_options("store", "data", "benchmarks")
@@ -56,6 +63,7 @@ def serve(
     host: str,
     proxy_hosts: tuple[str, ...],
     suites: tuple[Path, ...],
+    with_published: bool,
     tier: Tier | None,
     rule: Rule,
 ) -> int:
@@ -83,7 +91,7 @@ def serve(
         if socket_file:
             click.echo(f"Forward a port to the socket first: ssh -L PORT:{socket_file.absolute()} HOST")
 
-    site = make_site(shared, suites=suites, tier=tier, rule=rule)
+    site = make_site(shared, suites=suites, with_published=with_published, tier=tier, rule=rule)
     try:
         serve_site(site, where, announce)
     except KeyboardInterrupt:
@@ -92,7 +100,13 @@ def serve(
 
 
 def make_site(
-    shared: Shared, *, suites: tuple[Path, ...], tier: Tier | None, rule: Rule, with_text: bool = True
+    shared: Shared,
+    *,
+    suites: tuple[Path, ...],
+    with_published: bool,
+    tier: Tier | None,
+    rule: Rule,
+    with_text: bool = True,
 ) -> Site:
     """Return the site of the stores, its files checked.
 
@@ -111,6 +125,7 @@ def make_site(
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
         suites={path.stem: path for path in suites},
+        with_published=with_published,
         with_text=with_text,
     )
     known = {name: name for name in site.definitions} | {

@@ -9,7 +9,7 @@ from medhelm.web.page import Handler, Route
 
 BENCHMARK = "/benchmarks/{benchmark}"
 CASES = f"{BENCHMARK}/cases"
-_BOARD = ("category",)
+_BOARD = ("suite", "category", "access", "results")
 _PAIR = ("a", "b")
 
 # fmt: off

@@ -46,6 +46,8 @@ class Site:
     """Folder with one folder of data per benchmark."""
     suites: Mapping[str, Path] = field(default_factory=dict)
     """Name -> file of the user's own suites. A URL can name these only."""
+    with_published: bool = False
+    """True if the leaderboard also offers the published models."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
     _kept: dict[Hashable, Any] = field(default_factory=dict)
@@ -81,32 +83,33 @@ class Site:
         """Return all finished runs of the stores."""
         return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
 
-    def inputs(self) -> LeaderboardInputs:
+    def inputs(self, rule: Rule | None = None) -> LeaderboardInputs:
         """Return the runs that count, with the score of every instance. Raises: UserError if there are none.
 
-        Models have the names of `short_names`.
+        Models have the names of `short_names`. `rule`: None for the rule of the site.
         """
-        return self.keep("inputs", lambda: _renamed(self._read(), self.names))
+        chosen = rule or self.rule
+        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), self.names))
 
-    def _read(self) -> LeaderboardInputs:
+    def _read(self, rule: Rule) -> LeaderboardInputs:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
 
         def read() -> LeaderboardInputs:
-            found = read_inputs(self.stores, self.rule, self.tier)
+            found = read_inputs(self.stores, rule, self.tier)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
             ]
             return replace(found, columns=columns)
 
-        return self.keep("read", read)
+        return self.keep(("read", rule), read)
 
     @property
     def names(self) -> Mapping[str, str]:
         """Name of each model and judge in the stores -> its name on the site. Raises: UserError without runs."""
 
         def names() -> Mapping[str, str]:
-            found = self._read()
+            found = self._read(self.rule)
             known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
             for run in self.runs():
                 known.add(run.model)

@@ -250,7 +250,7 @@ COMPARISON = record(
         record(
             id=STRING,
             metric=STRING,
-            value=NUMBER,
+            difference=NUMBER,
             low=NUMBER,
             high=NUMBER,
             n=INTEGER,

@@ -21,7 +21,7 @@ from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_ma
 from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.web.charts.scales import LinearScale
 from medhelm.web.page import Download, Page, PageRequest
-from medhelm.web.selection import BoardSelection, board_of, choices_of, selection_of
+from medhelm.web.selection import BoardSelection, board_of, choices_of, results_of, selection_of
 from medhelm.web.site import Site
 
 ROWS_PER_PAGE = 200
@@ -122,7 +122,8 @@ class Heading:
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return the leaderboard of the selected benchmarks."""
-    selection = selection_of(site, request)
+    results, why_not = results_of(site, request)
+    selection = selection_of(site, request, results)
     board = board_of(site, selection)
     headings = _headings(board)
     keys = {heading.key: heading for heading in headings}
@@ -138,8 +139,16 @@ def page(site: Site, request: PageRequest) -> Page:
     on_page = shown if request.is_static else shown[start : start + ROWS_PER_PAGE]
     values = {
         "board": board,
+        "site_tier": board.tier,
+        "scoring": board.scoring,
+        "why_not_published": why_not,
         "caption": report.caption(board),
-        "choices": choices_of(site, selection),
+        "choices": [
+            one
+            for one in choices_of(site, selection)
+            if not request.is_static or one.name in request.route.exported_with
+        ],
+        "results": results,
         "selection": selection.parameters,
         "model": name,
         "headings": headings,
@@ -165,7 +174,9 @@ def page(site: Site, request: PageRequest) -> Page:
             for kind in kinds
         },
         "benchmark_links": {
-            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark}) for column in board.columns
+            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark})
+            for column in board.columns
+            if column.benchmark in site.definitions or results == "own"
         },
     }
     return Page(template="leaderboard.html", title="Leaderboard", values=values)
@@ -174,15 +185,20 @@ def page(site: Site, request: PageRequest) -> Page:
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as CSV: one row per model, or with `by=benchmark` per benchmark and model."""
     by = request.choice("by", ("overall", "category", "subcategory", "benchmark", "head-to-head"), "overall")
-    text = report.to_table(board_of(site, selection_of(site, request)), by=by, format="csv")
+    text = report.to_table(board_of(site, _selection(site, request)), by=by, format="csv")
     return Download(content=text.encode(), media_type="text/csv", file_name=f"leaderboard-{by}.csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
-    content = report.as_json(board_of(site, selection_of(site, request)))
+    content = report.as_json(board_of(site, _selection(site, request)))
     text = json.dumps(content, indent=1, ensure_ascii=False)
     return Download(content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json")
+
+
+def _selection(site: Site, request: PageRequest) -> BoardSelection:
+    """Return the selection of a URL. Raises: BadParameter."""
+    return selection_of(site, request, results_of(site, request)[0])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -202,7 +218,7 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
     cells = list(row.cells.values())
     return BoardRow(
         row=row,
-        marks=marks_of(row, site.runs_of(row.model)),
+        marks=marks_of(row, () if row.published else site.runs_of(row.model)),
         ranking=board.ranking_average(row),
         guarded=report.guarded(board, row),
         n_failed=sum(cell.n_failed or 0 for cell in cells),
@@ -370,7 +386,7 @@ def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> Shad
 
 def chart(site: Site, request: PageRequest) -> Download:
     """Return a chart as SVG or PNG, or its numbers as CSV."""
-    selection = selection_of(site, request)
+    selection = _selection(site, request)
     board = board_of(site, selection)
     found = {
         "cost": lambda: cost_of(board),
