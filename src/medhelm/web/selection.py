@@ -79,7 +79,7 @@ def selection_of(site: Site, request: PageRequest, results: Results | None = Non
     Raises: BadParameter for a value that the site does not offer.
     """
     known = _options(site, results or "own")
-    chosen = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
+    chosen: dict[str, Any] = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
     if not results or not site.with_published:
         return BoardSelection(**chosen)
     return BoardSelection(**chosen, results=results, results_in_url=request.text("results"))

@@ -16,7 +16,9 @@ from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.errors import MedHelmError
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.releases import MANIFEST
 from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
@@ -46,6 +48,8 @@ class Site:
     """Folder with one folder of data per benchmark."""
     suites: Mapping[str, Path] = field(default_factory=dict)
     """Name -> file of the user's own suites. A URL can name these only."""
+    release_folders: Sequence[Path] = ()
+    """Releases of other stores to compare with."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -73,7 +77,8 @@ class Site:
         state = [
             (path, path.stat().st_mtime_ns)
             for store in self.stores
-            for path in sorted(open_store(store).folder.glob(f"runs/*/[!.]*/{NAME}"))
+            for pattern in (f"runs/*/[!.]*/{NAME}", f"releases/[!.]*/{MANIFEST}")
+            for path in sorted(open_store(store).folder.glob(pattern))
         ]
         if state != self._state:
             self._kept.clear()
@@ -82,6 +87,11 @@ class Site:
     def runs(self) -> Sequence[Run]:
         """Return all finished runs of the stores."""
         return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
+
+    def releases(self) -> Mapping[str, KnownRelease]:
+        """Return the releases of the stores and of further folders: name -> release, by time."""
+        found = self.keep("releases", lambda: find_releases(self.stores, self.release_folders))
+        return {one.name: one for one in found}
 
     def inputs(self, rule: Rule | None = None) -> LeaderboardInputs:
         """Return the runs that count, with the score of every instance. Raises: UserError if there are none.
@@ -114,6 +124,8 @@ class Site:
             for run in self.runs():
                 known.add(run.model)
                 known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+            for one in self.releases().values():
+                known.update(released_models(one.release) if one.release else ())
             return short_names(known)
 
         return self.keep("names", names)

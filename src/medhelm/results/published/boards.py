@@ -63,7 +63,9 @@ def published_leaderboard(
     names = _panel(panel, models)
     board = _build(cells, columns, chosen, wanted, resample=resample, panel=names)
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
-    if chosen.name == "paper35" and only is None and set(names) in (set(), models):  # otherwise no win rate is the paper's
+    if (
+        chosen.name == "paper35" and only is None and set(names) in (set(), models)
+    ):  # otherwise no win rate is the paper's
         remarks += table_1_remarks()
     return _marked(board, models, remarks)
 

@@ -95,6 +95,12 @@ PAIR = (
 )
 """Parameters that name two models."""
 
+RELEASES = (
+    Parameter(name="before", description="The earlier release; the latest one by default."),
+    Parameter(name="now", description="The later release; by default `current`, the present state of the store."),
+)
+"""Parameters that name two releases."""
+
 PATH: Mapping[str, str] = {
     "benchmark": "Id of a benchmark, such as `pubmed_qa`.",
     "case": "Key of an instance, as the list of cases gives it.",
@@ -121,6 +127,12 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Two models compared, as `medhelm compare A B --json` prints it.",
         returns="Comparison",
         parameters=(*PAIR, *SELECTION),
+    ),
+    "api_releases": Operation(summary="The releases that can be compared, by time.", returns="Releases"),
+    "api_release_comparison": Operation(
+        summary="Two releases compared, as `medhelm diff --json` prints it, with the cases that changed.",
+        returns="ReleaseComparison",
+        parameters=RELEASES,
     ),
     "api_openapi": Operation(summary="This document.", returns="Document"),
 }

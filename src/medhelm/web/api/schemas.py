@@ -288,6 +288,45 @@ def _case() -> JsonSchema:
     return record(**{**MEASURED, **whole["properties"], **changes})
 
 
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+RELEASE_ENTRY = record(
+    name=STRING,
+    created=STRING,
+    medhelm={**STRING, "description": "version of MedHELM that made it"},
+    note=STRING,
+    sha256={**STRING, "description": "of its leaderboard"},
+    suite=STRING,
+    scoring=STRING,
+    tier=STRING,
+)
+
+NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
+
+CHANGED_CASES = record(
+    model=STRING,
+    benchmark=STRING,
+    difference=NUMBER,
+    low=NUMBER,
+    high=NUMBER,
+    n=nullable(INTEGER),
+    p_value=NUMBER,
+    p_adjusted=NUMBER,
+    separated=BOOLEAN,
+    n_gained=INTEGER,
+    n_lost=INTEGER,
+    gained={**nullable(list_of(STRING)), "description": "ids; null where the data is not public"},
+    lost=nullable(list_of(STRING)),
+    problem={**STRING, "description": "why the cases could not be compared; else empty"},
+)
+
+
+def _release_comparison() -> JsonSchema:
+    only = list_of(list_of(record(model=STRING, benchmark=STRING)))
+    diff = {**schema_of(LeaderboardDiff)["properties"], "models": NAMES_BY_SIDE, "benchmarks": NAMES_BY_SIDE}
+    return record(**diff, same=BOOLEAN, cases=list_of(CHANGED_CASES), only=only)
+
+
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
 
 SCHEMAS: Mapping[str, JsonSchema] = {
@@ -297,6 +336,8 @@ SCHEMAS: Mapping[str, JsonSchema] = {
     "Cases": CASES,
     "Case": _case(),
     "Comparison": COMPARISON,
+    "Releases": record(releases=list_of(RELEASE_ENTRY)),
+    "ReleaseComparison": _release_comparison(),
     "Document": {"type": "object", "required": ["openapi", "paths"]},
     "Error": ERROR,
 }

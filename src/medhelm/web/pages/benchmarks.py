@@ -86,7 +86,7 @@ def json_list(site: Site, request: PageRequest) -> Download:
 def entry_json(site: Site, known: Benchmark | Column, models: Counter[str]) -> dict[str, Any]:
     """Return a benchmark of the catalog, or one that is in the store only, as JSON."""
     definition = known if isinstance(known, Benchmark) else None
-    place = definition.taxonomy if definition else known
+    place = known.taxonomy if isinstance(known, Benchmark) else known
     name = known.name if isinstance(known, Benchmark) else known.benchmark
     return {
         "id": name,

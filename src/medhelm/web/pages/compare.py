@@ -13,6 +13,7 @@ from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.differences import differences_chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.pages.cases import json_download
+from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import board_of, choices_of, selected_inputs, selection_of
 from medhelm.web.site import Site
 
@@ -58,6 +59,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "choices": choices_of(site, selection),
         "selection": selection.parameters,
         "models": models,
+        "marks": {row.model: marks_of(row, site.runs_of(row.model)) for row in board.all_rows},
         "first": first,
         "second": second,
         "found": found,

@@ -80,6 +80,12 @@ class Mark:
     """Its meaning."""
 
 
+PUBLISHED = Mark(text="published", title="Published scores, not measured here.")
+IMPORTED = Mark(text="imported", title="Some runs come from files of another harness.")
+BASELINE = Mark(text="baseline", title="A floor for comparison, outside the ranks.")
+"""Labels of models."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
     """One model in the table."""
@@ -193,7 +199,9 @@ def json_(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
     content = report.as_json(board_of(site, _selection(site, request)))
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    return Download(content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json")
+    return Download(
+        content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json"
+    )
 
 
 def _selection(site: Site, request: PageRequest) -> BoardSelection:
@@ -238,11 +246,11 @@ def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
     """Return the labels that say where the scores of a model come from."""
     found = []
     if row.published:
-        found.append(Mark(text="published", title="Published scores, not measured here."))
+        found.append(PUBLISHED)
     if any(is_imported(run) for run in runs):
-        found.append(Mark(text="imported", title="Some runs come from files of another harness."))
+        found.append(IMPORTED)
     if row.rank is None:
-        found.append(Mark(text="baseline", title="A floor for comparison, outside the ranks."))
+        found.append(BASELINE)
     return found
 
 
