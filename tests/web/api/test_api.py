@@ -14,6 +14,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events
 from starlette.testclient import TestClient
 
+from medhelm.domain import Taxonomy
+from medhelm.results.releases import LeaderboardOptions, freeze
 from medhelm.web import security as security_module
 from medhelm.web.api.document import openapi
 from medhelm.web.api.operations import OPERATIONS
@@ -21,6 +23,7 @@ from medhelm.web.app import create_app
 from medhelm.web.routes import ROUTES
 from medhelm.web.security import Security
 from medhelm.web.site import Site
+from tests.support.stores import make_store
 from tests.support.web.sites import HOST, make_board_store, make_client
 
 TOKEN = "a-token-of-tests"
@@ -35,7 +38,9 @@ REAL = {
     "model": ["openai/model-1", "baseline/majority"],
     "got": ["openai/model-1"],
     "missed": ["openai/model-3"],
-    "failure": ["timeout"],
+    "failure": [],
+    "before": ["2026-10"],
+    "now": ["current", "2026-10"],
     "group": [],
     "results": ["own"],
     "a": ["openai/model-1"],
@@ -46,7 +51,12 @@ REAL = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_board_store(tmp_path_factory.mktemp("api"))
+    place = make_board_store(tmp_path_factory.mktemp("api"))
+    freeze(place, "2026-10", LeaderboardOptions())
+    changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
+    taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
+    make_store(place, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)
+    return place
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +75,7 @@ def problems(store: Path, document: dict[str, Any], **settings: Any) -> str:
         {
             "seed": 7,
             "headers": {"Authorization": f"Bearer {TOKEN}"},
-            "generation": {"deterministic": True, "no-shrink": True, "database": "none", "max-examples": 10},
+            "generation": {"deterministic": True, "no-shrink": True, "database": "none", "max-examples": 5},
             "phases": {"stateful": off, "examples": off},
             **settings,
         }
@@ -124,3 +134,32 @@ def test_the_document_is_valid_and_complete(client: TestClient) -> None:
     schemathesis.openapi.from_dict(document).validate()
     assert set(document["paths"]) == {route.path for route in ROUTES if route.path.startswith("/api/")}
     assert {route.name for route in ROUTES if route.path.startswith("/api/")} == OPERATIONS.keys()
+
+
+def test_errors_are_json_and_pages_stay_pages(client: TestClient, store: Path) -> None:
+    for path, status in (("/api/nothing", 404), ("/api/benchmarks/x/cases", 404), ("/leaderboard.json?access=x", 400)):
+        found = client.get(path)
+        assert (found.status_code, found.json()["error"]["status"]) == (status, status)
+        assert found.headers["content-type"] == "application/json"
+    refused = client.post("/api/leaderboard")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert client.get("/nothing").headers["content-type"].startswith("text/html")
+    stranger = make_client(store, signed_in=False)
+    assert stranger.get("/api/leaderboard").json()["error"]["code"] == "unauthorized"
+    assert stranger.get("/api/leaderboard", headers={"host": "evil.test"}).json()["error"]["status"] == 403
+    assert stranger.get("/").headers["content-type"].startswith("text/html")
+
+
+def test_a_misspelled_parameter_is_no_other_result(client: TestClient) -> None:
+    found = client.get("/api/leaderboard?catgory=medical_research_assistance")
+    assert found.json()["error"]["message"].startswith("The parameter `catgory` is not known here. Known: access,")
+    assert client.get("/api/compare?a=openai/model-1").json()["error"]["message"] == "The parameter `b` is missing."
+
+
+def test_numbers_are_those_of_the_pages(client: TestClient) -> None:
+    assert client.get("/api/leaderboard").json() == client.get("/leaderboard.json").json()
+    entries = {one["id"]: one for one in client.get("/api/benchmarks").json()["benchmarks"]}
+    assert (entries["pubmed_qa"]["n_models"], entries["mtsamples"]["n_models"]) == (4, 0)
+    found = client.get("/api/benchmarks/pubmed_qa").json()
+    assert [one["model"] for one in found["leaderboard"]["models"]][-1] == "baseline/majority"
+    assert client.get("/api/benchmarks/mtsamples").json()["leaderboard"] is None

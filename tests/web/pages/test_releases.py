@@ -54,12 +54,8 @@ def test_changes_have_the_verdict_of_the_test_and_their_cases(client: TestClient
     assert found["models"] == [[], ["openai/new"]]
     assert found["only"][1] == [{"model": "openai/new", "benchmark": "pubmed_qa"}]
     (change,) = found["cases"]
-    assert (change["model"], change["n_gained"], change["n_lost"], change["lost"]) == (
-        "openai/model-3",
-        34,
-        1,
-        ["i000"],
-    )
+    assert change["model"] == "openai/model-3"
+    assert (change["n_gained"], change["n_lost"], change["lost"]) == (34, 1, ["i000"])
     assert change["separated"]
     assert change["difference"] == pytest.approx(33 / 40)
     text = client.get(f"/compare/releases?before=2026-10&now={now}").text
@@ -173,18 +169,15 @@ def test_a_damaged_release_in_the_store_is_named_and_others_are_shown(store: Pat
     assert "2026-10" in found.text
 
 
-@pytest.mark.parametrize("suite", ["/etc/hostname", "../../outside.txt", "ours/../../x"])
+@pytest.mark.parametrize("suite", ["{}/outside.txt", "../../outside.txt", "ours/../../x"])
 @pytest.mark.parametrize("content", ["", "pubmed_qa\n"])
 def test_the_suite_of_a_release_is_no_path(suite: str, content: str, store: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "hostile"
     shutil.copytree(store / "releases" / "2026-10", folder)
-    damage(
-        folder,
-        lambda release, board: release.update(suite_text=content, options={**release["options"], "suite": suite}),
-    )
+    changes = {"suite_text": content, "options": {"scoring": "corrected", "suite": suite.format(tmp_path)}}
+    damage(folder, lambda release, board: release.update(changes))
     found = make_client(store, release_folders=[folder]).get("/compare/releases?before=2026-10 (2)&now=current")
     assert found.status_code == (200 if content else 503), found.text
-    assert "pubmed_qa" not in Path("/etc/hostname").read_text(encoding="utf-8")
     assert {path.name for path in tmp_path.iterdir()} == {"a"}
 
 

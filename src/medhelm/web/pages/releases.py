@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.analysis.leaderboard.diff import CellChange
-from medhelm.domain import Release
+from medhelm.domain import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
 from medhelm.reports.comparison import LEVEL, p_text
@@ -178,7 +178,7 @@ def _rows(site: Site, request: PageRequest, found: ReleaseComparison) -> list[Sc
     titles = _titles(found)
     wide = {entry["id"] for entry in found.second.leaderboard["benchmarks"] if entry.get("high") not in (None, 1, 1.0)}
     cases = {(one.model, one.benchmark): one for one in found.cases}
-    imported = {(one.model, one.benchmark) for one in found.second.provenance if one.origin}
+    imported = {(one.model, one.benchmark) for one in found.second.provenance if _is_imported(one)}
     order = list(titles)
     rows = [
         ScoreChange(
@@ -225,6 +225,11 @@ def _facts(release: Release) -> dict[str, str]:
         "sha256": release.sha256,
         **{key: str(board.get(key, "")) for key in ("suite", "scoring", "tier")},
     }
+
+
+def _is_imported(basis: CellProvenance) -> bool:
+    """Return True if the prompts of a run come from another harness."""
+    return bool(basis.origin) and not basis.origin.get("our_task")
 
 
 def _tier(release: Release) -> str:
