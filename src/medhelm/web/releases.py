@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from medhelm.domain import Release
-from medhelm.errors import UserError
 from medhelm.results.release_comparison import ReleaseComparison, compare_releases, current_like
 from medhelm.results.releases import CURRENT
 from medhelm.storage.releases import RELEASE
@@ -57,23 +56,16 @@ def _shown(site: Site, release: Release) -> Release:
             for one in release.leaderboard["benchmarks"]
         ],
     }
-    try:
-        known = site.names
-    except UserError:
-        known = {}  # no runs: names lose their addresses below
-    names = sorted(((name, short) for name, short in known.items() if name != short), key=lambda pair: -len(pair[0]))
-    return RELEASE.read(_renamed(RELEASE.write(release), names), leaderboard=_renamed(board, names))
+    return RELEASE.read(_renamed(site, RELEASE.write(release)), leaderboard=_renamed(site, board))
 
 
-def _renamed(value: Any, names: list[tuple[str, str]]) -> Any:
-    """Return JSON with other names of models, and without any other address."""
+def _renamed(site: Site, value: Any) -> Any:
+    """Return JSON with the names of the site for models, and without any other address."""
     if isinstance(value, str):
-        for name, short in names:
-            value = value.replace(name, short)
-        return ADDRESS.sub("", value)
+        return ADDRESS.sub("", site.shortened(value))
     if isinstance(value, Mapping):
-        return {_renamed(key, names): _renamed(one, names) for key, one in value.items()}
-    return [_renamed(one, names) for one in value] if isinstance(value, (list, tuple)) else value
+        return {_renamed(site, key): _renamed(site, one) for key, one in value.items()}
+    return [_renamed(site, one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _without_texts(site: Site, found: ReleaseComparison) -> ReleaseComparison:

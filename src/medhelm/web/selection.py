@@ -181,7 +181,8 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
         inputs = selected_inputs(site, selection)
         if selection.results == "all":
             folders = site.benchmark_folders
-            return board_of_own_and_published(inputs, suite=str(suite), benchmark_folders=folders)
+            board = board_of_own_and_published(inputs, suite=str(suite), benchmark_folders=folders)
+            return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))
         known = sorted(site.definitions) if isinstance(suite, Path) else ()
         return leaderboard_from_inputs(inputs, suite=str(suite), known=known, scoring=site.rule)
 

@@ -7,14 +7,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.domain import Benchmark, Rule, Run, Tier
-from medhelm.errors import MedHelmError
+from medhelm.errors import MedHelmError, UserError
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
 from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
 from medhelm.scoring.metrics import METRIC_NAMES
@@ -116,11 +117,13 @@ class Site:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Name of each model and judge in the stores -> its name on the site. Raises: UserError without runs."""
+        """Name of each model and judge in the stores and releases -> its name on the site."""
 
         def names() -> Mapping[str, str]:
-            found = self._read(self.rule)
-            known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
+            known = set()
+            with suppress(UserError):  # releases can be compared without runs
+                found = self._read(self.rule)
+                known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
             for run in self.runs():
                 known.add(run.model)
                 known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
@@ -129,6 +132,10 @@ class Site:
             return short_names(known)
 
         return self.keep("names", names)
+
+    def shortened(self, text: str) -> str:
+        """Return a sentence with the names of the site for models."""
+        return _with_names(self.names, text)
 
     def runs_of(self, model: str) -> Sequence[Run]:
         """Return the runs of a model that count."""
@@ -205,13 +212,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
     """Return the runs with other names of models, in sentences too."""
-
-    def text(sentence: str) -> str:
-        for name, short in changed:
-            sentence = sentence.replace(name, short)
-        return sentence
-
-    changed = sorted(((name, short) for name, short in names.items() if name != short), key=lambda pair: -len(pair[0]))
+    text = partial(_with_names, names)
     return replace(
         found,
         cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
@@ -221,3 +222,15 @@ def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardI
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
     )
+
+
+def _with_names(names: Mapping[str, str], text: str) -> str:
+    """Return a text with other names of models, the longest first. Only names with an address change."""
+    if "@http" not in text:
+        return text
+    if text in names:
+        return names[text]
+    for name in sorted(names, key=len, reverse=True):
+        if name != names[name]:
+            text = text.replace(name, names[name])
+    return text

@@ -98,8 +98,8 @@ class BoardRow:
     """The number that ranks, over the benchmarks that the model has."""
     guarded: float | None
     """The number that decides the rank where benchmarks are missing."""
-    n_failed: int
-    """Failed instances."""
+    n_failed: int | None
+    """Failed instances; None if unknown, as for published scores."""
     n: int
     """Instances."""
     n_failed_by_model: int
@@ -229,7 +229,7 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
         marks=marks_of(row, () if row.published else site.runs_of(row.model)),
         ranking=board.ranking_average(row),
         guarded=report.guarded(board, row),
-        n_failed=sum(cell.n_failed or 0 for cell in cells),
+        n_failed=None if any(cell.n_failed is None for cell in cells) else sum(cell.n_failed or 0 for cell in cells),
         n=sum(_instances(cell) for cell in cells),
         n_failed_by_model=sum(cell.n_failed_by_model for cell in cells),
         ends_tie=ends_tie,
@@ -356,7 +356,7 @@ USE_AND_COVERAGE = (
         title="Failures",
         note="of instances",
         explanation="instances without a completion or score; those that the model caused count as the worst answer",
-        value=lambda one: one.n_failed / one.n if one.n else None,
+        value=lambda one: one.n_failed / one.n if one.n and one.n_failed is not None else None,
     ),
 )
 """The last columns."""

@@ -142,23 +142,17 @@ def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
     tested = [row for row in changed if row.cases and row.cases.difference]
     if not tested:
         return f"{text} No change could be tested, because no cases of both releases are stored."
-    which = "The one" if len(tested) == 1 else f"Of the {len(tested):,}"
-    parts = [_named(tested, is_better=True), _named(tested, is_better=False)]
-    if not any(parts):
-        return f"{text} {which} that could be tested{' is not' if len(tested) == 1 else ', none is'} significant."
-    if len(tested) == 1:
-        return f"{text} The one that could be tested is significant: {next(filter(None, parts))}."
-    return f"{text} {which} that could be tested, significant are {' and '.join(filter(None, parts))}."
-
-
-def _named(tested: Sequence[ScoreChange], *, is_better: bool) -> str:
-    """Return the significant changes in one direction as text; empty for none."""
-    names = [
-        f"{row.change.model} on {row.title}"
+    significant = [
+        f"{row.change.model} on {row.title} ({'better' if row.cases.difference.value > 0 else 'worse'})"
         for row in tested
-        if row.is_separated and row.cases and row.cases.difference and (row.cases.difference.value > 0) == is_better
+        if row.is_separated and row.cases and row.cases.difference
     ]
-    return f"{listed(names, 5)} ({'better' if is_better else 'worse'})" if names else ""
+    names = f": {listed(significant, 5)}" if significant else ""
+    if len(tested) == 1:
+        return f"{text} The one that could be tested is {'' if significant else 'not '}significant{names}."
+    n_significant = f"{len(significant):,}" if significant else "none"
+    are = "is" if len(significant) < 2 else "are"
+    return f"{text} Of the {len(tested):,} that could be tested, {n_significant} {are} significant{names}."
 
 
 def _shared(found: ReleaseComparison) -> set[tuple[str, str]]:
