@@ -186,7 +186,7 @@ class _Scores:
     cell: Cell
     column: Column
     tested: Floats
-    """Scores that are tested: contributions to the metric where it is no mean, such as recall."""
+    """Scores that are tested: contributions to the metric if it is not a mean, such as recall."""
     shown: Floats
     """Scores as cases show them."""
 

@@ -20,7 +20,7 @@ THE_STORE = "the store now"
 def compared_releases(site: Site, request: PageRequest) -> tuple[str, str]:
     """Return the names of the two releases that a URL selects; without names the latest and the store as it is.
 
-    Raises: BadParameter for an unknown name; PageNotFound if there is no release.
+    Raises: BadParameter for an unknown name; PageNotFound without a release.
     """
     known = [name for name, one in site.releases().items() if one.release]
     if not known:

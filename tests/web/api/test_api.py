@@ -150,7 +150,7 @@ def test_errors_are_json_and_pages_stay_pages(client: TestClient, store: Path) -
     assert stranger.get("/").headers["content-type"].startswith("text/html")
 
 
-def test_a_misspelled_parameter_is_no_other_result(client: TestClient) -> None:
+def test_a_misspelled_parameter_is_refused(client: TestClient) -> None:
     found = client.get("/api/leaderboard?catgory=medical_research_assistance")
     assert found.json()["error"]["message"].startswith("The parameter `catgory` is not known here. Known: access,")
     assert client.get("/api/compare?a=openai/model-1").json()["error"]["message"] == "The parameter `b` is missing."
