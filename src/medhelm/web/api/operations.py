@@ -1,4 +1,4 @@
-"""What each path of the JSON interface takes and returns: the other half of `routes.ROUTES`."""
+"""Parameters and results of each path of the JSON interface: the other half of `routes.ROUTES`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Operation:
     """A path of the interface; only GET is possible."""
 
     summary: str
-    """What it returns, in one line."""
+    """Its result, in one line."""
     returns: str
     """Name of the schema of its result, in `schemas.SCHEMAS`."""
     parameters: Sequence[Parameter] = ()
