@@ -82,27 +82,39 @@ def selection_of(site: Site, request: PageRequest, results: Results | None = Non
     chosen: dict[str, Any] = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
     if not results or not site.with_published:
         return BoardSelection(**chosen)
-    return BoardSelection(**chosen, results=results, results_in_url=request.text("results"))
+    in_url = "" if results == _default_results(site)[0] else results
+    return BoardSelection(**chosen, results=results, results_in_url=in_url)
 
 
 def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
     """Return the results that a URL selects, and why own and published ones are not shown together, if so.
 
-    Without the parameter it is both, where they have a benchmark in common. Raises: BadParameter.
+    Raises: BadParameter.
     """
     if not site.with_published:
         request.choice("results", ("own",), "own")
         return "own", ""
-    chosen: Any = request.choice("results", RESULTS, "")
-    if chosen in ("own", "published"):
-        return chosen, ""
-    try:
-        board_of(site, BoardSelection(results="all"))
-    except UserError as error:
-        if chosen:
-            raise
-        return "own", f"Published results are not shown beside own ones: {error}"
-    return "all", ""
+    default, why_not = _default_results(site)
+    chosen: Any = request.choice("results", RESULTS, default)
+    return chosen, why_not if request.text("results") == "" else ""
+
+
+def _default_results(site: Site) -> tuple[Results, str]:
+    """Return own and published results if they have a benchmark in common, else one of them with the reason."""
+
+    def find() -> tuple[Results, str]:
+        try:
+            board_of(site, BoardSelection(results="all"))
+        except UserError as error:
+            results: Results = "own"
+            try:
+                site.inputs()
+            except UserError:
+                results = "published"
+            return results, f"Published results are not shown beside own ones: {error}"
+        return "all", ""
+
+    return site.keep("default results", find)
 
 
 def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
@@ -110,8 +122,9 @@ def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
     labels = {"suite": "Suite", "category": "Category", "subcategory": "Subcategory", "access": "Access"}
     found = []
     if selection.results_in_url is not None:
-        options = list(RESULTS.items())
-        found.append(Choice(name="results", label="Results", value=selection.results, options=options, every=""))
+        default = _default_results(site)[0]
+        options = [("" if one == default else one, title) for one, title in RESULTS.items()]
+        found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
     for name, values in _options(site, selection.results).items():
         value = getattr(selection, name)
         if len(values) > 1 or value:

@@ -206,6 +206,13 @@ def test_own_results_are_shown_where_published_ones_cannot_be_beside_them(tmp_pa
     assert client.get("/?results=all").status_code == 404
 
 
+def test_published_models_are_shown_without_own_ones(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
+    client = make_client(tmp_path, with_published=True)
+    assert len(models_in(text_of(client))) == 9
+    assert client.get("/?results=own").status_code == 404
+
+
 def test_imported_results_are_marked_on_every_page(tmp_path: Path) -> None:
     scores = {"pubmed_qa": {"openai/a": [1.0, 0.0, 1.0], "openai/b": [0.0, 0.0, 1.0]}}
     origin = Origin(harness="helm", version="1", run="a", sha256="d" * 64)
