@@ -141,12 +141,23 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
     )
 
 
-def _rule(release: Release) -> Rule:
-    return "published" if release.options.get("scoring") == "published" else "corrected"
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The way a release scores."""
+
+    scoring: Rule
+    failures_as_worst: bool
+
+
+def _rule(release: Release) -> _Rule:
+    if release.options.get("scoring") == "published":
+        return _Rule("published", failures_as_worst=False)
+    # Releases that do not say so left out all failures.
+    return _Rule("corrected", failures_as_worst=not release.options.get("completers_only", True))
 
 
 def _compare(
-    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[Rule]
+    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[_Rule]
 ) -> ChangedCases:
     """Compare the runs behind one score of two releases."""
     found = ChangedCases(model=now.model, benchmark=now.benchmark)
@@ -157,8 +168,10 @@ def _compare(
     old, new = (_read(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
     if (old.column.metric, old.column.low, old.column.high) != (new.column.metric, new.column.low, new.column.high):
         return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
+    if rules[0].scoring != rules[1].scoring:
+        return replace(found, problem=f"scored by the {rules[0].scoring} rule, now by the {rules[1].scoring} one")
     if rules[0] != rules[1]:
-        return replace(found, problem=f"scored by the {rules[0]} rule, now by the {rules[1]} one")
+        return replace(found, problem="only one of the two counts failures that the model caused")
     ids = list(dict.fromkeys([*new.cell.ids, *old.cell.ids]))
     clusters = dict(zip(new.cell.ids, new.cell.clusters, strict=True)) if new.cell.clusters is not None else {}
     names = [str(clusters.get(one, "")) for one in ids]
@@ -196,11 +209,11 @@ class _Scores:
         return np.array([known.get(one, np.nan) for one in ids], dtype=float)
 
 
-def _read(run: Run, rule: Rule) -> _Scores:
+def _read(run: Run, rule: _Rule) -> _Scores:
     """Read the scores of a run. Raises: StoreError for damaged records."""
-    column = column_of(run, None, rule)
-    ((_, scored),) = read_all([run], rule)
-    cell = cell_of(run.model, run, column, scored, rule=rule, as_worst=rule == "corrected")
+    column = column_of(run, None, rule.scoring)
+    ((_, scored),) = read_all([run], rule.scoring)
+    cell = cell_of(run.model, run, column, scored, rule=rule.scoring, as_worst=rule.failures_as_worst)
     assert cell.scores is not None, "the records were read"
     tested = column.normalize(np.asarray(cell.scores, dtype=float))
     shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))

@@ -136,9 +136,8 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
     file = scratch / PurePath(options.suite).name
     if not release.suite_text:
         if file.name != options.suite:
-            raise StoreError(
-                f"the release `{release.name[:80]}` names the suite `{options.suite}` without its content."
-            )
+            text = f"the release `{release.name[:80]}` names the file of a suite without its content."
+            raise StoreError(f"{text} Restore its files from a copy.")
         return options
     file.write_text(release.suite_text, encoding="utf-8")
     return replace(options, suite=str(file))

@@ -155,7 +155,6 @@ def page(site: Site, request: PageRequest) -> Page:
             if not request.is_static or one.name in request.route.exported_with
         ],
         "results": results,
-        "results_in_url": selection.results_in_url,
         "selection": selection.parameters,
         "model": name,
         "headings": headings,
