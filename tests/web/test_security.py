@@ -141,7 +141,7 @@ def test_a_program_sends_the_token_itself(client: TestClient, security: Security
     "value", ["Bearer", "Bearer ", "Bearer wrong", "Bearer \u00e9", "Basic x", "", "Bearer " + "x" * 5000]
 )
 def test_another_authorization_is_refused(client: TestClient, value: str) -> None:
-    found = client.get("/api/benchmarks", headers={"authorization": value.encode("latin-1")})
+    found = client.get("/api/benchmarks", headers={b"authorization": value.encode("latin-1")})
     assert (found.status_code, found.headers["www-authenticate"]) == (401, 'Bearer realm="MedHELM"')
 
 
