@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from medhelm.domain import Taxonomy
+from medhelm.results.releases import LeaderboardOptions, freeze
 from medhelm.web.export import export_site
 from medhelm.web.site import Site
 from tests.support.stores import make_store
@@ -19,7 +21,14 @@ if TYPE_CHECKING:
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
-PAGES = ("/", "/?category=clinical_decision_support&sort=failures", "/benchmarks", "/benchmarks/medec", "/compare")
+PAGES = (
+    "/",
+    "/?category=clinical_decision_support&sort=failures",
+    "/benchmarks",
+    "/benchmarks/medec",
+    "/compare",
+    "/compare/releases?before=2026-10",
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +39,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(stores=[make_board_store(tmp_path_factory.mktemp("browser") / "store")])
+    store = make_board_store(tmp_path_factory.mktemp("browser") / "store")
+    freeze(store, "2026-10", LeaderboardOptions())
+    changed = {"pubmed_qa": {"openai/model-3@http://127.0.0.1:9/v1": [1.0] * 40}}
+    taxonomy = Taxonomy(category="medical_research_assistance", subcategory="some_work")
+    make_store(store, changed, started="2026-02-01T00:00:00+00:00", taxonomy=taxonomy)
+    return Site(stores=[store])
 
 
 @pytest.fixture(scope="module")

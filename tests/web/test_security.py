@@ -128,3 +128,30 @@ def test_signing_out_ends_the_session_of_the_browser(client: TestClient, securit
     client.post("/login", data={"token": security.token}, follow_redirects=False)
     client.post("/logout", headers={"origin": ORIGIN}, follow_redirects=False)
     assert client.get("/").status_code == 401
+
+
+def test_a_program_sends_the_token_itself(client: TestClient, security: Security) -> None:
+    for scheme in ("Bearer", "bearer"):
+        assert client.get("/api/benchmarks", headers={"authorization": f"{scheme} {security.token}"}).status_code != 401
+    assert client.get("/api/benchmarks").status_code == 401
+    assert "set-cookie" not in client.get("/", headers={"authorization": f"Bearer {security.token}"}).headers
+
+
+@pytest.mark.parametrize(
+    "value", ["Bearer", "Bearer ", "Bearer wrong", "Bearer \u00e9", "Basic x", "", "Bearer " + "x" * 5000]
+)
+def test_another_authorization_is_refused(client: TestClient, value: str) -> None:
+    found = client.get("/api/benchmarks", headers={b"authorization": value.encode("latin-1")})
+    assert (found.status_code, found.headers["www-authenticate"]) == (401, 'Bearer realm="MedHELM"')
+
+
+def test_guessing_tokens_of_programs_is_slowed_down(client: TestClient, security: Security) -> None:
+    for _ in range(MOST_FAILURES):
+        client.get("/api/benchmarks", headers={"authorization": "Bearer wrong"})
+    found = client.get("/api/benchmarks", headers={"authorization": f"Bearer {security.token}"})
+    assert (found.status_code, found.headers["retry-after"]) == (429, "60")
+
+
+def test_a_token_does_not_help_other_sites(client: TestClient, security: Security) -> None:
+    headers = {"authorization": f"Bearer {security.token}", "origin": "http://evil.test"}
+    assert client.get("/api/benchmarks", headers=headers).status_code == 403

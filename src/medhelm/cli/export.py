@@ -22,7 +22,7 @@ from medhelm.cli.common.options import (
     shared_options,
     stored_tier_option,
 )
-from medhelm.cli.serve import make_site, suites_option
+from medhelm.cli.serve import make_site, published_option, releases_option, suites_option
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -203,6 +203,8 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     help="Cases of each benchmark with texts.",
 )
 @suites_option
+@published_option
+@releases_option
 @stored_tier_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "json")
@@ -213,6 +215,8 @@ def site(
     texts: bool,
     most_cases: int,
     suites: tuple[Path, ...],
+    with_published: bool,
+    releases: tuple[Path, ...],
     tier: Tier | None,
     rule: Rule,
 ) -> int:
@@ -227,7 +231,15 @@ def site(
     """
     from medhelm.web.export import export_site
 
-    made = make_site(shared, suites=suites, tier=tier, rule=rule, with_text=texts)
+    made = make_site(
+        shared,
+        suites=suites,
+        with_published=with_published,
+        releases=releases,
+        tier=tier,
+        rule=rule,
+        with_text=texts,
+    )
     return _say(export_site(made, folder, most_cases=most_cases), shared)
 
 

@@ -23,6 +23,21 @@ suites_option = click.option(
     help="File of your own suite to offer on the leaderboard; repeatable.",
 )
 
+published_option = click.option(
+    "--with-published",
+    is_flag=True,
+    help="Offer the nine published models on the leaderboard, alone and beside your own.",
+)
+
+releases_option = click.option(
+    "--release",
+    "releases",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of a release of another store to compare with, beside those of the store; repeatable.",
+)
+
 
 @click.command()
 @click.option(
@@ -44,6 +59,8 @@ suites_option = click.option(
     help="Host name of a proxy with TLS in front of the server; repeatable.",
 )
 @suites_option
+@published_option
+@releases_option
 @stored_tier_option
 @scoring_option
 @shared_options("store", "data", "benchmarks")
@@ -56,6 +73,8 @@ def serve(
     host: str,
     proxy_hosts: tuple[str, ...],
     suites: tuple[Path, ...],
+    with_published: bool,
+    releases: tuple[Path, ...],
     tier: Tier | None,
     rule: Rule,
 ) -> int:
@@ -83,7 +102,7 @@ def serve(
         if socket_file:
             click.echo(f"Forward a port to the socket first: ssh -L PORT:{socket_file.absolute()} HOST")
 
-    site = make_site(shared, suites=suites, tier=tier, rule=rule)
+    site = make_site(shared, suites=suites, with_published=with_published, releases=releases, tier=tier, rule=rule)
     try:
         serve_site(site, where, announce)
     except KeyboardInterrupt:
@@ -92,11 +111,19 @@ def serve(
 
 
 def make_site(
-    shared: Shared, *, suites: tuple[Path, ...], tier: Tier | None, rule: Rule, with_text: bool = True
+    shared: Shared,
+    *,
+    suites: tuple[Path, ...],
+    with_published: bool,
+    releases: tuple[Path, ...],
+    tier: Tier | None,
+    rule: Rule,
+    with_text: bool = True,
 ) -> Site:
     """Return the site of the stores, its files checked.
 
-    Raises: StoreError for a folder that is not a store; ConfigError for a suite or a definition.
+    Raises: StoreError for a folder that is not a store, and for a damaged release; ConfigError for a suite or a
+    definition.
     """
     from medhelm.benchmarks.suites import read_suite
     from medhelm.storage.store import open_store
@@ -111,6 +138,8 @@ def make_site(
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
         suites={path.stem: path for path in suites},
+        with_published=with_published,
+        release_folders=[_release_folder(shared, path) for path in releases],
         with_text=with_text,
     )
     known = {name: name for name in site.definitions} | {
@@ -121,3 +150,15 @@ def make_site(
             raise UserError(f"--suite {path}: the file does not exist.")
         read_suite(path, known)
     return site
+
+
+def _release_folder(shared: Shared, path: Path) -> Path:
+    """Return the folder of a release that was read. Raises: UserError if there is none; StoreError if it is damaged."""
+    from medhelm.storage.releases import MANIFEST, read_release
+    from medhelm.storage.store import open_store
+
+    folder = path.parent if path.name == MANIFEST else path
+    if not (folder / MANIFEST).is_file():
+        raise UserError(f"--release {path}: there is no {MANIFEST}. Name the folder of a release: STORE/releases/NAME.")
+    read_release(open_store(shared.all_stores[0]), str(folder))
+    return folder

@@ -98,20 +98,14 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
     names = f"from {between.first} to {between.second}"
     if not between.board and not between.cells:
         return f"The leaderboards of {between.first} and {between.second} are identical, and so are their inputs.\n"
-    lines = [
-        f"{verb} {what}: {', '.join(map(printable, items))}."
-        for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
-        for verb, items in zip(("Removed", "Added"), both, strict=True)
-        if items
-    ]
-    lines += [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
+    lines = change_sentences(between)
     parts = ["\n".join(lines) + "\n"] if lines else []
     if between.options:
         parts.append(differences_table(between.options, format, caption=f"Changed options, {names}"))
     if between.cells:
         headers = ["Benchmark", "Model", "Before", "Now", "Changed inputs"]
         rows: list[list[Value]] = [
-            [cell.benchmark, cell.model, shown(cell.before), shown(cell.now), _reasons(cell.why)]
+            [cell.benchmark, cell.model, shown(cell.before), shown(cell.now), reasons(cell.why)]
             for cell in between.cells
         ]
         parts.append(render(rows, headers, format=format, caption=f"Changed scores, {names}", keep=2))
@@ -120,6 +114,17 @@ def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
             differences_table(between.board, format, caption=f"All changed fields of the leaderboard, {names}")
         )
     return "\n".join(parts)
+
+
+def change_sentences(between: LeaderboardDiff) -> list[str]:
+    """Return the models and benchmarks that only one leaderboard has, and the ranks that changed, in sentences."""
+    lines = [
+        f"{verb} {what}: {', '.join(map(printable, items))}."
+        for what, both in (("models", between.models), ("benchmarks", between.benchmarks))
+        for verb, items in zip(("Removed", "Added"), both, strict=True)
+        if items
+    ]
+    return lines + [f"{printable(rank.what)} moved from rank {rank.before} to {rank.now}." for rank in between.ranks]
 
 
 def verification_as_json(found: Verification) -> dict[str, Any]:
@@ -160,7 +165,7 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
     return "\n".join(parts)
 
 
-def _reasons(why: Sequence[ValueDifference]) -> str:
+def reasons(why: Sequence[ValueDifference]) -> str:
     """Return the changed inputs, with old and new values unless they are digests."""
     if not why:
         return "none"

@@ -333,7 +333,7 @@ def read_inputs(
     if single_scores:
         read = read_all([chosen[key] for key in keys], rule)
         cells = [
-            _cell(
+            cell_of(
                 model,
                 run,
                 columns[run.benchmark],
@@ -344,15 +344,15 @@ def read_inputs(
             for (model, _), (run, scored) in zip(keys, read, strict=True)
         ]
     else:
-        cells = [_cell(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
+        cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
     remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
     remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
     return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen, choice.left_out)
 
 
-def _cell(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
-    """A run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
+def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
+    """Return a run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
     found = run.estimates.get(rule, {}).get(run.main_metric)
     if found and not math.isfinite(found.value):
         found = None  # JSON of others can hold NaN, which is no result

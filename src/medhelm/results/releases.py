@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from medhelm import __version__
 from medhelm.analysis.leaderboard.build import Resample
 from medhelm.domain import Release, Rule, Tier
-from medhelm.errors import UserError
+from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.storage.json_form import JsonForm, Nested
@@ -125,12 +127,25 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
     # Releases that do not say so were made when baselines always competed, failures were always left out, and a column
     # held everything with the same metric and jury.
     before = {"rank_baselines": True, "completers_only": True, "comparable_only": False}
-    options = OPTIONS.read({**before, **release.options}, folders=tuple(folders))
+    try:
+        read = OPTIONS.read({**before, **release.options}, folders=tuple(folders))
+        options = TypeAdapter(LeaderboardOptions).validate_python(_by_name(read))
+    except (TypeError, ValidationError) as error:
+        text = f"the options of release `{release.name[:80]}` are not valid. Restore its files from a copy."
+        raise StoreError(text) from error
+    file = scratch / PurePath(options.suite).name
     if not release.suite_text:
+        if file.name != options.suite:
+            text = f"the release `{release.name[:80]}` names the file of a suite without its content."
+            raise StoreError(f"{text} Restore its files from a copy.")
         return options
-    file = scratch / options.suite
     file.write_text(release.suite_text, encoding="utf-8")
     return replace(options, suite=str(file))
+
+
+def _by_name(options: LeaderboardOptions) -> dict[str, Any]:
+    """Return the options by name."""
+    return {field.name: getattr(options, field.name) for field in fields(options)}
 
 
 def find_release(store: Path, name: str) -> Release:

@@ -10,7 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from medhelm.domain import CellProvenance, Release, Run
@@ -191,7 +193,8 @@ def read_release(store: Store, name: str) -> Release:
         frozen = (folder / BOARD).read_bytes()
         if version == FORMAT:
             release = RELEASE.read(content, leaderboard=json.loads(frozen))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            _check_types(release)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
     if version != FORMAT:
         raise StoreError(f"the release in {folder} has version {version!r}; this version of medhelm reads {FORMAT}.")
@@ -205,3 +208,42 @@ def read_release(store: Store, name: str) -> Release:
 
 def _folder(store: Store) -> Path:
     return store.folder / "releases"
+
+
+KINDS: Mapping[str, type | tuple[type, ...]] = {"str": str, "int": int, "Mapping": Mapping, "Sequence": (list, tuple)}
+"""Start of an annotation -> the types that a value read from JSON may have."""
+
+DEEPEST = 40
+"""Most levels of lists and objects within each other."""
+
+
+def _check_types(release: Release) -> None:
+    """Raise TypeError or ValueError unless all that comparisons read has its type: files may come from anyone."""
+    values: list[Release | CellProvenance] = [release, *release.provenance]
+    for one in values:
+        for field in fields(one):
+            _expect(getattr(one, field.name), KINDS.get(str(field.type).partition("[")[0], object), field.name)
+    board = release.leaderboard
+    for key in ("models", "benchmarks"):
+        _expect(board[key], list, key)
+    for row in board["models"]:
+        _expect(row["model"], str, "model")
+        _expect(row["rank"], (int, NoneType), "rank")
+        for cell in row.get("benchmarks", {}).values():
+            _expect(cell.get("value"), (int, float, NoneType), "value")
+    for entry in board["benchmarks"]:
+        _expect(entry["id"], str, "id")
+    _check_depth([RELEASE.write(release), board], DEEPEST)
+
+
+def _expect(value: Any, kind: type | tuple[type, ...], name: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {str(value)[:40]!r}")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError(f"more than {DEEPEST} levels of lists and objects")
+    if isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_depth(inner, left - 1)

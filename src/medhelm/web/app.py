@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from urllib.parse import parse_qsl
@@ -17,6 +18,8 @@ from starlette.routing import Route as StarletteRoute
 
 from medhelm import __version__
 from medhelm.errors import MedHelmError, StoreError, UserError
+from medhelm.web.api.errors import JSON, error_content, error_response, is_json_path
+from medhelm.web.api.operations import OPERATIONS, check_parameters
 from medhelm.web.page import (
     MOST_URL_CHARACTERS,
     BadParameter,
@@ -28,7 +31,7 @@ from medhelm.web.page import (
     check_query,
 )
 from medhelm.web.routes import ACTIONS, BY_NAME, ROUTES, function_of, handler_of
-from medhelm.web.security import Security, SecurityHeaders, session_of
+from medhelm.web.security import FAILURE_WINDOW_S, Security, SecurityHeaders, bearer_token, session_of
 from medhelm.web.site import Site
 from medhelm.web.static_files import static_file
 from medhelm.web.templating import render
@@ -53,7 +56,10 @@ def create_app(site: Site, security: Security) -> Starlette:
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _error_page(site, request, error.status_code, HTTPStatus(error.status_code).phrase)
+        text = error.detail or HTTPStatus(error.status_code).phrase
+        response = _error_page(site, request, error.status_code, text)
+        response.headers.update(error.headers or {})
+        return response
 
     async def server_error(request: Request, _: Exception) -> Response:
         return _error_page(site, request, 500, "The server made an error. Its terminal shows what happened.")
@@ -73,9 +79,13 @@ def answer(site: Site, request: PageRequest) -> tuple[bytes, str, int, str]:
     Errors of the user become pages, so that the server and the static site show the same.
     """
     try:
+        if operation := OPERATIONS.get(request.route.name):
+            check_parameters(operation, request.query)
         made = handler_of(request.route)(site, request)
     except MedHelmError as error:
         made = error_page(error)
+        if is_json_path(request.route.path):
+            return error_content(made.status, str(error)), JSON, made.status, ""
     if isinstance(made, Download):
         return made.content, made.media_type, 200, made.file_name
     return render(site, request, made).encode("utf-8", "replace"), "text/html", made.status, ""
@@ -144,13 +154,24 @@ class _Gate:
     def _instead(self, request: Request) -> Response | None:
         """Return the response to send instead of the page; None if the request is allowed."""
         refused = self.security.refusal(request.method, request.headers)
-        if refused:
-            return Response(refused + "\n", 403, media_type="text/plain")
-        if len(str(request.url)) > MOST_URL_CHARACTERS:
-            return Response("The address is too long.\n", 414, media_type="text/plain")
         path = request.url.path
+        if refused:
+            return _plain_error(path, 403, refused)
+        if len(str(request.url)) > MOST_URL_CHARACTERS:
+            return _plain_error(path, 414, "The address is too long.")
         if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
             return None
+        token = bearer_token(request)
+        if token is not None and not self.security.may_try():
+            response = _plain_error(path, 429, "Too many wrong tokens. Wait a minute, then try again.")
+            response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
+            return response
+        if token is not None and self.security.accepts(token):
+            return None
+        if token is not None or is_json_path(path):
+            response = _plain_error(path, 401, "The token is missing or wrong. Send `Authorization: Bearer TOKEN`.")
+            response.headers["www-authenticate"] = 'Bearer realm="MedHELM"'
+            return response
         url = request.url
         return _login_page(self.site, 401, next_=f"{url.path}?{url.query}" if url.query else url.path)
 
@@ -219,8 +240,16 @@ def _login_page(site: Site, status: int, *, message: str = "", next_: str = "/")
     return HTMLResponse(render(site, request, page), status)
 
 
+def _plain_error(path: str, status: int, message: str) -> Response:
+    """Return an error to a request that was not let in: JSON for programs, else one line of text."""
+    if is_json_path(path):
+        return error_response(status, message)
+    return Response(f"{message}\n", status, media_type="text/plain")
+
+
 def _error_page(site: Site, request: Request, status: int, message: str) -> Response:
-    del request
+    if is_json_path(request.url.path):
+        return error_response(status, message)
     wanted = PageRequest(route=ERROR, links=LINKS)
     title = "Page not found" if status == 404 else "The request failed"
     page = Page(template="error.html", title=title, values={"message": message, "code": status})

@@ -10,8 +10,9 @@ from medhelm.web.page import Handler, Route
 
 BENCHMARK = "/benchmarks/{benchmark}"
 CASES = f"{BENCHMARK}/cases"
-_BOARD = ("category",)
+_BOARD = ("suite", "category", "access", "results")
 _PAIR = ("a", "b")
+_RELEASES = ("before", "now")
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
@@ -34,6 +35,16 @@ ROUTES: tuple[Route, ...] = (
     Route(name="running", path="/running", handler="pages.running:page", menu="Running", only_served=True),
     Route(name="running_live", path="/running/live", handler="pages.running:live", only_served=True),
     Route(name="running_json", path="/api/running", handler="pages.running:json_", only_served=True),
+    Route(name="releases", path="/compare/releases", handler="pages.releases:page", exported_with=_RELEASES),
+    Route(name="releases_csv", path="/compare/releases.csv", handler="pages.releases:csv", exported_with=_RELEASES),
+    Route(name="api_leaderboard", path="/api/leaderboard", handler="pages.leaderboard:json_", only_served=True),
+    Route(name="api_benchmarks", path="/api/benchmarks", handler="pages.benchmarks:json_list", only_served=True),
+    Route(name="api_benchmark", path=f"/api{BENCHMARK}", handler="pages.benchmark:json_", only_served=True),
+    Route(name="api_compare", path="/api/compare", handler="pages.compare:json_", only_served=True),
+    Route(name="api_releases", path="/api/releases", handler="pages.releases:json_list", only_served=True),
+    Route(name="api_release_comparison", path="/api/releases/compare", handler="pages.releases:json_",
+          only_served=True),
+    Route(name="api_openapi", path="/api/openapi.json", handler="api.document:document", only_served=True),
     Route(name="cases_json", path=f"/api{CASES}", handler="pages.cases:json_list", only_served=True),
     Route(name="case_json", path=f"/api{CASES}/{{case}}", handler="pages.case:json_case"),
 )

@@ -2,7 +2,8 @@
 
 The address printed at the start carries the token in its fragment, which browsers do not send: it stays out of logs and
 of the `Referer` header. A script on the login page sends it once by POST and gets a session cookie, which other sites
-cannot use and scripts cannot read. Every other account of the machine can reach the port, so a token is always needed.
+cannot use and scripts cannot read. A program sends the token itself, as `Authorization: Bearer TOKEN`. Every other
+account of the machine can reach the port, so a token is always needed.
 """
 
 from __future__ import annotations
@@ -165,3 +166,9 @@ class SecurityHeaders:
 def session_of(request: Request, security: Security) -> bool:
     """Return True if the request carries a valid session cookie."""
     return security.has_session(request.cookies.get(security.cookie))
+
+
+def bearer_token(request: Request) -> str | None:
+    """Return the token that a script sends with each request; None without an `Authorization: Bearer` header."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None

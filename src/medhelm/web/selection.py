@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.errors import UserError
 from medhelm.reports.leaderboard import group_title
 from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs
+from medhelm.results.published.boards import board_of_own_and_published, published_leaderboard
+from medhelm.results.published.cells import published_cells
 from medhelm.web.page import PageRequest, Values
 from medhelm.web.site import Site
 
@@ -19,6 +23,12 @@ BUILT_IN_SUITES = {"paper35": "35 benchmarks of the paper", "suite37": "37 publi
 
 PARAMETERS = ("suite", "category", "subcategory", "access")
 """Parameters of a URL that select benchmarks."""
+
+Results: TypeAlias = Literal["own", "published", "all"]
+"""Source of scores: runs of the store, the published table, or both on the benchmarks that they have in common."""
+
+RESULTS: Mapping[Results, str] = {"all": "Own and published", "own": "Own", "published": "Published"}
+"""Source of scores -> its name in the form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +45,16 @@ class BoardSelection:
     """Access to the data: public, gated or private."""
     benchmark: str = ""
     """Id of the only benchmark, for its own page."""
+    results: Results = "own"
+    """Models by the source of their scores."""
+    results_in_url: str | None = None
+    """Value of the parameter `results`, empty for the default; None for a page without this parameter."""
 
     @property
     def parameters(self) -> dict[str, Values]:
         """Return the parameters of URLs that keep this selection."""
-        return {name: getattr(self, name) or None for name in PARAMETERS}
+        found: dict[str, Values] = {name: getattr(self, name) or None for name in PARAMETERS}
+        return {**found, "results": self.results_in_url or None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +69,79 @@ class Choice:
     """The chosen value; empty for all."""
     options: Sequence[tuple[str, str]]
     """Values and their titles, without that for all."""
+    every: str = "All"
+    """Title of the option that selects everything; empty if there is none."""
 
 
-def selection_of(site: Site, request: PageRequest) -> BoardSelection:
-    """Return the selection of a URL. Raises: BadParameter for a value that the site does not offer."""
-    known = _options(site)
-    return BoardSelection(**{name: request.choice(name, dict(known[name]), "") for name in PARAMETERS})
+def selection_of(site: Site, request: PageRequest, results: Results | None = None) -> BoardSelection:
+    """Return the selection of a URL. `results`: models that the page shows; None for own ones.
+
+    Raises: BadParameter for a value that the site does not offer.
+    """
+    known = _options(site, results or "own")
+    chosen: dict[str, Any] = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
+    if not results or not site.with_published:
+        return BoardSelection(**chosen)
+    in_url = "" if results == _default_results(site)[0] else results
+    return BoardSelection(**chosen, results=results, results_in_url=in_url)
+
+
+def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
+    """Return the results that a URL selects, and why own and published ones are not shown together, if so.
+
+    Raises: BadParameter.
+    """
+    if not site.with_published:
+        request.choice("results", ("own",), "own")
+        return "own", ""
+    default, why_not = _default_results(site)
+    chosen: Any = request.choice("results", RESULTS, default)
+    return chosen, why_not if request.text("results") == "" else ""
+
+
+def _default_results(site: Site) -> tuple[Results, str]:
+    """Return own and published results if they have a benchmark in common, else one of them with the reason."""
+
+    def find() -> tuple[Results, str]:
+        try:
+            board_of(site, BoardSelection(results="all"))
+        except UserError as error:
+            results: Results = "own"
+            try:
+                site.inputs()
+            except UserError:
+                results = "published"
+            return results, f"Published results are not shown beside own ones: {error}"
+        return "all", ""
+
+    return site.keep("default results", find)
 
 
 def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
     """Return the fields that select benchmarks, without those that have one option."""
     labels = {"suite": "Suite", "category": "Category", "subcategory": "Subcategory", "access": "Access"}
     found = []
-    for name, options in _options(site).items():
+    if selection.results_in_url is not None:
+        default = _default_results(site)[0]
+        options = [("" if one == default else one, title) for one, title in RESULTS.items()]
+        found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
+    for name, values in _options(site, selection.results).items():
         value = getattr(selection, name)
-        if len(options) > 1 or value:
-            found.append(Choice(name=name, label=labels[name], value=value, options=options))
+        if len(values) > 1 or value:
+            found.append(Choice(name=name, label=labels[name], value=value, options=values))
     return found
 
 
-def _options(site: Site) -> Mapping[str, list[tuple[str, str]]]:
-    """Parameter -> values that select at least one benchmark of the store, with their titles."""
-    columns = site.inputs().columns
+def _columns(site: Site, results: Results) -> Sequence[Column]:
+    """Return the benchmarks that a leaderboard of these results can have."""
+    if results == "own":
+        return site.inputs().columns
+    return board_of(site, BoardSelection(results=results)).columns
+
+
+def _options(site: Site, results: Results) -> Mapping[str, list[tuple[str, str]]]:
+    """Parameter -> values that select at least one benchmark, with their titles."""
+    columns = _columns(site, results)
     names = {column.benchmark for column in columns}
     suites = [
         (name, title)
@@ -97,29 +163,40 @@ def _titled(ids: Iterable[str]) -> list[tuple[str, str]]:
 
 def selected_inputs(site: Site, selection: BoardSelection) -> LeaderboardInputs:
     """Return the runs of the selected benchmarks. Raises: UserError if there are none."""
-    finished = site.inputs()
-    columns = [
-        column
-        for column in finished.columns
+    finished = site.inputs("published" if selection.results == "all" else None)
+    kept = _selected(site, selection, finished.columns)
+    cells = [cell for cell in finished.cells if cell.benchmark in kept]
+    if not cells:
+        raise UserError("No run of the store is on a benchmark of this selection. Choose another one.")
+    return replace(finished, cells=cells, columns=[one for one in finished.columns if one.benchmark in kept])
+
+
+def _selected(site: Site, selection: BoardSelection, columns: Iterable[Column]) -> set[str]:
+    """Return the selected benchmarks among these."""
+    return {
+        column.benchmark
+        for column in columns
         if selection.category in ("", column.category)
         and selection.subcategory in ("", column.subcategory)
         and selection.benchmark in ("", column.benchmark)
         and (not selection.access or site.access_of(column.benchmark) == selection.access)
-    ]
-    kept = {column.benchmark for column in columns}
-    cells = [cell for cell in finished.cells if cell.benchmark in kept]
-    if not cells:
-        raise UserError("No run of the store is on a benchmark of this selection. Choose another one.")
-    return replace(finished, cells=cells, columns=columns)
+    }
 
 
 def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
     """Return the leaderboard of a selection, from memory where it was built before."""
 
     def build() -> Leaderboard:
-        inputs = selected_inputs(site, selection)
         suite: str | Path = site.suites.get(selection.suite, selection.suite) or "all"
+        if selection.results == "published":
+            only = _selected(site, selection, published_cells()[1])
+            return published_leaderboard(suite=str(suite), only=only)
+        inputs = selected_inputs(site, selection)
+        if selection.results == "all":
+            folders = site.benchmark_folders
+            board = board_of_own_and_published(inputs, suite=str(suite), benchmark_folders=folders)
+            return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))
         known = sorted(site.definitions) if isinstance(suite, Path) else ()
         return leaderboard_from_inputs(inputs, suite=str(suite), known=known, scoring=site.rule)
 
-    return site.keep(("leaderboard", selection), build)
+    return site.keep(("leaderboard", replace(selection, results_in_url=None)), build)

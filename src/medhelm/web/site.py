@@ -7,16 +7,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.domain import Benchmark, Rule, Run, Tier
-from medhelm.errors import MedHelmError
+from medhelm.errors import MedHelmError, UserError
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.releases import MANIFEST
 from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
@@ -46,6 +49,10 @@ class Site:
     """Folder with one folder of data per benchmark."""
     suites: Mapping[str, Path] = field(default_factory=dict)
     """Name -> file of the user's own suites. A URL can name these only."""
+    release_folders: Sequence[Path] = ()
+    """Releases of other stores to compare with."""
+    with_published: bool = False
+    """True if the leaderboard also offers the published models."""
     with_text: bool = True
     """True if prompts, completions and explanations of gated and private benchmarks may be shown."""
     _kept: dict[Hashable, Any] = field(default_factory=dict)
@@ -71,7 +78,8 @@ class Site:
         state = [
             (path, path.stat().st_mtime_ns)
             for store in self.stores
-            for path in sorted(open_store(store).folder.glob(f"runs/*/[!.]*/{NAME}"))
+            for pattern in (f"runs/*/[!.]*/{NAME}", f"releases/[!.]*/{MANIFEST}")
+            for path in sorted(open_store(store).folder.glob(pattern))
         ]
         if state != self._state:
             self._kept.clear()
@@ -81,39 +89,53 @@ class Site:
         """Return all finished runs of the stores."""
         return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
 
-    def inputs(self) -> LeaderboardInputs:
+    def releases(self) -> Mapping[str, KnownRelease]:
+        """Return the releases of the stores and of further folders: name -> release, by time."""
+        found = self.keep("releases", lambda: find_releases(self.stores, self.release_folders))
+        return {one.name: one for one in found}
+
+    def inputs(self, rule: Rule | None = None) -> LeaderboardInputs:
         """Return the runs that count, with the score of every instance. Raises: UserError if there are none.
 
-        Models have the names of `short_names`.
+        Models have the names of `short_names`. `rule`: None for the rule of the site.
         """
-        return self.keep("inputs", lambda: _renamed(self._read(), self.names))
+        chosen = rule or self.rule
+        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), self.names))
 
-    def _read(self) -> LeaderboardInputs:
+    def _read(self, rule: Rule) -> LeaderboardInputs:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
 
         def read() -> LeaderboardInputs:
-            found = read_inputs(self.stores, self.rule, self.tier)
+            found = read_inputs(self.stores, rule, self.tier)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
             ]
             return replace(found, columns=columns)
 
-        return self.keep("read", read)
+        return self.keep(("read", rule), read)
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Name of each model and judge in the stores -> its name on the site. Raises: UserError without runs."""
+        """Name of each model and judge in the stores and releases -> its name on the site."""
 
         def names() -> Mapping[str, str]:
-            found = self._read()
-            known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
+            known = set()
+            with suppress(UserError):  # releases can be compared without runs
+                found = self._read(self.rule)
+                known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
             for run in self.runs():
                 known.add(run.model)
                 known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+            for one in self.releases().values():
+                known.update(released_models(one.release) if one.release else ())
             return short_names(known)
 
         return self.keep("names", names)
+
+    def shortened(self, text: str) -> str:
+        """Return a sentence with the names of the site for models."""
+        return _with_names(self.names, text)
 
     def runs_of(self, model: str) -> Sequence[Run]:
         """Return the runs of a model that count."""
@@ -190,13 +212,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
     """Return the runs with other names of models, in sentences too."""
-
-    def text(sentence: str) -> str:
-        for name, short in changed:
-            sentence = sentence.replace(name, short)
-        return sentence
-
-    changed = sorted(((name, short) for name, short in names.items() if name != short), key=lambda pair: -len(pair[0]))
+    text = partial(_with_names, names)
     return replace(
         found,
         cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
@@ -206,3 +222,15 @@ def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardI
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
     )
+
+
+def _with_names(names: Mapping[str, str], text: str) -> str:
+    """Return a text with other names of models, the longest first. Only names with an address change."""
+    if "@http" not in text:
+        return text
+    if text in names:
+        return names[text]
+    for name in sorted(names, key=len, reverse=True):
+        if name != names[name]:
+            text = text.replace(name, names[name])
+    return text

@@ -74,16 +74,14 @@ def render(site: Site, request: PageRequest, page: Page) -> str:
     def url(route: str, **parameters: Values) -> str:
         return request.links.to(route, parameters)
 
-    return (
-        environment()
-        .get_template(page.template)
-        .render(
-            title=page.title,
-            site=site,
-            request=request,
-            url=url,
-            static=request.links.static,
-            menu=[route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
-            **page.values,
-        )
-    )
+    values = {
+        "title": page.title,
+        "site": site,
+        "site_tier": site.known_tier,
+        "scoring": site.rule,
+        "request": request,
+        "url": url,
+        "static": request.links.static,
+        "menu": [route for route in ROUTES if route.menu and not (request.is_static and route.only_served)],
+    }
+    return environment().get_template(page.template).render({**values, **page.values})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from medhelm.domain import Origin
 from medhelm.web.pages import leaderboard as page
 from tests.support.stores import make_store
 from tests.support.web.sites import XSS, make_board_store, make_client
@@ -156,3 +157,65 @@ def test_one_model_is_shown_without_rivals(tmp_path: Path) -> None:
     client = make_client(make_store(tmp_path, {"pubmed_qa": {"openai/a": [1.0, 0.0]}}))
     assert models_in(text_of(client)) == ["openai/a"]
     assert "needs two models" in text_of(client, "/compare")
+
+
+@pytest.fixture(scope="module")
+def with_published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with make_client(make_board_store(tmp_path_factory.mktemp("published")), with_published=True) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("query", "n", "n_published", "scoring"),
+    [
+        ("", 13, 9, "published"),
+        ("results=all", 13, 9, "published"),
+        ("results=own", 4, 0, "corrected"),
+        ("results=published", 9, 9, "published"),
+        ("results=published&category=medical_research_assistance&access=public", 9, 9, "published"),
+    ],
+)
+def test_published_models_are_marked_and_selected(
+    with_published: TestClient, query: str, n: int, n_published: int, scoring: str
+) -> None:
+    text = text_of(with_published, f"/?{query}")
+    table = text.partition('<table class="board"')[2].partition("</table>")[0]
+    assert (len(models_in(text)), table.count(">published</span>")) == (n, n_published)
+    assert f"<dt>Scoring</dt><dd>{scoring}</dd>" in text
+    content = json.loads(with_published.get(f"/leaderboard.json?{query}").text)
+    assert sum(model["published"] for model in content["models"]) == n_published
+
+
+def test_the_published_choice_stays_in_links(with_published: TestClient) -> None:
+    text = text_of(with_published, "/?results=published")
+    assert '<option value="published" selected>' in text
+    assert 'href="/leaderboard.csv?results=published"' in text
+    assert "/leaderboard/charts/heat-map.csv?results=published" in text
+
+
+def test_published_models_are_offered_only_when_asked_for(client: TestClient) -> None:
+    assert client.get("/?results=published").status_code == 400
+    assert 'name="results"' not in text_of(client)
+
+
+def test_own_results_are_shown_where_published_ones_cannot_be_beside_them(tmp_path: Path) -> None:
+    client = make_client(make_board_store(tmp_path, tier="sample"), with_published=True)
+    assert "Published results are not shown beside own ones" in text_of(client)
+    assert "Sample tier." in text_of(client)
+    assert "Sample tier." not in text_of(client, "/?results=published")
+    assert client.get("/?results=all").status_code == 404
+
+
+def test_published_models_are_shown_without_own_ones(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
+    client = make_client(tmp_path, with_published=True)
+    assert len(models_in(text_of(client))) == 9
+    assert client.get("/?results=own").status_code == 404
+
+
+def test_imported_results_are_marked_on_every_page(tmp_path: Path) -> None:
+    scores = {"pubmed_qa": {"openai/a": [1.0, 0.0, 1.0], "openai/b": [0.0, 0.0, 1.0]}}
+    origin = Origin(harness="helm", version="1", run="a", sha256="d" * 64)
+    client = make_client(make_store(tmp_path, scores, origin=origin))
+    for path in ("/", "/benchmarks/pubmed_qa", "/compare"):
+        assert ">imported</span>" in text_of(client, path), path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,11 +39,12 @@ def published_leaderboard(
     rule: Rule | None = None,
     resample: Resample | None = None,
     panel: Sequence[str] = (),
+    only: Container[str] | None = None,
 ) -> Leaderboard:
     """Return the leaderboard of the nine published models; `paper35` gives tables 1 and 3 of the paper.
 
     `panel`: see `leaderboard_with_published`. Published results have one rule and one tier, so the only valid values of
-    `rule` and `tier` are those and None.
+    `rule` and `tier` are those and None. `only`: benchmarks to keep of the suite; None for all.
     Raises: UserError for another rule or tier, an unknown suite, or a suite without published benchmarks.
     """
     _only_published(rule)
@@ -54,11 +55,17 @@ def published_leaderboard(
     if not columns:
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
     wanted = None if chosen.weights is None else list(chosen.weights)
+    if only is not None:
+        wanted = [column.benchmark for column in columns if column.benchmark in only]
+        cells = [cell for cell in cells if cell.benchmark in only]
+        columns = [column for column in columns if column.benchmark in only]
     models = {cell.model for cell in cells}
     names = _panel(panel, models)
     board = _build(cells, columns, chosen, wanted, resample=resample, panel=names)
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
-    if chosen.name == "paper35" and set(names) in (set(), models):  # otherwise no win rate is the paper's
+    if (
+        chosen.name == "paper35" and only is None and set(names) in (set(), models)
+    ):  # otherwise no win rate is the paper's
         remarks += table_1_remarks()
     return _marked(board, models, remarks)
 
@@ -86,6 +93,24 @@ def leaderboard_with_published(
     """
     _only_published(rule)
     finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing)
+    return board_of_own_and_published(
+        finished, suite=suite, resample=resample, shared=shared, panel=panel, benchmark_folders=benchmark_folders
+    )
+
+
+def board_of_own_and_published(
+    finished: LeaderboardInputs,
+    *,
+    suite: str = "all",
+    resample: Resample | None = None,
+    shared: bool = False,
+    panel: Sequence[str] = (),
+    benchmark_folders: Sequence[Path] = (),
+) -> Leaderboard:
+    """Return the leaderboard of runs that were read by the published rule, and of the published models.
+
+    Parameters and errors: as `leaderboard_with_published`.
+    """
     if finished.tier == "sample":
         raise UserError(
             "the store has results on sample rows only, which are invented and cannot be compared with published "

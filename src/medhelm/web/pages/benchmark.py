@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Benchmark, Run
 from medhelm.errors import UserError
+from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
 from medhelm.reports.leaderboard import places
 from medhelm.results.published.remarks import known_error_remarks
@@ -17,6 +19,8 @@ from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.chart import Chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.pages.benchmarks import entry_json
+from medhelm.web.pages.cases import json_download
 from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
@@ -71,6 +75,26 @@ def page(site: Site, request: PageRequest) -> Page:
     }
     title = column.title if column else definition.title if definition else name
     return Page(template="benchmark.html", title=title, values=values)
+
+
+def json_(site: Site, request: PageRequest) -> Download:
+    """Return the same benchmark as JSON, with the models on it as a leaderboard."""
+    name = request.text("benchmark")
+    definition, board = site.definitions.get(name), _board(site, name)
+    column = board.columns[0] if board else None
+    known = definition or column
+    if known is None:
+        raise PageNotFound(f"The benchmark `{name[:80]}` does not exist. /api/benchmarks lists all.")
+    models = Counter({name: len(board.all_rows) if board else 0})
+    content = {
+        **entry_json(site, known, models),
+        "description": definition.description if definition else "",
+        "license": definition.license if definition else "",
+        "metric": column.metric if column else definition.main_metric if definition else "",
+        "problems": _problems(name, definition),
+        "leaderboard": report.as_json(board) if board else None,
+    }
+    return json_download(content, name)
 
 
 def chart(site: Site, request: PageRequest) -> Download:

@@ -12,6 +12,8 @@ from medhelm.results.comparison import compare_inputs
 from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.differences import differences_chart
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.pages.cases import json_download
+from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import board_of, choices_of, selected_inputs, selection_of
 from medhelm.web.site import Site
 
@@ -57,6 +59,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "choices": choices_of(site, selection),
         "selection": selection.parameters,
         "models": models,
+        "marks": {row.model: marks_of(row, site.runs_of(row.model)) for row in board.all_rows},
         "first": first,
         "second": second,
         "found": found,
@@ -78,6 +81,12 @@ def csv(site: Site, request: PageRequest) -> Download:
     """Return the comparison as CSV."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
     return Download(content=report.to_table(found, "csv").encode(), media_type="text/csv", file_name="comparison.csv")
+
+
+def json_(site: Site, request: PageRequest) -> Download:
+    """Return the comparison as JSON, with the keys of `medhelm compare A B --json`."""
+    found = _comparison(site, request, request.text("a"), request.text("b"))
+    return json_download(report.as_json(found), "comparison")
 
 
 def chart(site: Site, request: PageRequest) -> Download:

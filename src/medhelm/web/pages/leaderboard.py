@@ -21,7 +21,7 @@ from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_ma
 from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.web.charts.scales import LinearScale
 from medhelm.web.page import Download, Page, PageRequest
-from medhelm.web.selection import BoardSelection, board_of, choices_of, selection_of
+from medhelm.web.selection import BoardSelection, board_of, choices_of, results_of, selection_of
 from medhelm.web.site import Site
 
 ROWS_PER_PAGE = 200
@@ -80,6 +80,12 @@ class Mark:
     """Its meaning."""
 
 
+PUBLISHED = Mark(text="published", title="Published scores, not measured here.")
+IMPORTED = Mark(text="imported", title="Some runs come from files of another harness.")
+BASELINE = Mark(text="baseline", title="A floor for comparison, outside the ranks.")
+"""Labels of models."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
     """One model in the table."""
@@ -92,8 +98,8 @@ class BoardRow:
     """The number that ranks, over the benchmarks that the model has."""
     guarded: float | None
     """The number that decides the rank where benchmarks are missing."""
-    n_failed: int
-    """Failed instances."""
+    n_failed: int | None
+    """Failed instances; None if unknown, as for published scores."""
     n: int
     """Instances."""
     n_failed_by_model: int
@@ -122,7 +128,8 @@ class Heading:
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return the leaderboard of the selected benchmarks."""
-    selection = selection_of(site, request)
+    results, why_not = results_of(site, request)
+    selection = selection_of(site, request, results)
     board = board_of(site, selection)
     headings = _headings(board)
     keys = {heading.key: heading for heading in headings}
@@ -138,8 +145,16 @@ def page(site: Site, request: PageRequest) -> Page:
     on_page = shown if request.is_static else shown[start : start + ROWS_PER_PAGE]
     values = {
         "board": board,
+        "site_tier": board.tier,
+        "scoring": board.scoring,
+        "why_not_published": why_not,
         "caption": report.caption(board),
-        "choices": choices_of(site, selection),
+        "choices": [
+            one
+            for one in choices_of(site, selection)
+            if not request.is_static or one.name in request.route.exported_with
+        ],
+        "results": results,
         "selection": selection.parameters,
         "model": name,
         "headings": headings,
@@ -165,7 +180,9 @@ def page(site: Site, request: PageRequest) -> Page:
             for kind in kinds
         },
         "benchmark_links": {
-            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark}) for column in board.columns
+            column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark})
+            for column in board.columns
+            if column.benchmark in site.definitions or results == "own"
         },
     }
     return Page(template="leaderboard.html", title="Leaderboard", values=values)
@@ -174,15 +191,22 @@ def page(site: Site, request: PageRequest) -> Page:
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as CSV: one row per model, or with `by=benchmark` per benchmark and model."""
     by = request.choice("by", ("overall", "category", "subcategory", "benchmark", "head-to-head"), "overall")
-    text = report.to_table(board_of(site, selection_of(site, request)), by=by, format="csv")
+    text = report.to_table(board_of(site, _selection(site, request)), by=by, format="csv")
     return Download(content=text.encode(), media_type="text/csv", file_name=f"leaderboard-{by}.csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
-    content = report.as_json(board_of(site, selection_of(site, request)))
+    content = report.as_json(board_of(site, _selection(site, request)))
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    return Download(content=text.encode(), media_type="application/json", file_name="leaderboard.json")
+    return Download(
+        content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json"
+    )
+
+
+def _selection(site: Site, request: PageRequest) -> BoardSelection:
+    """Return the selection of a URL. Raises: BadParameter."""
+    return selection_of(site, request, results_of(site, request)[0])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -202,10 +226,10 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
     cells = list(row.cells.values())
     return BoardRow(
         row=row,
-        marks=marks_of(row, site.runs_of(row.model)),
+        marks=marks_of(row, () if row.published else site.runs_of(row.model)),
         ranking=board.ranking_average(row),
         guarded=report.guarded(board, row),
-        n_failed=sum(cell.n_failed or 0 for cell in cells),
+        n_failed=None if any(cell.n_failed is None for cell in cells) else sum(cell.n_failed or 0 for cell in cells),
         n=sum(_instances(cell) for cell in cells),
         n_failed_by_model=sum(cell.n_failed_by_model for cell in cells),
         ends_tie=ends_tie,
@@ -222,11 +246,11 @@ def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
     """Return the labels that say where the scores of a model come from."""
     found = []
     if row.published:
-        found.append(Mark(text="published", title="Published scores, not measured here."))
+        found.append(PUBLISHED)
     if any(is_imported(run) for run in runs):
-        found.append(Mark(text="imported", title="Some runs come from files of another harness."))
+        found.append(IMPORTED)
     if row.rank is None:
-        found.append(Mark(text="baseline", title="A floor for comparison, outside the ranks."))
+        found.append(BASELINE)
     return found
 
 
@@ -332,7 +356,7 @@ USE_AND_COVERAGE = (
         title="Failures",
         note="of instances",
         explanation="instances without a completion or score; those that the model caused count as the worst answer",
-        value=lambda one: one.n_failed / one.n if one.n else None,
+        value=lambda one: one.n_failed / one.n if one.n and one.n_failed is not None else None,
     ),
 )
 """The last columns."""
@@ -370,7 +394,7 @@ def matrix_of(site: Site, board: Leaderboard, selection: BoardSelection) -> Shad
 
 def chart(site: Site, request: PageRequest) -> Download:
     """Return a chart as SVG or PNG, or its numbers as CSV."""
-    selection = selection_of(site, request)
+    selection = _selection(site, request)
     board = board_of(site, selection)
     found = {
         "cost": lambda: cost_of(board),

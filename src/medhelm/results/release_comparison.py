@@ -1,0 +1,220 @@
+"""Two releases compared, case by case where a store still has the runs behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from medhelm.analysis.comparison.multiple_testing import adjust_p_values
+from medhelm.analysis.comparison.paired import PairedDifference, paired_difference
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.diff import LeaderboardDiff, diff_leaderboards
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.domain import CellProvenance, Release, Rule, Run
+from medhelm.errors import StoreError
+from medhelm.results.leaderboard import cell_of, column_of
+from medhelm.results.releases import CURRENT, current_release, released_options
+from medhelm.results.run_selection import store_label
+from medhelm.storage.cases import HALF
+from medhelm.storage.releases import file_digest, read_release, release_names
+from medhelm.storage.runs import read_all
+from medhelm.storage.store import open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRelease:
+    """A release that can be compared, or the reason why it cannot."""
+
+    name: str
+    """Its name; unique among those known."""
+    store: Path
+    """Store whose present state it is compared with."""
+    release: Release | None
+    """The release; None if it cannot be read."""
+    problem: str = ""
+    """Reason why it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCases:
+    """One model on one benchmark in two releases, instance by instance."""
+
+    model: str
+    """The model."""
+    benchmark: str
+    """The benchmark."""
+    difference: PairedDifference | None = None
+    """The later minus the earlier run, on the instances of both, each score from 0 (worst) to 1 (best)."""
+    p_adjusted: float | None = None
+    """P-value adjusted for the number of compared runs."""
+    n_gained: int = 0
+    """Instances that only the later run got right."""
+    n_lost: int = 0
+    """Instances that only the earlier run got right."""
+    gained: Sequence[str] | None = ()
+    """Ids of the instances that only the later run got right, in the order of the data; None where they are secret."""
+    lost: Sequence[str] | None = ()
+    """Ids of those that only the earlier run got right."""
+    problem: str = ""
+    """Reason why the instances cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseComparison:
+    """Two releases compared."""
+
+    first: Release
+    """The earlier one."""
+    second: Release
+    """The later one, or the present state of a store."""
+    diff: LeaderboardDiff
+    """Everything that differs."""
+    cases: Sequence[ChangedCases]
+    """One for each changed score whose run is another one."""
+    only: tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]]]
+    """Model and benchmark of the scores that only the first has, and that only the second has."""
+
+
+def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[KnownRelease]:
+    """Return the releases of some stores and those in further folders, by time.
+
+    A release that cannot be read is returned with the reason. Raises: StoreError for a folder that is not a store.
+    """
+    found: list[KnownRelease] = []
+    own = [(store, name) for store in stores for name in release_names(open_store(store))]
+    places = [(store, name, store_label(store, stores)) for store, name in own]
+    for store, name, label in [*places, *((stores[0], str(folder), "") for folder in folders)]:
+        try:
+            release = read_release(open_store(store), name)
+        except StoreError as error:
+            found.append(KnownRelease(name=name + label, store=store, release=None, problem=str(error)))
+            continue
+        shown, number = release.name + label, 1
+        while shown == CURRENT or any(one.name == shown for one in found):
+            number += 1
+            shown = f"{release.name}{label} ({number})"
+        found.append(KnownRelease(name=shown, store=store, release=release))
+    return sorted(found, key=lambda one: one.release.created if one.release else "")
+
+
+def released_models(release: Release) -> set[str]:
+    """Return the names of all models and judges in a release."""
+    found = {row["model"] for row in release.leaderboard["models"]}
+    for one in release.provenance:
+        found.update([one.model, *one.jury, *one.prices])
+    return found
+
+
+def current_like(known: KnownRelease, folders: Sequence[Path] = ()) -> Release:
+    """Return the present state of a store as a release, with the options of an earlier one. Raises: UserError."""
+    assert known.release is not None, "only releases that can be read are compared"
+    with TemporaryDirectory() as scratch:
+        return current_release(known.store, released_options(known.release, Path(scratch), folders))
+
+
+def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> ReleaseComparison:
+    """Compare two releases. `runs`: stored runs, in which those behind the releases are looked up."""
+    diff = diff_leaderboards(first, second)
+    then, now = ({(one.model, one.benchmark): one for one in release.provenance} for release in (first, second))
+    by_id: dict[str, list[Run]] = {}
+    for run in runs:
+        by_id.setdefault(run.id, []).append(run)
+    rules = [_rule(first), _rule(second)]
+    cases = [
+        _compare(then[key], now[key], by_id, rules)
+        for key in ((change.model, change.benchmark) for change in diff.cells)
+        if then[key].records != now[key].records
+    ]
+    tested = [one for one in cases if one.difference]
+    adjusted = adjust_p_values([one.difference.p_value for one in tested if one.difference], "holm")
+    p_values = {(one.model, one.benchmark): float(p) for one, p in zip(tested, adjusted, strict=True)}
+    return ReleaseComparison(
+        first=first,
+        second=second,
+        diff=diff,
+        cases=[replace(one, p_adjusted=p_values.get((one.model, one.benchmark))) for one in cases],
+        only=(sorted(then.keys() - now.keys()), sorted(now.keys() - then.keys())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The way a release scores."""
+
+    scoring: Rule
+    failures_as_worst: bool
+
+
+def _rule(release: Release) -> _Rule:
+    if release.options.get("scoring") == "published":
+        return _Rule("published", failures_as_worst=False)
+    # Releases that do not say so left out all failures.
+    return _Rule("corrected", failures_as_worst=not release.options.get("completers_only", True))
+
+
+def _compare(
+    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[_Rule]
+) -> ChangedCases:
+    """Compare the runs behind one score of two releases."""
+    found = ChangedCases(model=now.model, benchmark=now.benchmark)
+    pair = [_stored(one, runs) for one in (before, now)]
+    if missing := [when for when, run in zip(("earlier", "later"), pair, strict=True) if run is None]:
+        what = "runs are" if len(missing) == 2 else "run is"
+        return replace(found, problem=f"the {' and the '.join(missing)} {what} not in the store, or changed there")
+    old, new = (_read(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
+    if (old.column.metric, old.column.low, old.column.high) != (new.column.metric, new.column.low, new.column.high):
+        return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
+    if rules[0].scoring != rules[1].scoring:
+        return replace(found, problem=f"scored by the {rules[0].scoring} rule, now by the {rules[1].scoring} one")
+    if rules[0] != rules[1]:
+        return replace(found, problem="only one of the two counts failures that the model caused")
+    ids = list(dict.fromkeys([*new.cell.ids, *old.cell.ids]))
+    clusters = dict(zip(new.cell.ids, new.cell.clusters, strict=True)) if new.cell.clusters is not None else {}
+    names = [str(clusters.get(one, "")) for one in ids]
+    difference = paired_difference(new.in_order(new.tested, ids), old.in_order(old.tested, ids), names)
+    if difference is None:
+        return replace(found, problem="the two runs have no scored instance in common")
+    shares = list(zip(ids, old.in_order(old.shown, ids), new.in_order(new.shown, ids), strict=True))
+    gained = [one for one, then, now_ in shares if then < HALF <= now_]
+    lost = [one for one, then, now_ in shares if now_ < HALF <= then]
+    return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
+
+
+def _stored(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | None:
+    """Return the run behind a score; None unless its records are those of the release, byte for byte."""
+    for run in runs.get(basis.run_id, ()):
+        if run.folder is not None and file_digest(run.folder / "records.parquet") == basis.records:
+            return run
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scores:
+    """The scores of a run, from 0 (worst) to 1 (best)."""
+
+    cell: Cell
+    column: Column
+    tested: Floats
+    """Scores that are tested: contributions to the metric if it is not a mean, such as recall."""
+    shown: Floats
+    """Scores as cases show them."""
+
+    def in_order(self, values: Floats, ids: Sequence[str]) -> Floats:
+        """Return values of the instances in the order of these ids, nan where one is missing."""
+        known = dict(zip(self.cell.ids, values, strict=True))
+        return np.array([known.get(one, np.nan) for one in ids], dtype=float)
+
+
+def _read(run: Run, rule: _Rule) -> _Scores:
+    """Read the scores of a run. Raises: StoreError for damaged records."""
+    column = column_of(run, None, rule.scoring)
+    ((_, scored),) = read_all([run], rule.scoring)
+    cell = cell_of(run.model, run, column, scored, rule=rule.scoring, as_worst=rule.failures_as_worst)
+    assert cell.scores is not None, "the records were read"
+    tested = column.normalize(np.asarray(cell.scores, dtype=float))
+    shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
+    return _Scores(cell=cell, column=column, tested=tested, shown=shown)
