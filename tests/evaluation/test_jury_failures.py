@@ -59,7 +59,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Estimate:
         return run(tmp_path_factory.mktemp("whole"), server, "whole").estimates["corrected"]["jury"]
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+UNREADABLE = {"another schema", "another language", "off the scale", "scores in words"}
+"""Faults on the path of bad JSON, prose and two verdicts: the reply is text, and no verdict can be read in it."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=name, marks=[pytest.mark.long] if name in UNREADABLE else [])
+        for name, fault in FAULTS.items()
+    ],
+)
 def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
     tmp_path: Path, server: Server, whole: Estimate, fault: str | Answer
 ) -> None:
