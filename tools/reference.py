@@ -407,7 +407,7 @@ PARTS_OF_RUN: dict[str, JsonForm[Any]] = {
     "origin": run_file.ORIGIN,
     "reached, and each judge": run_file.MODEL,
     "price of a model": run_file.PRICE,
-    "sitting": run_file.SITTING,
+    "sitting": run_file.JURY_RESULT,
     "jury of a sitting": run_file.JURY,
     "Each of tallies": run_file.TALLY,
 }
