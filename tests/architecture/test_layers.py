@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -68,8 +69,16 @@ def imports(name: str, tree: ast.AST) -> Iterator[str]:
                 yield inner
 
 
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-EDGES = [(name, target) for name, tree in TREES.items() for target in imports(name, tree)]
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Parse every module; not while tests are collected, which each process does."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def edges() -> list[tuple[str, str]]:
+    """List which module imports which."""
+    return [(name, target) for name, tree in trees().items() for target in imports(name, tree)]
 
 
 def package(name: str) -> str:
@@ -93,7 +102,7 @@ def test_every_package_has_a_layer() -> None:
 
 
 def test_packages_import_only_from_layers_below() -> None:
-    assert [f"{a} imports {b}" for a, b in EDGES if not is_allowed(a, b)] == []
+    assert [f"{a} imports {b}" for a, b in edges() if not is_allowed(a, b)] == []
 
 
 @pytest.mark.parametrize(
@@ -106,7 +115,7 @@ def test_the_rule_refuses_neighbors_and_layers_above(importer: str, imported: st
 
 def test_there_is_no_import_loop() -> None:
     graph: dict[str, set[str]] = {}
-    for a, b in EDGES:
+    for a, b in edges():
         graph.setdefault(a, set()).add(b)
     assert list(TopologicalSorter(graph).static_order())
 
@@ -129,7 +138,7 @@ def test_no_module_is_too_long() -> None:
 def test_public_class_names_are_unique() -> None:
     count = Counter(
         node.name
-        for tree in TREES.values()
+        for tree in trees().values()
         for node in tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )

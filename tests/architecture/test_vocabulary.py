@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -136,11 +137,17 @@ def refused(path: Path, found: Findings) -> list[str]:
     return [f"{file}:{line}: {word}" for line, word in found if (file, word) not in ALLOWED]
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """Parse a module, once for all checks."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_code_uses_the_words_of_the_field(check: str) -> None:
     hits = []
     for path in modules():
-        hits += refused(path, CHECKS[check](ast.parse(path.read_text(encoding="utf-8"))))
+        hits += refused(path, CHECKS[check](tree(path)))
     assert hits == []
 
 

@@ -11,7 +11,7 @@ def title(scenario: EqualModels) -> str:
     return f"{scenario.models} models, {scenario.benchmarks} x {scenario.n}, {scenario.kind}"
 
 
-FEW = [scenario for scenario in EQUAL if scenario.models * scenario.benchmarks * scenario.n <= 3000]
+FEW = [scenario for scenario in EQUAL if scenario.models * scenario.benchmarks * scenario.n <= 600]
 
 
 @pytest.mark.parametrize("scenario", FEW, ids=title)
@@ -22,7 +22,7 @@ def test_equal_models_are_seldom_called_different(scenario: EqualModels) -> None
     assert found.certain_rank <= 9 / 60
 
 
-@pytest.mark.parametrize("scenario", KNOWN[1:6], ids=lambda scenario: scenario.title)
+@pytest.mark.parametrize("scenario", KNOWN[2:5], ids=lambda scenario: scenario.title)
 def test_intervals_and_ranks_contain_the_truth(scenario: KnownModels) -> None:
     found = coverages(scenario, 30)
     assert found.win_share[0] >= 0.9

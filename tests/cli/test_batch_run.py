@@ -40,6 +40,10 @@ from tests.support.servers.openai import Answer
 from tests.support.servers.vendors import ANTHROPIC, KEYS, OPENAI, Body, Vendor
 
 BOTH = pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC], ids=lambda vendor: vendor.provider)
+ONE_IN_SHORT = pytest.mark.parametrize(
+    "vendor", [OPENAI, pytest.param(ANTHROPIC, marks=pytest.mark.long)], ids=lambda vendor: vendor.provider
+)
+"""For tests that start a process: what they look at is not the vendor's."""
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_what_a_batch_bought_is_not_bought_again(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@BOTH
+@ONE_IN_SHORT
 def test_a_run_killed_after_handing_over_comes_back_to_its_batch(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:
@@ -123,7 +127,7 @@ def test_a_run_killed_after_handing_over_comes_back_to_its_batch(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@BOTH
+@ONE_IN_SHORT
 def test_a_run_killed_before_it_heard_that_its_batch_was_taken_finds_it(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:
@@ -654,7 +658,7 @@ def test_the_plan_shows_both_prices(medhelm: Medhelm, models: Path, services: Ba
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@BOTH
+@ONE_IN_SHORT
 def test_the_plan_knows_what_waits_in_a_batch(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:

@@ -34,8 +34,18 @@ def test_show_and_preview_work_without_data(medhelm: Medhelm, name: str) -> None
     assert preview.out.count(f"--- {name} / ") == 2
 
 
-@pytest.mark.parametrize("name", PUBLIC_EIGHT)
-@pytest.mark.parametrize("tier", ["real", "sample"])
+LARGE = {"head_qa", "med_mcqa", "med_qa", "medhallu"}
+"""Questions with options, as `pubmed_qa` and `medbullets` are, but thousands of them."""
+
+
+@pytest.mark.parametrize(
+    ("tier", "name"),
+    [
+        pytest.param(tier, name, marks=[pytest.mark.long] if tier == "real" and name in LARGE else [])
+        for tier in ("real", "sample")
+        for name in PUBLIC_EIGHT
+    ],
+)
 def test_every_reference_gets_the_best_score_or_has_a_reason(
     medhelm: Medhelm, data_dir: Path, name: str, tier: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 
 MODELS = ("replay/weak.jsonl", "replay/middling.jsonl", "replay/strong.jsonl")
 """Three models that get about 40, 60 and 95% right."""
@@ -36,10 +37,14 @@ def write_replies(folder: Path, benchmarks: dict[str, int]) -> None:
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """A store with three models on two benchmarks."""
-    names = [make_benchmark(tmp_path, name=name, n=n) for name, n in (("toy", 60), ("toy_two", 45))]
-    write_replies(tmp_path, {"toy": 60, "toy_two": 45})
-    models = [part for model in MODELS for part in ("--model", model)]
-    assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+
+    def make() -> None:
+        names = [make_benchmark(tmp_path, name=name, n=n) for name, n in (("toy", 60), ("toy_two", 45))]
+        write_replies(tmp_path, {"toy": 60, "toy_two": 45})
+        models = [part for model in MODELS for part in ("--model", model)]
+        assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "store"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.benchmarks.judged import court, write_benchmark
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 
 
@@ -18,16 +19,19 @@ from tests.support.servers.openai import Server
 def store(medhelm: Medhelm, server: Server, tmp_path: Path) -> Path:
     """Two models on one benchmark, judged by two; every request takes 20 and 1 tokens."""
     server.answer_with(court())
-    write_benchmark(tmp_path, n=3)
-    lines = [
-        f'{name}: {{base_url: "{server.url}/v1", model: {name}, price: {{input: {price}, output: {price}}}}}\n'
-        for name, price in (("cheap", 1000), ("dear", 3000), ("judge-1", 100), ("judge-2", 0))
-    ]
-    (tmp_path / "models.yaml").write_text("".join(lines), encoding="utf-8")
-    done = medhelm(
-        "run", "./letters", "--model", "cheap", "--model", "dear", "--judge", "judge-1", "--judge", "judge-2"
-    )
-    assert done.code == 0, done.err
+
+    def make() -> None:
+        write_benchmark(tmp_path, n=3)
+        lines = [
+            f'{name}: {{base_url: "{server.url}/v1", model: {name}, price: {{input: {price}, output: {price}}}}}\n'
+            for name, price in (("cheap", 1000), ("dear", 3000), ("judge-1", 100), ("judge-2", 0))
+        ]
+        (tmp_path / "models.yaml").write_text("".join(lines), encoding="utf-8")
+        judges = ("--judge", "judge-1", "--judge", "judge-2")
+        done = medhelm("run", "./letters", "--model", "cheap", "--model", "dear", *judges)
+        assert done.code == 0, done.err
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "medhelm-store"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 
 KINDS = ("helm", "csv", "parquet", "card")
 
@@ -15,8 +16,12 @@ KINDS = ("helm", "csv", "parquet", "card")
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """Two baselines on one small benchmark."""
-    models = ["--model", "baseline/majority", "--model", "baseline/random"]
-    assert medhelm("run", make_benchmark(tmp_path), *models, "--store", tmp_path / "store").code == 0
+
+    def make() -> None:
+        models = ["--model", "baseline/majority", "--model", "baseline/random"]
+        assert medhelm("run", make_benchmark(tmp_path), *models, "--store", tmp_path / "store").code == 0
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "store"
 
 

@@ -10,6 +10,7 @@ import pytest
 from medhelm.reports import jury as jury_report
 from tests.support.benchmarks.judged import CRITERIA, DEFINITION, JUDGES, court, grades_of, verdict, write_benchmark
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Server
 from tests.support.stores import add_judged_runs, grades
 
@@ -19,8 +20,12 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """A store with two benchmarks that three judges judged."""
-    for seed, name in enumerate(("aci_bench", "toy")):
-        add_judged_runs(tmp_path / "store", name, grades(seed, 8))
+
+    def make() -> None:
+        for seed, name in enumerate(("aci_bench", "toy")):
+            add_judged_runs(tmp_path / "store", name, grades(seed, 8))
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "store"
 
 

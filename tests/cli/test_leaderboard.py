@@ -11,6 +11,7 @@ import pytest
 from medhelm.storage.store import create
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 from tests.support.servers.openai import Answer, Server
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
@@ -19,9 +20,13 @@ PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """A store with two baselines on two benchmarks."""
-    names = [make_benchmark(tmp_path, name=name, n=30) for name in ("toy", "toy_two")]
-    models = ["--model", "baseline/majority", "--model", "baseline/random"]
-    assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+
+    def make() -> None:
+        names = [make_benchmark(tmp_path, name=name, n=30) for name in ("toy", "toy_two")]
+        models = ["--model", "baseline/majority", "--model", "baseline/random"]
+        assert medhelm("run", *names, *models, "--store", tmp_path / "store").code == 0
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "store"
 
 

@@ -11,6 +11,7 @@ import pytest
 import medhelm as face
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
 
 # Table 3 of the paper: US dollars in all.
 TOTALS = {
@@ -31,8 +32,12 @@ PUBLISHED = Path(__file__).parents[1] / "fixtures" / "published_leaderboard.csv"
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path) -> Path:
     """A store with one baseline on a toy that goes by the name of a published benchmark."""
-    place = make_benchmark(tmp_path, name="pubmed_qa", n=30)
-    assert medhelm("run", place, "--model", "baseline/majority", "--store", tmp_path / "store").code == 0
+
+    def make() -> None:
+        place = make_benchmark(tmp_path, name="pubmed_qa", n=30)
+        assert medhelm("run", place, "--model", "baseline/majority", "--store", tmp_path / "store").code == 0
+
+    made_once(tmp_path, __name__, make)
     return tmp_path / "store"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Run
+from medhelm.domain import Estimate, Run
 from medhelm.evaluation.evaluate import Settings, evaluate
 from tests.support.benchmarks.choice import chat
 from tests.support.benchmarks.judged import JUDGES, court, jury, mock, open_benchmark, verdict
@@ -51,12 +51,28 @@ def run(tmp_path: Path, server: Server, name: str, *, timeout_s: float = 60.0) -
     return found
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Estimate:
+    """What the jury gives when no judge fails."""
+    with Server() as server:
+        server.answer_with(court())
+        return run(tmp_path_factory.mktemp("whole"), server, "whole").estimates["corrected"]["jury"]
+
+
+UNREADABLE = {"another schema", "another language", "off the scale", "scores in words"}
+"""Faults on the path of bad JSON, prose and two verdicts: the reply is text, and no verdict can be read in it."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=name, marks=[pytest.mark.long] if name in UNREADABLE else [])
+        for name, fault in FAULTS.items()
+    ],
+)
 def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
-    tmp_path: Path, server: Server, fault: str | Answer
+    tmp_path: Path, server: Server, whole: Estimate, fault: str | Answer
 ) -> None:
-    server.answer_with(court())
-    whole = run(tmp_path, server, "whole").estimates["corrected"]["jury"]
     server.answer_with(court(lambda judge, n, _: fault if is_hit(judge, n, 6) else None))
     hit = run(tmp_path, server, "hit", timeout_s=1.5 if fault == FAULTS["too late"] else 60.0)
     estimate = hit.estimates["corrected"]["jury"]
@@ -75,9 +91,9 @@ def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
         assert (hit.jury_result.n_too_few_judges, estimate.n, estimate.n_failed) == (n_below, N - n_below, n_below)
 
 
-def test_a_judge_that_dies_on_the_way_is_given_up_and_the_rest_goes_on(tmp_path: Path, server: Server) -> None:
-    server.answer_with(court())
-    whole = run(tmp_path, server, "whole").estimates["corrected"]["jury"]
+def test_a_judge_that_dies_on_the_way_is_given_up_and_the_rest_goes_on(
+    tmp_path: Path, server: Server, whole: Estimate
+) -> None:
     server.answer_with(court(lambda judge, n, _: Answer(status=401) if judge == "judge-2" and n > 20 else None))
     done = evaluate(
         [open_benchmark(tmp_path, n=N)],

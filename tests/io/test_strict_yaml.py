@@ -294,12 +294,16 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("yaml")
+
+
 @given(data=st.dictionaries(st.text(min_size=1, max_size=8), values, max_size=4))
-def test_what_other_yaml_writers_write_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, data: dict[str, Any]
-) -> None:
+def test_what_other_yaml_writers_write_comes_back(folder: Path, data: dict[str, Any]) -> None:
     """Texts that look like something else are quoted by every writer, so they come back as texts."""
-    path = tmp_path_factory.mktemp("yaml") / "x.yaml"
+    path = folder / "x.yaml"
     text = yaml.dump(data, Dumper=yaml.SafeDumper, allow_unicode=False, default_style=None, sort_keys=False)
     path.write_text(text, encoding="utf-8")
     assert load_yaml(path).data == (data or {})

@@ -199,6 +199,7 @@ def test_two_raters_stand_for_themselves_and_three_for_clinicians(
     assert found["between_raters"] > 0.4
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_drawn_sample_is_rated_and_read_back(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     """From the draw to a calibrated score: only the grades are filled in."""
     path = tmp_path / "draw.csv"

@@ -73,10 +73,12 @@ def test_no_address_of_a_server_leaves(folder: Path) -> None:
         assert not path.is_file() or b"127.0.0.1" not in path.read_bytes(), path
 
 
-def test_a_new_export_replaces_an_older_one_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    store = folder.parent / "store"
+def test_a_new_export_replaces_an_older_one_and_nothing_else(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", {"pubmed_qa": {"openai/model-1": [1.0, 0.0]}})
     export(store, tmp_path / "site")
+    (tmp_path / "site" / "index.html").write_text("old", encoding="utf-8")
     export(store, tmp_path / "site")
+    assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8") != "old"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(UserError, match="not a medhelm export"):

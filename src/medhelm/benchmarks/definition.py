@@ -354,6 +354,7 @@ def _released_digests() -> dict[str, str]:
     return released
 
 
+@functools.lru_cache(maxsize=128)
 def _code_of(source: str) -> str:
     """Return Python source without comments, docstrings, blank lines and imports of `medhelm`.
 

@@ -81,6 +81,12 @@ ROUND_TRIPS: dict[str, st.SearchStrategy[list[Row]]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["0\t", "a;b", "a,b", "plain"])
+def test_a_separator_in_the_name_of_the_only_column_is_no_separator(tmp_path: Path, name: str) -> None:
+    content: list[Row] = [{name: "\t"}, {name: "x"}]
+    assert there_and_back(tmp_path, "csv", content) == content
+
+
 def test_every_format_that_is_read_can_be_written() -> None:
     assert READERS.keys() == WRITERS.keys() == ROUND_TRIPS.keys()
 

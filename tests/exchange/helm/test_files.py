@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.exchange.helm.files import JsonList, per_instance, rows, stat, write_json
@@ -22,23 +22,29 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@given(st.lists(VALUES, min_size=1, max_size=4))
-def test_a_list_is_written_as_a_whole_would_be(tmp_path_factory: pytest.TempPathFactory, entries: list[Any]) -> None:
-    path = tmp_path_factory.mktemp("lists") / "list.json"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("lists")
+
+
+@settings(max_examples=40, deadline=None)  # each writes a file
+@given(entries=st.lists(VALUES, min_size=1, max_size=4))
+def test_a_list_is_written_as_a_whole_would_be(folder: Path, entries: list[Any]) -> None:
+    path = folder / "list.json"
     with JsonList(path) as written:
         for entry in entries:
             written.add(json.dumps(entry, indent=2))
     assert path.read_text(encoding="utf-8") == json.dumps(entries, indent=2)
 
 
+@settings(max_examples=40, deadline=None)
 @given(
-    st.lists(VALUES, min_size=1, max_size=3),
-    st.dictionaries(TEXTS.filter(lambda name: name != "states"), VALUES, max_size=2),
+    entries=st.lists(VALUES, min_size=1, max_size=3),
+    around=st.dictionaries(TEXTS.filter(lambda name: name != "states"), VALUES, max_size=2),
 )
-def test_a_list_within_an_object_too(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[Any], around: dict[str, Any]
-) -> None:
-    path = tmp_path_factory.mktemp("objects") / "object.json"
+def test_a_list_within_an_object_too(folder: Path, entries: list[Any], around: dict[str, Any]) -> None:
+    path = folder / "object.json"
     after = {f"after {name}": value for name, value in around.items()}
     with JsonList(path, around, "states", after) as written:
         for entry in entries:

@@ -67,11 +67,16 @@ def mutated(content: Any, rng: random.Random) -> Any:
     return content
 
 
+LOG, SAMPLES = "log.json", "samples_t_2026-01-01T00-00-00.1.jsonl"
+
+
 @pytest.mark.parametrize(
     ("documents", "name", "read", "n"),
     [
-        (inspect_logs, "log.json", read_inspect_log, 300),
-        (lm_eval_rows, "samples_t_2026-01-01T00-00-00.1.jsonl", read_lm_eval_samples, 1500),
+        (inspect_logs, LOG, read_inspect_log, 100),
+        (lm_eval_rows, SAMPLES, read_lm_eval_samples, 200),
+        pytest.param(inspect_logs, LOG, read_inspect_log, 300, marks=pytest.mark.long),
+        pytest.param(lm_eval_rows, SAMPLES, read_lm_eval_samples, 1500, marks=pytest.mark.long),
     ],
 )
 def test_nothing_but_a_run_or_a_reason(

@@ -186,7 +186,7 @@ def test_ceilings_and_bills_are_not_on_one_axis() -> None:
     assert shown == {cost.model: cost.ceiling_usd for cost in mixed}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)  # each draws a figure
 @given(
     st.lists(
         st.tuples(st.sampled_from([None, 0.0, 0.5, 1.0, 2.0, 80.0]), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),

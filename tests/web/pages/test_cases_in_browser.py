@@ -15,7 +15,7 @@ from tests.support.case_store import HOSTILE_IDS, XSS, add_judged_cases, make_ca
 from tests.support.web.browser import Watched, served, started_browser
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 PAGES = [
     "/benchmarks/toy/cases",
@@ -31,20 +31,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return add_judged_cases(make_case_store(tmp_path_factory.mktemp("cases") / "store"))
 
 
+@pytest.fixture(scope="module")
+def opened(folder: Path) -> Iterator[tuple[Browser, str, str]]:
+    """A browser, the address of the site of a store, and the address that signs in."""
+    with started_browser() as browser, served(Site(stores=[folder])) as (root, signing_in):
+        yield browser, root, signing_in
+
+
 @contextmanager
-def open_browser(folder: Path, **settings: Any) -> Iterator[tuple[Page, list[str]]]:
-    """Open a page that is signed in to the site of a store; yield it with the problems that it reports."""
-    with started_browser() as browser, served(Site(stores=[folder])) as (root, signed_in):
-        context = browser.new_context(base_url=root, **settings)
-        watched = Watched(context.new_page())
-        watched.page.goto(signed_in)
-        watched.page.wait_for_url(f"{root}/")
-        yield watched.page, watched.problems
-        context.close()
+def signed_in(opened: tuple[Browser, str, str], **settings: Any) -> Iterator[tuple[Page, list[str]]]:
+    """Open a page that is signed in; yield it with the problems that it reports."""
+    browser, root, signing_in = opened
+    context = browser.new_context(base_url=root, **settings)
+    watched = Watched(context.new_page())
+    watched.page.goto(signing_in)
+    watched.page.wait_for_url(f"{root}/")
+    yield watched.page, watched.problems
+    context.close()
 
 
-def test_hostile_texts_and_ids_do_not_run(folder: Path) -> None:
-    with open_browser(folder) as (page, problems):
+def test_hostile_texts_and_ids_do_not_run(opened: tuple[Browser, str, str]) -> None:
+    with signed_in(opened) as (page, problems):
         for address in (*PAGES, *(f"/benchmarks/toy/cases/{url_key(one)}" for one in HOSTILE_IDS)):
             page.goto(address)
             assert page.locator("h1").count() == 1
@@ -54,8 +61,8 @@ def test_hostile_texts_and_ids_do_not_run(folder: Path) -> None:
         assert problems == []
 
 
-def test_arrow_keys_lead_to_neighbors_except_in_fields(folder: Path) -> None:
-    with open_browser(folder) as (page, problems):
+def test_arrow_keys_lead_to_neighbors_except_in_fields(opened: tuple[Browser, str, str]) -> None:
+    with signed_in(opened) as (page, problems):
         page.goto("/benchmarks/toy/cases/plain?show=wrong")
         page.keyboard.press("ArrowRight")
         page.wait_for_url(f"**/cases/{url_key('..')}?show=wrong")
@@ -69,8 +76,8 @@ def test_arrow_keys_lead_to_neighbors_except_in_fields(folder: Path) -> None:
         assert problems == []
 
 
-def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(folder: Path) -> None:
-    with open_browser(folder) as (page, problems):
+def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(opened: tuple[Browser, str, str]) -> None:
+    with signed_in(opened) as (page, problems):
         page.goto("/benchmarks/toy/cases")
         page.get_by_label("Text", exact=True).fill("question 4")
         page.get_by_role("button", name="Search").click()
@@ -84,10 +91,10 @@ def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(folder: Path) -> 
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1000, "dark")])
-def test_pages_are_accessible_and_fit(folder: Path, width: int, scheme: str) -> None:
+def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str], width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     viewport = {"width": width, "height": 900}
-    with open_browser(folder, viewport=viewport, color_scheme=scheme) as (page, _):
+    with signed_in(opened, viewport=viewport, color_scheme=scheme) as (page, _):
         for address in PAGES:
             page.goto(address)
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -23,6 +23,7 @@ from medhelm.domain import Source
 from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_name, sql_text
 from medhelm.io.rows import Row, columns
+from medhelm.io.spreadsheets import DELIMITERS
 from medhelm.io.xml_reader import ATTRIBUTE, OWN_TEXT
 
 if TYPE_CHECKING:
@@ -39,8 +40,15 @@ _CREATED = datetime(2000, 1, 1)
 
 def write_csv(rows: Sequence[Row], path: Path, source: Source) -> None:
     """Write a header and one record per row."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns(rows), delimiter="\t" if source.kind == "tsv" else ",")
+    names, buffer = columns(rows), io.StringIO()
+    # Without quotes, the reader would take a tab or a semicolon in the name of the only column for the separator.
+    is_ambiguous = len(names) == 1 and not {*names[0]}.isdisjoint(DELIMITERS)
+    writer = csv.DictWriter(
+        buffer,
+        names,
+        delimiter="\t" if source.kind == "tsv" else ",",
+        quoting=csv.QUOTE_ALL if is_ambiguous else csv.QUOTE_MINIMAL,
+    )
     writer.writeheader()
     writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
     write_text(path, buffer.getvalue(), source.encoding)
@@ -136,6 +144,8 @@ def write_sqlite(rows: Sequence[Row], path: Path, _source: Source) -> None:
             tables.setdefault(str(row[TABLE]), []).append({k: v for k, v in row.items() if k != TABLE})
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # no statement can use another file
+        # A file that an error or a crash leaves behind is never used: no statement waits for the disk.
+        database.executescript("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY;")
         for row in rows:
             if DDL in row:
                 database.executescript(str(row[DDL]))

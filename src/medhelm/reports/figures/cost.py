@@ -50,6 +50,7 @@ class PricedModel:
     """Probability of being on the efficient frontier by macro average; None if unknown."""
 
 
+@style.without_checks
 def average_by_cost(
     models: Sequence[PricedModel],
     *,

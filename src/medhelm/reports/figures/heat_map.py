@@ -28,6 +28,7 @@ class HeatMapRow:
     """One value per model, 0 (worst) to 1 (best); None if missing."""
 
 
+@style.without_checks
 def heat_map(
     lines: Sequence[HeatMapRow], models: Sequence[str], *, heading: str, notes: Sequence[str], sample: bool
 ) -> dict[str, Any]:

@@ -35,6 +35,7 @@ KNOWN = {
 """Result for a pair of models -> its sign and color."""
 
 
+@style.without_checks
 def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
     """Return a plot with one line per model, best first: the average that ranks, 95% interval, and the numbers."""
     import altair as alt
@@ -93,6 +94,7 @@ def _by_source(sources: Collection[str]) -> dict[str, Any]:
     }
 
 
+@style.without_checks
 def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str, Any]:
     """Return a triangle of all pairs: the higher-ranked model on the left, the other one above."""
     import altair as alt
