@@ -199,7 +199,7 @@ class _Scores:
     cell: Cell
     column: Column
     tested: Floats
-    """Scores that are tested: contributions to the metric if it is not a mean, such as recall."""
+    """Values whose differences are tested; see `Cell.tested`."""
     shown: Floats
     """Scores as cases show them."""
 
@@ -215,6 +215,6 @@ def _read(run: Run, rule: _Rule) -> _Scores:
     ((_, scored),) = read_all([run], rule.scoring)
     cell = cell_of(run.model, run, column, scored, rule=rule.scoring, as_worst=rule.failures_as_worst)
     assert cell.scores is not None, "the records were read"
-    tested = column.normalize(np.asarray(cell.scores, dtype=float))
+    tested = column.normalize(cell.scores if cell.tested is None else cell.tested)
     shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
     return _Scores(cell=cell, column=column, tested=tested, shown=shown)
