@@ -135,6 +135,18 @@ def test_clusters_and_failures_reach_the_board(tmp_path: Path) -> None:
     assert (alone.mde["a"] or 0) != (groups.mde["a"] or 0)
 
 
+def test_the_cost_of_a_replayed_model_is_unknown_and_not_zero(tmp_path: Path) -> None:
+    """Baselines are free; completions from a file were bought elsewhere."""
+    make_store(tmp_path, {"pubmed_qa": {"replay/ours.jsonl": GOOD}}, cost_usd=0.0)
+    make_store(tmp_path, {"pubmed_qa": {"openai/y": FAIR, "openai/z": BAD}}, cost_usd=0.02)
+    board = leaderboard([tmp_path])
+    assert {row.model: row.usd_per_1000 for row in board.rows} == {
+        "replay/ours.jsonl": None, "openai/y": 1.0, "openai/z": 1.0
+    }  # fmt: skip
+    assert board.frontier is not None
+    assert board.frontier.unknown_cost == ("replay/ours.jsonl",)
+
+
 def test_a_store_in_which_everything_failed_says_so(tmp_path: Path) -> None:
     make_store(tmp_path / "s", {name: {"x": [None] * 3, "y": [None] * 3} for name in "ab"})
     board = leaderboard([tmp_path / "s"])

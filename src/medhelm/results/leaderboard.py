@@ -32,7 +32,7 @@ from medhelm.results.run_remarks import (
 )
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.scores_csv import read_scores as read_published
-from medhelm.results.spending import Pricing, is_local, repriced
+from medhelm.results.spending import Pricing, is_local, is_replayed, repriced
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
@@ -376,7 +376,7 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
     """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
     completions = run.n - run.n_failed
     if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
-        return RunUse(completions=completions)
+        return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
     seconds = scored.seconds if scored else None
     is_metered = run.usage.input > 0
     return RunUse(

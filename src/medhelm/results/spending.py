@@ -328,7 +328,16 @@ def _asked_in(run: Run) -> list[Model]:
 
 def is_local(run: Run) -> bool:
     """Return whether the model of a run answers within this process, and costs nothing."""
-    return answers_in_process(run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0])
+    return answers_in_process(_provider(run))
+
+
+def is_replayed(run: Run) -> bool:
+    """Return whether the completions of a run come from a file: they were bought elsewhere."""
+    return _provider(run) == "replay"
+
+
+def _provider(run: Run) -> str:
+    return run.resolved_model.provider if run.resolved_model else run.model.partition("/")[0]
 
 
 def run_day(run: Run) -> date:

@@ -17,6 +17,8 @@ class RunUse:
 
     completions: int
     """Number of completions."""
+    has_known_cost: bool = True
+    """False for completions from a file, which were bought elsewhere: that they cost nothing here says nothing."""
     input_tokens: int | None = None
     """Input tokens of all of them; None if unknown."""
     output_tokens: int | None = None
@@ -68,9 +70,10 @@ def pooled_use(runs: Iterable[RunUse | None], cost_usd: float | None) -> Complet
     times = [run.seconds for run in known if run.completions]
     timed = [one for one in times if one is not None and len(one)]
     seconds = np.concatenate(timed) if len(timed) == len(times) else None
+    known_cost = cost_usd if all(run.has_known_cost for run in known) else None
     return CompletionUse(
         completions=completions,
-        usd_per_1000=None if cost_usd is None else 1000 * cost_usd / completions,
+        usd_per_1000=None if known_cost is None else 1000 * known_cost / completions,
         input_tokens=_mean((run.input_tokens for run in known), completions),
         output_tokens=_mean((run.output_tokens for run in known), completions),
         seconds=None if seconds is None else float(np.median(seconds)),

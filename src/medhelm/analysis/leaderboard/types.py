@@ -109,6 +109,8 @@ class Row:
         known = [count for count in counts if count is not None]
         if self.cost_usd is None or len(known) < len(counts) or not sum(known):
             return None
+        if any(cell.use and not cell.use.has_known_cost for cell in self.cells.values()):
+            return None
         return 1000 * self.cost_usd / sum(known)
 
 
