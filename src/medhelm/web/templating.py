@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -45,16 +46,20 @@ def environment() -> Environment:
 
 
 def significant(value: float | None) -> str:
-    """Return a number with three significant digits, or all digits before the point.
+    """Return a number with three significant digits, or all digits before the point; two digits below 0.001.
 
     >>> significant(0.7), significant(1234.5), significant(0.0), significant(None)
     ('0.700', '1,234', '0', '–')
+    >>> significant(0.00009136), significant(2e-9)
+    ('0.000091', '<0.000001')
     """
     if value is None:
         return MISSING
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:#.3g}" if abs(value) >= 0.001 else f"{value:.2g}"
+    if abs(value) >= 0.001:
+        return f"{value:#.3g}"
+    return "<0.000001" if abs(value) < 1e-6 else f"{value:.{1 - math.floor(math.log10(abs(value)))}f}"
 
 
 def percent(value: float | None) -> str:
