@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -52,7 +53,8 @@ def test_the_page_shows_progress_failures_cost_and_how_to_resume(client: TestCli
         "medhelm run head_qa",
     ):
         assert words in text, words
-    assert client.get("/running/live").text.strip() in text
+    live = client.get("/running/live").text.strip()
+    assert re.sub(r"\d", "", live) in re.sub(r"\d", "", text)  # the second request may see a later second
     assert '<span class="model">openai/m</span>' in text
 
 
