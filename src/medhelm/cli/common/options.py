@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from medhelm.cli.common import shell_completion
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Remark, Tier
+    from medhelm.results.runs.selection import RunFilter
     from medhelm.results.spending import Pricing
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
@@ -170,6 +171,50 @@ def _panel(text: str) -> tuple[str, ...]:
     if text and not names:
         raise click.BadParameter("it names no model.")
     return names
+
+
+run_filter_options = add_options(
+    click.option(
+        "--model",
+        "only_models",
+        metavar="MODEL",
+        multiple=True,
+        shell_complete=shell_completion.stored_models,
+        help="Only runs of this model, or of the one that begins with this; repeatable.",
+    ),
+    click.option(
+        "--exclude",
+        "excluded",
+        metavar="MODEL",
+        multiple=True,
+        shell_complete=shell_completion.stored_models,
+        help="No runs of this model; repeatable.",
+    ),
+    click.option(
+        "--benchmark",
+        "only_benchmarks",
+        metavar="BENCHMARK",
+        multiple=True,
+        shell_complete=shell_completion.stored_benchmarks,
+        help="Only runs on this benchmark; repeatable.",
+    ),
+    click.option(
+        "--since",
+        type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+        metavar="DATE",
+        help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
+    ),
+)
+"""The arguments of `run_filter`, for every command that reads the runs of a store."""
+
+
+def run_filter(
+    only_models: Sequence[str], excluded: Sequence[str], only_benchmarks: Sequence[str], since: datetime | None
+) -> RunFilter:
+    """Return the filter from the command line."""
+    from medhelm.results.runs.selection import RunFilter
+
+    return RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
 
 
 completers_option = click.option(
