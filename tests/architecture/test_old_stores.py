@@ -49,6 +49,10 @@ AS_BEFORE = ["--rank-baselines", "--completers-only"]
 """Options of `medhelm leaderboard` for what version 1 always did."""
 
 
+REVISED = {"v1/plain-leaderboard-published.json": [".benchmarks[1].mde: 0.437931 became 0.446802"]}
+"""File -> what this version says otherwise. Models are compared by means of groups with weighted scores now."""
+
+
 def name_of(file: Path) -> str:
     return f"{file.parent.parent.name}/{file.name}"
 
@@ -135,7 +139,7 @@ def assert_same_output(file: Path, commands: Medhelm, store: str) -> None:
                 if model[average]:
                     model[average] = {"value": model[average]["value"]}
     recomputed = any(kind in file.stem for kind in RECOMPUTING)
-    assert list(differences(then["output"], output, recomputed=recomputed)) == []
+    assert list(differences(then["output"], output, recomputed=recomputed)) == REVISED.get(name_of(file), [])
 
 
 def test_every_version_is_covered() -> None:

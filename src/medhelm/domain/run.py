@@ -15,7 +15,7 @@ from medhelm.domain.score import Estimate, Rule, Score
 
 
 class RunStatus(StrEnum):
-    """How far a run, or the check of references by judges, has come."""
+    """Progress of a stored run, or of a check of references by judges."""
 
     COMPLETE = "complete"
     """Each instance has a completion or its own failure."""
@@ -96,7 +96,7 @@ class Run:
     tier: Tier
     """Real data or sample rows."""
     status: RunStatus
-    """Whether all instances were asked."""
+    """Progress when it was stored."""
     settings: Mapping[str, Any]
     """User settings and decoding limits."""
     started: str

@@ -46,6 +46,10 @@ from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
 from medhelm.domain import LeftOut, Remark, Rule, Tier
+from medhelm.errors import UserError
+
+MOST_MODELS = 2_000
+"""Most models of which every two are compared: memory grows with the square of their number."""
 
 NO_SPREAD = 1e-24
 """Sum of squared deviations below which differences are equal."""
@@ -259,8 +263,10 @@ def compare_aligned(
 
     Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
     columns to name in the result; macro_averages and single_benchmarks, False to leave out the p-values of the former,
-    and the tests of the latter.
+    and the tests of the latter. Raises: UserError for more than `MOST_MODELS`.
     """
+    if len(models) > MOST_MODELS:
+        raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
     n_pairs = len(models) * (len(models) - 1) // 2
     macro, won = _Sum(n_pairs), _Sum(n_pairs)
     single: dict[str, PairedDifferences] = {}

@@ -33,7 +33,7 @@ from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, AllPairs, compare_aligned
+from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
@@ -93,7 +93,7 @@ def build_leaderboard(
     instances = _Instances(measured, table)
     every = list(instances.each())
     aligned = every if method == "instances within benchmarks" else []
-    measured, tested = measure_instances(measured, aligned), method != "nothing"
+    measured, tested = measure_instances(measured, aligned), method != "nothing" and len(models) <= MOST_MODELS
     pairs = _test_pairs(measured, aligned, rank_order(measured, scoring), tuple(shown)) if tested else None
     if panel:
         members = find_members(panel, models, chosen.baselines)
@@ -109,7 +109,7 @@ def build_leaderboard(
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        frontier=cost_frontier(rows, by_id, aligned, pairs, method),
+        frontier=cost_frontier(rows, by_id, aligned, pairs, method if tested else "nothing"),
         baselines=_baseline_rows(chosen.baselines, by_id, method),
         suite=suite,
         scoring=scoring,
@@ -303,7 +303,8 @@ def _detectable(
     found = dict(known)
     for column, one in zip(columns, aligned, strict=True):
         if column.benchmark not in known:
-            paired = one and PairedScores(one.tested, one.codes, one.k)
+            can_pair = one is not None and len(one.scores) <= MOST_MODELS
+            paired = PairedScores(one.tested, one.codes, one.k) if one and can_pair else None
             found[column.benchmark] = paired.minimum_detectable_effect() if paired else None
     return found
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
+from medhelm.analysis.comparison.all_pairs import MOST_MODELS
 from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.panel import panel_remarks
@@ -88,9 +89,12 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from _constant_answers(board)
     yield from _weights(columns)
     yield from _size(board)
-    if len(rows) > 1 and board.interval_method != "nothing":
+    if board.pairs is not None:
         yield from _significance(board)
         yield from _ties(rows)
+    elif len(rows) > MOST_MODELS:
+        text = f"More than {MOST_MODELS:,} models are not tested against each other: ranks have no ties and no ranges."
+        yield Remark("too_many_models", "", text)
     yield _interval_basis(board)
     if len(rows) > 2 and len(columns) > 1 and board.panel is None:
         yield WIN_RATE
@@ -295,8 +299,8 @@ def _significance(board: Leaderboard) -> Iterator[Remark]:
     pairs = len(board.rows) * (len(board.rows) - 1) // 2
     if pairs > 1:
         text = (
-            f"{len(board.separated)} of {pairs} pairs of models differ significantly by {board.tested_by}, with Holm "
-            "correction: if all models were equal, the chance of any such finding would be at most 5%."
+            f"{len(board.separated):,} of {pairs:,} pairs of models differ significantly by {board.tested_by}, with "
+            "Holm correction: if all models were equal, the chance of any such finding would be at most 5%."
         )
         yield Remark("significant_pairs", "", text)
 

@@ -22,41 +22,6 @@ DECIMALS = 12
 """Precision to which two means are compared."""
 
 
-def win_shares(values: Floats) -> tuple[Floats, Floats]:
-    """Share of rivals that each model beats on one benchmark, a tie counting one half: `wins`, and `guarded_wins`.
-
-    Parameters: values, shape (..., n_models). Returns: twice the same shape.
-    """
-    rounded = np.round(values, DECIMALS)
-    mine, theirs = rounded[..., :, None], rounded[..., None, :]
-    beaten = (mine > theirs).sum(axis=-1) + ((mine == theirs).sum(axis=-1) - 1) / 2
-    present = ~np.isnan(values)
-    rivals = present.sum(axis=-1, keepdims=True) - 1
-    won = np.where(present & (rivals > 0), beaten / np.maximum(rivals, 1), np.nan)
-    n = values.shape[-1]
-    if n == 1:
-        return won, np.full(values.shape, np.nan)
-    lacking = n - 1 - rivals
-    return won, np.where(present, beaten + lacking, (lacking - 1) / 2) / (n - 1)
-
-
-def wins(values: Floats) -> Floats:
-    """Share of rivals that each model beats on one benchmark, among those that have a value; a tie counts one half.
-
-    Parameters: values, shape (..., n_models). Returns: the same shape; nan for a model without a value, or without a
-    rival that has one.
-    """
-    return win_shares(values)[0]
-
-
-def guarded_wins(values: Floats) -> Floats:
-    """The same among all rivals, a missing value being below all others and equal to another missing one.
-
-    Returns: the same shape; nan only if there is a single model.
-    """
-    return win_shares(values)[1]
-
-
 def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
     """Share of rivals that each model's answer beats, instance by instance; a tie counts one half.
 
@@ -106,13 +71,28 @@ def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> 
 
 
 def win_table(values: Floats) -> Floats:
-    """`wins` of every column: shape (n_models, n_benchmarks) in and out."""
-    return wins(values.T).T
+    """Share of rivals that each model beats on each benchmark, among those that have a value; a tie counts one half.
+
+    Parameters: values, shape (n_models, n_benchmarks). Returns: the same shape; nan for a model without a value, or
+    without a rival that has one.
+    """
+    return instance_win_shares(values)
 
 
 def guarded_table(values: Floats) -> Floats:
-    """`guarded_wins` of every column; nan for columns without any value."""
-    return np.where(has_any_value(values), guarded_wins(values.T).T, np.nan)
+    """The same among all rivals, a missing value being below all others and equal to another missing one.
+
+    Returns: the same shape; nan for benchmarks without any value, and throughout if there is a single model.
+    """
+    n = len(values)
+    if n == 1:
+        return np.full(values.shape, np.nan)
+    present = ~np.isnan(values)
+    rivals = np.maximum(present.sum(axis=0) - 1, 0)
+    lacking = n - 1 - rivals
+    beaten = np.nan_to_num(win_table(values)) * rivals + lacking
+    guarded = np.where(present, beaten, (lacking - 1) / 2) / (n - 1)
+    return np.where(has_any_value(values), guarded, np.nan)
 
 
 def has_any_value(values: Floats) -> NDArray[np.bool_]:
