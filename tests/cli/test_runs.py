@@ -298,3 +298,63 @@ def test_an_old_run_without_tokens_is_shown(store: Path, medhelm: Medhelm) -> No
     write_run(store, scored_run("medbullets", "old/m", [1.0], usage=Usage(), cost_usd=None), [])
     shown = medhelm("runs", "show", "medbullets", "old/m").out
     assert {"cost": "unknown", "tokens": "0 in, 0 out"}.items() <= facts_in(shown).items()
+
+
+# --- the same filters on everything that reads a store ----------------------------------------------------------------
+
+
+def names_of(found: Any) -> set[str]:
+    """Models in the JSON of a command."""
+    return {row["model"] for row in found.get("models") or found["rows"] if row.get("model")}
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "cost"])
+@pytest.mark.parametrize(
+    ("options", "models"),
+    [
+        (["--model", "other", "--model", "openai/a"], {"openai/a", "other/x"}),
+        (["--exclude", "other/x", "--benchmark", "pub"], {"openai/a", "openai/b"}),
+        (["--since", "2026-01-01", "--exclude", "openai/b", "--exclude", "baseline/m"], {"openai/a", "other/x"}),
+    ],
+    ids=str,
+)
+def test_readers_leave_out_runs(
+    store: Path, medhelm: Medhelm, command: str, options: list[str], models: set[str]
+) -> None:
+    done = medhelm(command, "--json", *options)
+    assert done.code == 0, done.err
+    assert names_of(done.json) == models
+
+
+def test_a_comparison_a_jury_an_export_and_a_report_of_some_runs(store: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    pairs = medhelm("compare", "--json", "--exclude", "other/x").json["models"]
+    assert pairs == ["openai/a", "openai/b"]
+    assert medhelm("compare", "openai/a", "openai/b", "--benchmark", "pubmed_qa").code == 0
+    assert medhelm("jury", "--model", "openai/a", "--json").code == 0
+    assert medhelm("jury", "--since", "2026-01-15").code == 2
+    assert medhelm("export", "csv", "tables", "--exclude", "other", "--benchmark", "pubmed_qa").code == 0
+    exported = rows((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8"))
+    assert {(row["benchmark"], row["model"]) for row in exported} == {ALL[4], ALL[5]}
+    made = medhelm("report", "paper", "--only", "table3", "--formats", "csv", "--model", "openai/a")
+    assert made.code == 0, made.err
+    assert "openai/b" not in (tmp_path / "paper" / "tables" / "table3.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "compare", "cost", "jury", "report paper", "export csv tables"])
+def test_a_filter_that_matches_nothing_is_refused_by_every_reader(store: Path, medhelm: Medhelm, command: str) -> None:
+    done = medhelm(*command.split(), "--model", "nothing")
+    assert done.code == 2
+    assert "no run of `nothing`. Known: baseline/majority, openai/a, openai/b, other/x." in done.err
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "compare", "report paper"])
+def test_published_results_cannot_be_filtered_by_runs(medhelm: Medhelm, command: str) -> None:
+    done = medhelm(*command.split(), "--published-only", "--since", "2026-01-01")
+    assert done.code == 2
+    assert "select runs of a store" in done.err
+
+
+def test_what_was_spent_on_some_runs_does_not_depend_on_the_others_being_shown(store: Path, medhelm: Medhelm) -> None:
+    whole = {row["model"]: row for row in medhelm("cost", "--json").json["rows"]}
+    some = {row["model"]: row for row in medhelm("cost", "--json", "--model", "openai/a").json["rows"]}
+    assert some == {"openai/a": whole["openai/a"]}

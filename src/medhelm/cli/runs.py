@@ -14,7 +14,6 @@ from medhelm.cli.common.options import (
     add_options,
     format_option,
     print_json,
-    run_filter,
     run_filter_options,
     shared_options,
 )
@@ -245,8 +244,7 @@ def _filter(choices: dict[str, Any]) -> RunListFilter:
     """Return the filter from the command line."""
     from medhelm.results.runs.stored import RunListFilter
 
-    statuses, tier = choices.pop("statuses"), choices.pop("tier")
-    return RunListFilter(wanted=run_filter(**choices), statuses=statuses, tier=tier)
+    return RunListFilter(**choices)
 
 
 def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, everything: bool) -> list[RunOnDisk]:

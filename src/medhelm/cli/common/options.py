@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,6 @@ from medhelm.cli.common import shell_completion
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Remark, Tier
-    from medhelm.results.runs.selection import RunFilter
     from medhelm.results.spending import Pricing
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
@@ -173,7 +173,7 @@ def _panel(text: str) -> tuple[str, ...]:
     return names
 
 
-run_filter_options = add_options(
+_run_filter_options = add_options(
     click.option(
         "--model",
         "only_models",
@@ -205,16 +205,26 @@ run_filter_options = add_options(
         help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
     ),
 )
-"""The arguments of `run_filter`, for every command that reads the runs of a store."""
 
 
-def run_filter(
-    only_models: Sequence[str], excluded: Sequence[str], only_benchmarks: Sequence[str], since: datetime | None
-) -> RunFilter:
-    """Return the filter from the command line."""
-    from medhelm.results.runs.selection import RunFilter
+def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that select runs of a store; the command gets them as one `wanted`."""
 
-    return RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
+    @wraps(command)
+    def with_filter(
+        *args: Any,
+        only_models: tuple[str, ...],
+        excluded: tuple[str, ...],
+        only_benchmarks: tuple[str, ...],
+        since: datetime | None,
+        **options: Any,
+    ) -> int:
+        from medhelm.results.runs.selection import RunFilter
+
+        wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
+        return command(*args, wanted=wanted, **options)
+
+    return _run_filter_options(with_filter)
 
 
 completers_option = click.option(

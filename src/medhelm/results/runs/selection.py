@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import Run
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
-from medhelm.storage.store import file_name
+from medhelm.results.run_selection import store_label
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import file_name, open_store
 
 _NAMED = 12
 """Most names in one message."""
@@ -86,6 +90,28 @@ class RunFilter:
                 f"{listed(sorted(benchmarks), _NAMED)}. Started: {_span(run.started for run in runs)}."
             )
         return found
+
+
+EVERY_RUN = RunFilter()
+"""The filter without conditions."""
+
+
+def load_filtered(stores: Sequence[Path], wanted: RunFilter = EVERY_RUN) -> list[tuple[str, Run]]:
+    """Read the runs of some stores that meet the conditions, each with the label of its store.
+
+    Raises: UserError as `RunFilter.apply`; StoreError as `load_runs`.
+    """
+    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    return wanted.apply(found, lambda pair: pair[1])
+
+
+def refuse_filter(wanted: RunFilter) -> None:
+    """Raise UserError for conditions on runs where no store is read."""
+    if not wanted.is_empty:
+        raise UserError(
+            "--model, --exclude, --benchmark and --since select runs of a store. Leave them out, or leave out "
+            "--published-only and --scores."
+        )
 
 
 def match_name(name: str, known: Collection[str]) -> str:
