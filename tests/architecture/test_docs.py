@@ -42,7 +42,8 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 
 
 COMMAND = re.compile(
-    r"^    medhelm (agreement sample|(?:benchmarks|models|data|import|export) [a-z-]+|[a-z-]+) ?(.*)$", re.MULTILINE
+    r"^    medhelm (agreement sample|(?:benchmarks|models|data|import|export|runs) [a-z-]+|[a-z-]+) ?(.*)$",
+    re.MULTILINE,
 )
 """A line that a reader may copy: the command, and the rest."""
 

@@ -31,6 +31,7 @@ from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
 from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
+from medhelm.cli.runs import runs
 from medhelm.cli.serve import serve
 from medhelm.cli.show import show
 from medhelm.errors import MedHelmError
@@ -40,7 +41,7 @@ INTERRUPTED = 130
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
-    "Results": (leaderboard, serve, compare, show, cost, power, report),
+    "Results": (leaderboard, serve, compare, show, runs, cost, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins),
     "Exchange with other tools": (import_, export),

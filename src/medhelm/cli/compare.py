@@ -12,6 +12,7 @@ from medhelm.cli.common.options import (
     format_option,
     print_json,
     print_remarks,
+    run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ComparedPairs
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.domain import Rule, Tier
+    from medhelm.results.runs.selection import RunFilter
 
 
 @click.command()
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--published-only", is_flag=True, help="Compare the published models; only their means are known.")
 @suite_option
+@run_filter_options
 @format_option
 @stored_tier_option
 @scoring_option
@@ -58,6 +61,7 @@ def compare(
     by: str | None,
     published_only: bool,
     suite: str,
+    wanted: RunFilter,
     format_: str,
     tier: Tier | None,
     rule: Rule,
@@ -76,6 +80,7 @@ def compare(
     """
     from medhelm.reports import comparison as comparison_report
     from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
+    from medhelm.results.runs.selection import refuse_filter
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
@@ -83,19 +88,29 @@ def compare(
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     format_ = "json" if shared.json else format_
     if published_only:
+        refuse_filter(wanted)
         if by in ("benchmark", "test"):
             raise UserError(f"--by {by} needs scores of instances, which are not published. Use --by overall.")
         _print_pairs(compare_published_models(models, suite=suite), adjustment, by, format_)
         return 0
     stores, folders = shared.all_stores, shared.benchmark_folders
     if len(models) != 2:
-        found = compare_all_models(stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders)
+        found = compare_all_models(
+            stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders, wanted=wanted
+        )
         _print_pairs(found, adjustment, by, format_)
         return 0
     if by is not None:
         raise UserError("--by needs more than two models: two models are always shown benchmark by benchmark.")
     pair = compare_models(
-        stores, *models, rule=rule, tier=tier, suite=suite, adjustment=adjustment, benchmark_folders=folders
+        stores,
+        *models,
+        rule=rule,
+        tier=tier,
+        suite=suite,
+        adjustment=adjustment,
+        benchmark_folders=folders,
+        wanted=wanted,
     )
     if format_ == "json":
         print_json(comparison_report.as_json(pair))

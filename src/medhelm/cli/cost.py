@@ -14,6 +14,7 @@ from medhelm.cli.common.options import (
     pricing_of,
     print_json,
     print_remarks,
+    run_filter_options,
     scoring_option,
     shared_options,
     suite_option,
@@ -22,6 +23,7 @@ from medhelm.cli.common.options import (
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
+    from medhelm.results.runs.selection import RunFilter
 
 
 @click.command()
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     "--at", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Use prices of this day.  [default: day of the run]"
 )
 @suite_option
+@run_filter_options
 @scoring_option
 @shared_options("store", "models", "json")
 @click.pass_obj
@@ -59,6 +62,7 @@ def cost(
     prices: tuple[str, ...],
     at: datetime | None,
     suite: str,
+    wanted: RunFilter,
     rule: Rule,
 ) -> int:
     """Show what was spent, by model or benchmark.
@@ -77,7 +81,7 @@ def cost(
     from medhelm.results.cost import make_bill
 
     pricing = pricing_of(shared, prices, at.date() if at else None)
-    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite)
+    bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite, runs=wanted)
     if shared.json or format_ == "json":
         print_json(cost_report.as_json(bill))
         return 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
@@ -18,6 +17,7 @@ from medhelm.cli.common.options import (
     prices_option,
     pricing_of,
     print_json,
+    run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
     from medhelm.reports.exchange import ExportResult
     from medhelm.results.export_selection import ExportRequest
+    from medhelm.results.runs.selection import RunFilter
     from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
@@ -53,30 +54,19 @@ def selection_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that select runs; the command gets them as one `wanted`."""
 
     @wraps(command)
-    def with_selection(
-        *args: Any, benchmarks: tuple[str, ...], models: tuple[str, ...], tier: Tier | None, **options: Any
-    ) -> int:
+    def with_selection(*args: Any, wanted: RunFilter, tier: Tier | None, **options: Any) -> int:
         from medhelm.results.export_selection import ExportRequest
 
-        return command(*args, wanted=ExportRequest(benchmarks=benchmarks, models=models, tier=tier), **options)
+        request = ExportRequest(
+            benchmarks=wanted.benchmarks,
+            models=wanted.models,
+            excluded=wanted.excluded,
+            since=wanted.since,
+            tier=tier,
+        )
+        return command(*args, wanted=request, **options)
 
-    return add_options(
-        click.option(
-            "--benchmark",
-            "benchmarks",
-            multiple=True,
-            shell_complete=shell_completion.benchmarks,
-            help="Only this benchmark; repeatable.",
-        ),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            shell_complete=shell_completion.stored_models,
-            help="Only this model; repeatable.",
-        ),
-        stored_tier_option,
-    )(with_selection)
+    return add_options(run_filter_options, stored_tier_option)(with_selection)
 
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))

@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     pricing_of,
     print_json,
     print_remarks,
+    run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
@@ -25,10 +26,12 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
+    from medhelm.results.runs.selection import RunFilter
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+@run_filter_options
 @format_option
 @stored_tier_option
 @click.option(
@@ -46,6 +49,7 @@ def jury(
     shared: Shared,
     /,
     names: tuple[str, ...],
+    wanted: RunFilter,
     format_: str,
     tier: Tier | None,
     families: tuple[str, ...],
@@ -72,6 +76,7 @@ def jury(
         tier=tier,
         families=_pairs(families),
         pricing=pricing_of(shared, prices) if prices else None,
+        wanted=wanted,
     )
     if shared.json or format_ == "json":
         print_json(jury_report.as_json(analysis))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ from medhelm.cli.common.options import (
     published_options,
     rank_baselines_option,
     resample_option,
+    run_filter_options,
     scoring_option,
     shared_benchmarks_option,
     shared_options,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
     from medhelm.results.leaderboard import CalibrationOptions
-    from medhelm.results.spending import Pricing
+    from medhelm.results.runs.selection import RunFilter
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -51,6 +52,7 @@ PUBLISHED = "published"
 )
 @suite_option
 @shared_benchmarks_option
+@run_filter_options
 @published_options
 @resample_option
 @rank_baselines_option
@@ -83,6 +85,7 @@ def leaderboard(
     published_only: bool,
     suite: str,
     shared_only: bool,
+    wanted: RunFilter,
     resample: Resample | None,
     rank_baselines: bool,
     panel: tuple[str, ...],
@@ -113,10 +116,14 @@ def leaderboard(
     _refuse_contradictions(with_published, published_only, scores, panel, prices, others)
     pricing = pricing_of(shared, prices) if prices else None
     from medhelm.results import leaderboard as results
+    from medhelm.results.runs.selection import refuse_filter
 
+    if published_only or scores:
+        refuse_filter(wanted)
     if with_published or published_only or PUBLISHED in panel:
         stores = None if published_only else shared
-        board = _published(stores, rule, suite, tier, resample, shared_only=shared_only, panel=panel, pricing=pricing)
+        of_runs: dict[str, Any] = {"shared": shared_only, "pricing": pricing, "wanted": wanted}
+        board = _published(stores, rule, suite, tier, resample, panel=panel, **of_runs)
     elif scores is not None:
         board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
     else:
@@ -133,6 +140,7 @@ def leaderboard(
             panel=panel,
             benchmark_folders=shared.benchmark_folders,
             pricing=pricing,
+            wanted=wanted,
         )
     print_leaderboard(board, by=by, format_="json" if shared.json else format_)
     return 0
@@ -155,11 +163,13 @@ def _published(
     tier: Tier | None,
     resample: Resample | None,
     *,
-    shared_only: bool,
     panel: tuple[str, ...],
-    pricing: Pricing | None,
+    **of_runs: Any,
 ) -> Leaderboard:
-    """Return the published results, with those of `stores` if given; the default rule is the published one."""
+    """Return the published results, with those of `stores` if given; the default rule is the published one.
+
+    Parameters: of_runs, further arguments of `leaderboard_with_published`.
+    """
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 
     source = click.get_current_context().get_parameter_source("rule")
@@ -171,11 +181,10 @@ def _published(
         suite=suite,
         tier=tier,
         resample=resample,
-        shared=shared_only,
         rule=chosen,
         panel=panel,
         benchmark_folders=stores.benchmark_folders,
-        pricing=pricing,
+        **of_runs,
     )
 
 

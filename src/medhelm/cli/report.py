@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     pricing_of,
     print_json,
     published_options,
+    run_filter_options,
     shared_options,
     stored_tier_option,
     suite_option,
@@ -25,12 +26,14 @@ from medhelm.cli.common.options import (
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
     from medhelm.results.paper.write import WrittenReport
+    from medhelm.results.runs.selection import RunFilter
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @published_options
 @suite_option
+@run_filter_options
 @click.option("--ratings", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2.")
 @click.option(
     "--only",
@@ -62,6 +65,7 @@ def report(
     with_published: bool,
     published_only: bool,
     suite: str,
+    wanted: RunFilter,
     ratings: Path | None,
     only: Sequence[str],
     formats: Sequence[str],
@@ -97,6 +101,7 @@ def report(
         benchmark_folders=shared.benchmark_folders,
         definitions=load(shared, ["open", "additional"]) if ratings else (),
         pricing=pricing_of(shared, prices) if prices else None,
+        wanted=wanted,
     )
     contents = ReportContents(
         only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *sys.argv[1:]])

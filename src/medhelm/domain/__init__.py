@@ -58,6 +58,7 @@ from medhelm.domain.reference_filter import (
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.run import Harness, Origin, Record, Run, RunStatus
+from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
@@ -106,12 +107,15 @@ __all__ = [
     "Release",
     "Remark",
     "Remedy",
+    "Removal",
+    "RemovalEffect",
     "Request",
     "Rubric",
     "RubricForm",
     "Rule",
     "RuleDescription",
     "Run",
+    "RunOnDisk",
     "RunStatus",
     "SampleRule",
     "Score",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -62,6 +62,13 @@ class CacheReader:
             return None
         row = self._ask(self._connection, select(self._version), digest)
         return None if row is None else completion_of_row(row)
+
+    def count(self, digests: Iterable[bytes]) -> int:
+        """Count the requests that have a completion, among different ones. Raises: StoreError as `get`."""
+        if self._connection is None:
+            return 0
+        query = "SELECT 1 FROM completions WHERE digest = ?"
+        return sum(self._ask(self._connection, query, digest) is not None for digest in digests)
 
     def purchases(self) -> Iterator[CachedCompletion]:
         """Yield all completions. Raises: StoreError if the file cannot be read."""

@@ -11,8 +11,7 @@ from medhelm.domain import Rule, Run
 from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-
-MIB = 2**20
+from medhelm.reports.tables import size_text
 
 # --- exports ----------------------------------------------------------------------------------------------------------
 
@@ -52,7 +51,7 @@ def export_to_text(result: ExportResult) -> str:
     """Return one line: format, counts, size and place."""
     counts = ", ".join(plural(number, noun.removesuffix("s"), noun) for noun, number in result.counts.items())
     rule = f" ({result.scoring} scoring)" if result.scoring else ""
-    size = f"{result.bytes / MIB:.1f} MiB" if result.bytes >= MIB / 10 else f"{result.bytes / 1024:.1f} KiB"
+    size = size_text(result.bytes)
     return f"{result.kind}: {counts}{rule} in {plural(result.files, 'file')}, {size}: {result.place}\n"
 
 

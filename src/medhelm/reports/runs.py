@@ -1,4 +1,4 @@
-"""Runs as a table and as JSON, and one instance with all its completions as text."""
+"""Runs as tables, text and JSON, stored and removed ones too, and one instance with all its completions as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import RULES, JuryResult, Rule, Run
-from medhelm.domain.text import plural
+from medhelm.domain import RULES, Estimate, JuryResult, Removal, RemovalEffect, Rule, Run, RunOnDisk
+from medhelm.domain.text import duration, listed, plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import decimal, estimate_text, printable
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, printable, size_text
 
 
 def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
@@ -204,3 +204,264 @@ def _judgment(judgment: Mapping[str, Any]) -> str:
     if judgment["score"] is None:
         return head + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
     return head + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()
+
+
+# --- stored runs ------------------------------------------------------------------------------------------------------
+
+
+def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
+    """Return one line per stored run; below a text table, the reasons of damage."""
+    is_csv = format == "csv"
+    stores = len({one.store for one in runs}) > 1
+    removed = any(one.removal for one in runs)
+    headers = [*(["store"] if stores else []), *(["removal"] if removed else [])]
+    headers += ["run", "benchmark", "model", "tier", "status", "n", "failed", "metric"]
+    headers += ["score", "low", "high"] if is_csv else ["score"]
+    headers += ["cost USD", "started", "judges", "from", "bytes" if is_csv else "size"]
+    rows = [
+        [
+            *([str(one.store)] if stores else []),
+            *([one.removal] if removed else []),
+            *_stored_row(one, is_csv=is_csv),
+        ]
+        for one in runs
+    ]
+    table = tables.render(rows, headers, format=format)
+    damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
+    if is_csv or not damaged:
+        return table
+    return "\n".join([table, *damaged, "- `medhelm runs remove ID` moves a damaged run out of the way.", ""])
+
+
+def _stored_row(one: RunOnDisk, *, is_csv: bool) -> list[Value]:
+    """Return the cells of a run from its id on; those that a damaged `run.json` hides are empty."""
+    run = one.run
+    size: Value = one.n_bytes if is_csv else size_text(one.n_bytes)
+    if run is None:
+        empty: list[Value] = [None] * (10 if is_csv else 8)
+        return [one.short_id, one.benchmark, one.model, None, one.status, *empty, size]
+    score = _main_estimate(run)
+    cost = run_cost(run)
+    judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
+    return [
+        one.short_id,
+        one.benchmark,
+        one.model,
+        run.tier,
+        one.status,
+        run.n,
+        run.n_failed,
+        run.main_metric,
+        *(estimate_numbers(score) if is_csv else [estimate_text(score)]),
+        cost if is_csv else "?" if cost is None else f"{cost:.4f}",
+        run.started if is_csv else run.started[:16].replace("T", " "),
+        ("; ".join(judges) or None) if is_csv else len(judges) or None,
+        origin_text(run),
+        size,
+    ]
+
+
+def _main_estimate(run: Run) -> Estimate | None:
+    """Return the main metric by the corrected rule; None without a score."""
+    return run.estimates.get("corrected", {}).get(run.main_metric)
+
+
+def run_cost(run: Run) -> float | None:
+    """Return the cost of a run's completions and judgments; None if a price is unknown."""
+    tallies = run.jury_result.tallies.values() if run.jury_result else ()
+    costs = [run.cost_usd, *(tally.cost_usd for tally in tallies)]
+    return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+
+def origin_text(run: Run) -> str:
+    """Return where the completions of a run come from: a run here, a file of completions, or another harness."""
+    if run.origin and not run.origin.completions_made_here:
+        return f"import ({run.origin.harness})"
+    source = "replay" if run.model.startswith("replay/") else "run"
+    return f"{source}, prompts of {run.origin.harness}" if run.origin else source
+
+
+def stored_as_json(runs: Sequence[RunOnDisk]) -> dict[str, Any]:
+    """Return the output of `medhelm runs list --json`."""
+    return {"runs": [_stored_json(one) for one in runs], "bytes": sum(one.n_bytes for one in runs)}
+
+
+def _stored_json(one: RunOnDisk) -> dict[str, Any]:
+    """Return a stored run; of a damaged `run.json` only what its folder says."""
+    run = one.run
+    score = _main_estimate(run) if run else None
+    return {
+        **select(one, "id short_id store benchmark model"),
+        "title": run and run.title,
+        "tier": run and run.tier,
+        "status": one.status,
+        "problem": one.problem or None,
+        "n": run and run.n,
+        "n_failed": run and run.n_failed,
+        "main_metric": run and run.main_metric,
+        "score": select(score, "value low high n n_failed", rounded=True) if score else None,
+        "cost_usd": run and run_cost(run),
+        "started": one.started or None,
+        "judges": [judge.name for judge in run.jury_result.jury.judges] if run and run.jury_result else [],
+        "from": origin_text(run) if run else None,
+        "removal": one.removal or None,
+        **select(one, "bytes=n_bytes run_dir=folder"),
+    }
+
+
+def stored_run_as_json(one: RunOnDisk, *, is_counted: bool | None) -> dict[str, Any]:
+    """Return the output of `medhelm runs show --json`. `is_counted`: None if it was not looked up."""
+    run = one.run
+    found = {**_stored_json(one), "counts": is_counted, "files": dict(one.files)}
+    if run is None:
+        return found
+    names = "settings versions benchmark_digest data_digest resolved_model origin taxonomy groups"
+    return {**_run_json(run, "corrected"), **found, **select(run, names)}
+
+
+def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
+    """Return everything about one run as text. `is_counted`: None if it was not looked up."""
+    run = one.run
+    lines = [f"{one.benchmark} with {one.model}", ""]
+    facts: dict[str, str | None] = {"id": one.id, "status": one.status, "damage": one.problem or None}
+    if run:
+        facts |= _facts(run)
+        facts["leaderboard"] = None if is_counted is None else "counted" if is_counted else "not counted"
+    facts["removal"] = one.removal or None
+    facts["folder"] = str(one.folder)
+    facts["files"] = ", ".join(f"{name} {size_text(size)}" for name, size in one.files.items()) or "none"
+    shown = {name: text for name, text in facts.items() if text}
+    width = max(map(len, shown))
+    lines += [f"{name:<{width}}  {printable(text)}" for name, text in shown.items()]
+    if run:
+        lines += ["", _metrics_table(run).rstrip(), *_shortened([run]), *_refused([run]), *_not_computed([run])]
+        lines += _judges(run)
+    return "\n".join(lines)
+
+
+def _facts(run: Run) -> dict[str, str | None]:
+    """Return the settings and counts of a run, by name."""
+    model, cost = run.resolved_model, run_cost(run)
+    failures = f" ({', '.join(f'{code} {n:,}' for code, n in run.failures.items())})" if run.failures else ""
+    price = model.price if model else None
+    return {
+        "stopped": run.message or None,
+        "data": f"{run.tier}, digest {run.data_digest[:16]}",
+        "definition": f"digest {run.benchmark_digest[:16]}",
+        "model at server": f"{model.remote_name} ({model.provider})" if model else None,
+        "answered as": _counts(run.snapshots),
+        "fingerprints": _counts(run.fingerprints),
+        "settings": ", ".join(f"{name} {value}" for name, value in run.settings.items() if value is not None),
+        "started": f"{run.started}, took {duration(run.seconds)}",
+        "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
+        "instances": f"{run.n:,}, {run.n_failed:,} without a completion{failures}",
+        "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
+        "tokens": _tokens(run),
+        "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"
+        if price
+        else None,
+        "cost": "unknown" if cost is None else f"{cost:.4f} USD, judges included",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+    }
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return names with their counts, most first."""
+    return ", ".join(f"{name or 'unnamed'} ({n:,})" for name, n in Counter(counts).most_common())
+
+
+def _tokens(run: Run) -> str:
+    usage = run.usage
+    parts = [f"{usage.input:,} in", f"{usage.output:,} out"]
+    parts += [f"{n:,} {name}" for n, name in ((usage.cached_input, "cached"), (usage.reasoning, "reasoning")) if n]
+    return ", ".join(parts)
+
+
+def _metrics_table(run: Run) -> str:
+    """Return the metrics by both rules, the main one first."""
+    names = dict.fromkeys([run.main_metric, *(name for own in run.estimates.values() for name in own)])
+    rows: list[list[Value]] = [
+        [name, *(estimate_text(run.estimates.get(rule, {}).get(name)) for rule in RULES)] for name in names
+    ]
+    return tables.render(rows, ["metric", *RULES])
+
+
+def _judges(run: Run) -> list[str]:
+    """Return a table of the judges of a run; nothing without a jury."""
+    if (result := run.jury_result) is None:
+        return []
+    rows: list[list[Value]] = [
+        [
+            name,
+            tally.expected,
+            tally.failed,
+            _counts(tally.failures) or None,
+            tally.usage.input,
+            tally.usage.output,
+            "?" if tally.cost_usd is None else f"{tally.cost_usd:.4f}",
+            _counts(tally.snapshots) or None,
+        ]
+        for name, tally in result.tallies.items()
+    ]
+    heads = ["judge", "judgments", "missing", "reasons", "tokens in", "tokens out", "cost USD", "answered as"]
+    table = tables.render(rows, heads, caption=f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}")
+    return ["", table.rstrip()]
+
+
+# --- removing runs ----------------------------------------------------------------------------------------------------
+
+
+def effect_to_text(effect: RemovalEffect) -> str:
+    """Return what a removal takes out of a store, as a table and sentences."""
+    lines = [stored_to_table(effect.runs).rstrip(), ""]
+    size = size_text(sum(one.n_bytes for one in effect.runs))
+    lines.append(f"- These {plural(len(effect.runs), 'run')} ({size}) no longer count anywhere.")
+    if effect.requests:
+        lines.append(f"- {_bought_again(effect)}")
+    if effect.imported:
+        lines.append(f"- Only a new import brings back {plural(effect.imported, 'run')} of other harnesses.")
+    lines += [
+        f"- The release {name} rests on {n:,} of these runs: `medhelm verify {name}` will find them missing."
+        for name, n in effect.releases.items()
+    ]
+    return "\n".join(lines)
+
+
+def _bought_again(effect: RemovalEffect) -> str:
+    """Return what the same runs would buy again, in sentences."""
+    cost = f"{effect.cost_usd:.4f} USD"
+    if effect.cost_unknown:
+        cost += f" and the unknown cost of {plural(effect.cost_unknown, 'run')}"
+    whole = f"{plural(effect.requests, 'completion')}, those of judges included"
+    missing = effect.requests - effect.requests_cached
+    again = f"buy {missing:,} again" if missing else "buy nothing again"
+    return (
+        f"Of {whole}, {effect.requests_cached:,} stay in the cache: the same runs would {again}. Without the cache "
+        f"they would cost {cost}."
+    )
+
+
+def effect_as_json(effect: RemovalEffect, removal: Removal | None) -> dict[str, Any]:
+    """Return the output of `medhelm runs remove --json`. `removal`: None if nothing was removed."""
+    return {
+        "removal": removal and removal.id,
+        "runs": [_stored_json(one) for one in (removal.runs if removal else effect.runs)],
+        **select(effect, "requests requests_cached cost_usd cost_unknown imported releases"),
+    }
+
+
+def removals_as_json(removals: Sequence[Removal]) -> dict[str, Any]:
+    """Return the output of `medhelm runs purge --json`."""
+    return {
+        "purged": [{**select(one, "id removed"), "runs": [_stored_json(run) for run in one.runs]} for one in removals],
+        "bytes": sum(run.n_bytes for one in removals for run in one.runs),
+    }
+
+
+def removals_to_text(removals: Sequence[Removal]) -> str:
+    """Return one line per removal, with its runs."""
+    return "\n".join(
+        f"{one.id}  {plural(len(one.runs), 'run')}, {size_text(sum(run.n_bytes for run in one.runs))}: "
+        + listed([f"{run.benchmark} with {run.model}" for run in one.runs], 5)
+        for one in removals
+    )

@@ -113,6 +113,15 @@ def with_interval(value: float | None, low: float | None, high: float | None, pl
     return f"{decimal(value, places)} [{decimal(low, places)}, {decimal(high, places)}]"
 
 
+def size_text(n_bytes: int) -> str:
+    """Return the size of files for people.
+
+    >>> size_text(2_000), size_text(5_000_000)
+    ('2.0 KiB', '4.8 MiB')
+    """
+    return f"{n_bytes / 2**20:.1f} MiB" if n_bytes >= 2**20 / 10 else f"{n_bytes / 1024:.1f} KiB"
+
+
 class HasInterval(Protocol):
     """A number with the ends of its interval."""
 

@@ -22,6 +22,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs
 from medhelm.results.run_remarks import unfinished_remarks
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 
 
 def compare_models(
@@ -34,14 +35,16 @@ def compare_models(
     suite: str = "all",
     adjustment: Adjustment = "holm",
     benchmark_folders: Sequence[Path] = (),
+    wanted: RunFilter = EVERY_RUN,
 ) -> Comparison:
     """Paired differences between two models of the stores.
 
-    Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name.
+    Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name;
+    wanted, the runs that are read.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
     return compare_inputs(
-        _selected_inputs(stores, [], rule, tier, suite, benchmark_folders), first, second, adjustment=adjustment
+        _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted), first, second, adjustment=adjustment
     )
 
 
@@ -67,12 +70,13 @@ def compare_all_models(
     tier: Tier | None = None,
     suite: str = "all",
     benchmark_folders: Sequence[Path] = (),
+    wanted: RunFilter = EVERY_RUN,
 ) -> ComparedPairs:
-    """Every pair of the models of the stores, or of those that are named.
+    """Every pair of the models of the stores, or of those that are named. `wanted`: the runs that are read.
 
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
-    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
+    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted)
     found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
     left_out = _left_out_of(finished, names)
     remarks = (*found.remarks, *left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished))
@@ -142,9 +146,10 @@ def _selected_inputs(
     tier: Tier | None,
     suite: str,
     folders: Sequence[Path],
+    wanted: RunFilter = EVERY_RUN,
 ) -> LeaderboardInputs:
     """Read the results of the named models on the benchmarks of the suite. Raises UserError."""
-    finished = read_inputs(stores, rule, tier)
+    finished = read_inputs(stores, rule, tier, wanted=wanted)
     left_out = _left_out_of(finished, names)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of", left_out)
     columns = _of_suite(finished.columns, suite, folders)

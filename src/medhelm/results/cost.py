@@ -23,6 +23,7 @@ from medhelm.domain import Rule, Run, Usage
 from medhelm.domain.suite import SuiteEntry
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.run_selection import suite_sort_key
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
 
 
@@ -34,12 +35,13 @@ def make_bill(
     rule: CostRule = "bill",
     scoring: Rule = "corrected",
     suite: str = "all",
+    runs: RunFilter = EVERY_RUN,
 ) -> Bill:
-    """Return the bill for these stores.
+    """Return the bill for these stores. `runs`: those that count.
 
     Raises: StoreError naming everything that cannot be read; UserError for an unknown suite, or if nothing was run.
     """
-    spending = read_spending(stores, pricing)
+    spending = read_spending(stores, pricing, runs)
     wanted = _named(suite, spending.counted.values())
     groups: dict[tuple[str, ...], list[UsageItem]] = {}
     for item in spending.items:
@@ -49,7 +51,7 @@ def make_bill(
     rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(order, row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
-    board = leaderboard(stores, rule=scoring, suite=suite, pricing=pricing) if counted else None
+    board = leaderboard(stores, rule=scoring, suite=suite, pricing=pricing, wanted=runs) if counted else None
     return Bill(
         by=by,
         rule=rule,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
-from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.runs.selection import RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.runs import damaged, load_runs
 from medhelm.storage.store import Store, open_store
@@ -28,10 +30,19 @@ class ExportRequest:
     """Names or aliases; none for all."""
     models: Collection[str] = ()
     """Names; none for all."""
+    excluded: Collection[str] = ()
+    """Names of models to leave out."""
+    since: datetime | None = None
+    """Start of the earliest run; None for any."""
     tier: Tier | None = None
     """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
     pricing: Pricing | None = None
     """Prices to compute costs with; None for the costs that the runs recorded."""
+
+    @property
+    def runs(self) -> RunFilter:
+        """Conditions on runs."""
+        return RunFilter(models=self.models, excluded=self.excluded, benchmarks=self.benchmarks, since=self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +71,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     there = load_runs(store)
     if not there:
         raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
-    benchmarks = _known_benchmarks(wanted.benchmarks, there)
-    _check_models(wanted.models, there)
-    own = [
-        run
-        for run in there
-        if (not benchmarks or run.benchmark in benchmarks) and (not wanted.models or run.model in wanted.models)
-    ]
+    own = wanted.runs.apply(there, lambda run: run)
     tier = wanted.tier or ("real" if any(run.tier == "real" for run in own) else "sample")
     own = [run for run in own if run.tier == tier]
     if not own:
@@ -105,23 +110,6 @@ def _files(runs: Iterable[Run]) -> Iterator[Path]:
                 yield run.folder / "judgments.parquet"
 
 
-def _known_benchmarks(names: Collection[str], runs: Sequence[Run]) -> set[str]:
-    aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
-    asked = {aliases.get(name, name) for name in names}
-    known = {run.benchmark for run in runs}
-    wrong = [f"no run of `{name}`. {suggestion(name, known)}".rstrip() for name in sorted(asked - known)]
-    if wrong:
-        raise UserError("\n".join(wrong))
-    return asked
-
-
-def _check_models(names: Collection[str], runs: Sequence[Run]) -> None:
-    known = {run.model for run in runs}
-    wrong = [f"no run of `{name}`. {suggestion(name, known)}".rstrip() for name in sorted(set(names) - known)]
-    if wrong:
-        raise UserError("\n".join(wrong))
-
-
 def measured(folder: Path) -> tuple[int, int]:
     """Files in a folder, and their bytes."""
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
@@ -132,7 +120,7 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
     """The leaderboard of a store, or of the benchmarks and models that are asked for: the numbers that
     `medhelm leaderboard` shows.
     """
-    if not wanted.benchmarks and not wanted.models:
+    if wanted.runs.is_empty:
         return leaderboard([store], rule=rule, tier=selection.tier, pricing=wanted.pricing)
     finished = read_inputs([store], rule, selection.tier, pricing=wanted.pricing)
     cells = [cell for cell in finished.cells if (cell.model, cell.benchmark) in selection.counted]

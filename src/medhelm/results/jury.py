@@ -17,7 +17,8 @@ from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, store_label, suite_sort_key
+from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
@@ -40,6 +41,7 @@ def analyze_judges(
     tier: Tier | None = None,
     families: Mapping[str, str] | None = None,
     pricing: Pricing | None = None,
+    wanted: RunFilter = EVERY_RUN,
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
@@ -50,10 +52,10 @@ def analyze_judges(
     one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
     as by the corrected one; tier, None for real data, or the sample rows if there is nothing else; families, judge or
     model -> its family, where its name does not show it; pricing, prices to compute the judges' costs with, None for
-    the costs that the runs recorded.
+    the costs that the runs recorded; wanted, the runs that are read.
     Raises: StoreError for a folder that is not a store; UserError if nothing was judged, or for an unknown name.
     """
-    choice, tier = _select_judged(stores, benchmarks, tier, pricing)
+    choice, tier = _select_judged(stores, benchmarks, tier, pricing, wanted)
     by_benchmark: dict[str, dict[str, Run]] = {}
     order = [entry.name for entry in load_suite()]
     for (model, benchmark), run in sorted(
@@ -81,12 +83,10 @@ def analyze_judges(
 
 
 def _select_judged(
-    stores: Sequence[Path], benchmarks: Sequence[str], tier: Tier | None, pricing: Pricing | None
+    stores: Sequence[Path], benchmarks: Sequence[str], tier: Tier | None, pricing: Pricing | None, runs: RunFilter
 ) -> tuple[SelectedRuns, Tier]:
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
-    found = [
-        (store_label(path, stores), run) for path in stores for run in load_runs(open_store(path)) if run.jury_result
-    ]
+    found = [(label, run) for label, run in load_filtered(stores, runs) if run.jury_result]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     found = [(label, run) for label, run in found if run.tier == tier]
     known = {run.benchmark for _, run in found}

@@ -31,6 +31,7 @@ from medhelm.results.run_remarks import (
     unknown_metric_remarks,
 )
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, is_local, is_replayed, repriced
 from medhelm.scoring.metrics import METRICS
@@ -74,6 +75,7 @@ def leaderboard(
     panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
+    wanted: RunFilter = EVERY_RUN,
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
 
@@ -83,7 +85,7 @@ def leaderboard(
     `benchmark_folders` hold further ones that a suite's file may name. `resample`, `shared` and `panel`: see
     `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury scores get what clinicians would give
     beside them; ranks go by the jury. `pricing`: prices to compute costs with; None for the costs that the runs
-    recorded.
+    recorded. `wanted`: only these runs are read.
     Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
     ratings and for the file of a suite.
     """
@@ -97,6 +99,7 @@ def leaderboard(
         completers_only=completers_only,
         comparable_only=comparable_only,
         pricing=pricing,
+        wanted=wanted,
     )
     if clinicians:
         finished = _calibrated(finished, clinicians, stores, rule)
@@ -306,15 +309,16 @@ def read_inputs(
     completers_only: bool = False,
     comparable_only: bool = True,
     pricing: Pricing | None = None,
+    wanted: RunFilter = EVERY_RUN,
 ) -> LeaderboardInputs:
     """Read what counts. `comparable_only`: see `run_selection.select_runs`.
 
     Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
-    model caused are left out instead of counted as the worst answer. `pricing`: as in `leaderboard`.
+    model caused are left out instead of counted as the worst answer. `pricing` and `wanted`: as in `leaderboard`.
 
     Raises UserError if there is nothing.
     """
-    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    found = load_filtered(stores, wanted)
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs

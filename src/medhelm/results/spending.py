@@ -23,6 +23,7 @@ from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
@@ -102,10 +103,11 @@ class Pricing:
         return price_of(replace(model, price=recorded), self.day or then, self.books)
 
 
-def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
+def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = EVERY_RUN) -> Spending:
     """Compute all purchases of these stores.
 
-    Each store counts by itself: stores share no cache, so the same request was bought in each.
+    Each store counts by itself: stores share no cache, so the same request was bought in each. `wanted`: only these
+    runs count, without purchases that belong to no run. Completions that runs share were bought by the first of all.
     Raises: StoreError naming everything that cannot be read, UserError if nothing was ever bought or run.
     """
     items: list[UsageItem] = []
@@ -127,6 +129,10 @@ def read_spending(stores: Sequence[Path], pricing: Pricing) -> Spending:
         raise StoreError("\n".join(map(str, problems)))
     if not items:
         raise UserError(f"nothing was run in {', '.join(map(str, stores))}. `medhelm run` makes runs.")
+    if not wanted.is_empty:
+        runs = wanted.apply(runs, lambda pair: pair[1])
+        kept = {id(run) for _, run in runs}
+        items = [item for item in items if id(item.run) in kept]
     place = {id(run): number for number, (_, run) in enumerate(runs)}
     items.sort(key=lambda item: (place.get(id(item.run), len(place)), item.judge))
     tiers = {run.tier for _, run in runs}

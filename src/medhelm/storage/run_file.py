@@ -12,6 +12,9 @@ from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
 
+ADVICE = "Remove its folder and run the same command again."
+"""Advice on a damaged run."""
+
 FORMAT = 1
 """Version of the file, under its key `format`. Files without the key are of version 1 as well."""
 
@@ -179,7 +182,7 @@ def read_run(path: Path) -> Run:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is damaged ({error}). Remove its folder and run the same command again.") from error
+        raise StoreError(f"{path} is damaged ({error}). {ADVICE}") from error
 
 
 def _newer(path: Path, version: int) -> StoreError:

@@ -22,7 +22,7 @@ from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import replace_folder
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import NAME, read_run, write_run
+from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -487,7 +487,7 @@ def _plain(values: Any) -> Any:
 def _damaged(run: Run, error: Exception) -> StoreError:
     place = run.folder and run.folder / "records.parquet"
     said = str(error).partition("\n")[0]
-    return StoreError(f"{place} is missing or damaged ({said}). Remove its folder and run the same command again.")
+    return StoreError(f"{place} is missing or damaged ({said}). {ADVICE}")
 
 
 # --- model versions and damage ----------------------------------------------------------------------------------------
@@ -509,16 +509,20 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 def damaged(paths: Iterable[Path]) -> list[str]:
     """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
+    return [f"{path} cannot be read: {reason}. {ADVICE}" for path, reason in damage(paths).items()]
+
+
+def damage(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return why Parquet files cannot be read, for those that are missing or damaged; reads only the footers."""
     import duckdb
 
-    found = []
+    found = {}
     with connect() as connection:
         for path in paths:
             try:
                 connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_text(path)})").fetchall()
             except duckdb.Error as error:
-                reason = str(error).splitlines()[0] if path.exists() else "it is missing"
-                found.append(f"{path} cannot be read: {reason}. Remove its folder and run the same command again.")
+                found[path] = str(error).splitlines()[0] if path.exists() else "it is missing"
     return found
 
 

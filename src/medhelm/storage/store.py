@@ -7,6 +7,7 @@ STORE/
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
+├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── running/             status of evaluations in progress (see `storage.running`)
@@ -46,6 +47,11 @@ class Store:
         return self.folder / "batches"
 
     @property
+    def removed_folder(self) -> Path:
+        """Folder of removed runs; made by the first removal."""
+        return self.folder / "removed"
+
+    @property
     def running_folder(self) -> Path:
         """Folder of the status files of evaluations; made by the first one."""
         return self.folder / "running"
@@ -65,6 +71,10 @@ class Store:
     def lock_file(self, benchmark: str, model: str) -> Path:
         """Return the lock file held by the process that runs this model on this benchmark."""
         return self.folder / "locks" / f"{benchmark}--{file_name(model)}.lock"
+
+    def lock_file_of(self, run_folder: Path) -> Path:
+        """Return the lock file of the run in a folder, from its name: `run.json` may be damaged."""
+        return self.folder / "locks" / f"{run_folder.parent.name}--{run_folder.name.rpartition('-')[0]}.lock"
 
 
 def file_name(text: str) -> str:

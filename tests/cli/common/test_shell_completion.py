@@ -78,6 +78,19 @@ def test_models_come_from_models_yaml_and_the_store(store: Path) -> None:
     assert complete("--store", str(store), "power", "baseline/r") == ["baseline/random"]
 
 
+def test_runs_and_removals_are_completed(store: Path, medhelm: Medhelm) -> None:
+    (folder,) = store.glob("runs/pubmed_qa/baseline_random-*")
+    run = folder.name[-10:]
+    assert run in complete("runs", "show", "")
+    assert complete("runs", "remove", run[:6]) == [run]
+    assert complete("runs", "list", "--model", "baseline/r") == ["baseline/random"]
+    assert complete("runs", "list", "--benchmark", "pub") == ["pubmed_qa"]
+    assert complete("runs", "restore", "") == []
+    assert medhelm("runs", "remove", run, "--yes").code == 0
+    (removal,) = (path.name for path in (store / "removed").iterdir())
+    assert complete("runs", "restore", "") == complete("runs", "purge", removal[:4]) == [removal]
+
+
 def test_suites_and_releases_are_completed(store: Path, medhelm: Medhelm) -> None:
     assert complete("leaderboard", "--suite", "pa") == ["paper35", *complete("compare", "--suite", "pat")]
     assert medhelm("release", "first", "--tier", "sample").code == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -170,6 +171,60 @@ def _panel(text: str) -> tuple[str, ...]:
     if text and not names:
         raise click.BadParameter("it names no model.")
     return names
+
+
+_run_filter_options = add_options(
+    click.option(
+        "--model",
+        "only_models",
+        metavar="MODEL",
+        multiple=True,
+        shell_complete=shell_completion.stored_models,
+        help="Only runs of this model, or of the one that begins with this; repeatable.",
+    ),
+    click.option(
+        "--exclude",
+        "excluded",
+        metavar="MODEL",
+        multiple=True,
+        shell_complete=shell_completion.stored_models,
+        help="No runs of this model; repeatable.",
+    ),
+    click.option(
+        "--benchmark",
+        "only_benchmarks",
+        metavar="BENCHMARK",
+        multiple=True,
+        shell_complete=shell_completion.stored_benchmarks,
+        help="Only runs on this benchmark; repeatable.",
+    ),
+    click.option(
+        "--since",
+        type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+        metavar="DATE",
+        help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
+    ),
+)
+
+
+def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that select runs of a store; the command gets them as one `wanted`."""
+
+    @wraps(command)
+    def with_filter(
+        *args: Any,
+        only_models: tuple[str, ...],
+        excluded: tuple[str, ...],
+        only_benchmarks: tuple[str, ...],
+        since: datetime | None,
+        **options: Any,
+    ) -> int:
+        from medhelm.results.runs.selection import RunFilter
+
+        wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
+        return command(*args, wanted=wanted, **options)
+
+    return _run_filter_options(with_filter)
 
 
 completers_option = click.option(

@@ -1,4 +1,4 @@
-"""Shell completion of names: benchmarks, groups, suites, models and releases.
+"""Shell completion of names: benchmarks, groups, suites, models, runs and releases.
 
 Completion runs at every press of the Tab key, so it reads file names and first lines only, imports nothing heavy, sends
 nothing, and completes nothing where a file is missing or damaged. Click completes commands, options and files itself.
@@ -101,10 +101,36 @@ def stored_models(shared: _SharedOptions) -> Iterator[str]:
 
 
 @_never_fails
+def stored_benchmarks(shared: _SharedOptions) -> Iterator[str]:
+    """Benchmarks that have runs in the store."""
+    for store in _stores(shared):
+        yield from (path.parent.parent.name for path in store.glob("runs/*/[!.]*/run.json"))
+
+
+@_never_fails
+def stored_run_ids(shared: _SharedOptions) -> Iterator[str]:
+    """Short ids of the runs of the store, from the names of their folders."""
+    for store in _stores(shared):
+        yield from (path.name.rpartition("-")[2] for path in store.glob("runs/*/[!.]*"))
+
+
+@_never_fails
+def removals(shared: _SharedOptions) -> Iterator[str]:
+    """Removals of runs that can be restored."""
+    for store in _stores(shared):
+        yield from (path.parent.name for path in store.glob("removed/[!.]*/removal.json"))
+
+
+@_never_fails
 def releases(shared: _SharedOptions) -> Iterator[str]:
     """Releases of the store."""
-    for store in shared.stores or [Path("medhelm-store")]:
+    for store in _stores(shared):
         yield from (file.parent.name for file in store.glob("releases/*/release.json"))
+
+
+def _stores(shared: _SharedOptions) -> list[Path]:
+    """Stores named on the command line, or the usual one."""
+    return shared.stores or [Path("medhelm-store")]
 
 
 def _categories() -> list[str]:
@@ -120,7 +146,7 @@ def _defined_models(file: Path) -> Iterator[str]:
 
 def _models_of_runs(shared: _SharedOptions) -> Iterator[str]:
     """Models named at the head of each run.json."""
-    for store in shared.stores or [Path("medhelm-store")]:
+    for store in _stores(shared):
         for path in store.glob("runs/*/*/run.json"):
             with path.open(encoding="utf-8", errors="replace") as file:
                 if found := _MODEL.search(file.read(HEAD_BYTES)):

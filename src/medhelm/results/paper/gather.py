@@ -17,6 +17,7 @@ from medhelm.results.published.boards import MARK, leaderboard_with_published, p
 from medhelm.results.published.cells import published_costs, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.run_selection import select_runs
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class ReportRequest:
     """Benchmarks whose rubrics are known, for the ratings."""
     pricing: Pricing | None = None
     """Prices of tokens; None for those that the runs recorded."""
+    wanted: RunFilter = EVERY_RUN
+    """Runs of the stores to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     remarks: Sequence[Remark] = ()
     days = ""
     if not _is_of_others(request):
-        spending = read_spending(request.stores, request.pricing or Pricing())
+        spending = read_spending(request.stores, request.pricing or Pricing(), request.wanted)
         counted = _counted(spending.items, board)
         days = _days(counted.values())
         if with_costs:
@@ -114,6 +117,8 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
     if request.pricing is not None and _is_of_others(request):
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
+    if _is_of_others(request):
+        refuse_filter(request.wanted)
     if request.ratings and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
@@ -135,6 +140,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
             rule=request.rule,
             benchmark_folders=request.benchmark_folders,
             pricing=request.pricing,
+            wanted=request.wanted,
         )
     if request.scores:
         return leaderboard_from_scores(request.scores, suite=request.suite)
@@ -145,6 +151,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
         suite=request.suite,
         benchmark_folders=request.benchmark_folders,
         pricing=request.pricing,
+        wanted=request.wanted,
     )
 
 

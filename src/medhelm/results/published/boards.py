@@ -26,6 +26,7 @@ from medhelm.results.published.remarks import (
     table_1_remarks,
 )
 from medhelm.results.run_remarks import unfinished_remarks
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
 
 MARK = "[published]"
@@ -81,18 +82,19 @@ def leaderboard_with_published(
     panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
+    wanted: RunFilter = EVERY_RUN,
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
     Parameters: panel, names of models that win rates are against; `published` stands for the nine published models,
     which give every own model the win rate that it would have in the published table; none for all other models.
     Benchmarks without own results, or with another metric, are left out; warnings give their number.
-    `pricing`: prices of own models, None for those that the runs recorded.
+    `pricing`: prices of own models, None for those that the runs recorded; `wanted`: the own runs that are read.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
     _only_published(rule)
-    finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing)
+    finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing, wanted=wanted)
     return board_of_own_and_published(
         finished, suite=suite, resample=resample, shared=shared, panel=panel, benchmark_folders=benchmark_folders
     )

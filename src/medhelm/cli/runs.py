@@ -1,0 +1,301 @@
+"""`medhelm runs ...`: list, show, remove and restore the runs of a store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from medhelm.cli.common import shell_completion
+from medhelm.cli.common.options import (
+    Shared,
+    add_options,
+    format_option,
+    print_json,
+    run_filter_options,
+    shared_options,
+)
+from medhelm.errors import UserError
+
+if TYPE_CHECKING:
+    from medhelm.domain import Removal, RemovalEffect, RunOnDisk
+    from medhelm.results.runs.stored import RunListFilter
+
+_filter_options = add_options(
+    run_filter_options,
+    click.option(
+        "--status",
+        "statuses",
+        multiple=True,
+        type=click.Choice(["complete", "partial", "failed", "damaged"]),
+        help="Only runs with this status; repeatable.",
+    ),
+    click.option("--tier", type=click.Choice(["real", "sample"]), help="Only runs on real data or on sample rows."),
+)
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+_removals_argument = click.argument("names", metavar="[REMOVAL]...", nargs=-1, shell_complete=shell_completion.removals)
+
+
+@click.group()
+@shared_options()
+def runs() -> None:
+    """List, show and remove runs.
+
+    \b
+    Examples:
+      medhelm runs list --since 2026-11-01
+      medhelm runs show pubmed_qa openai/gpt-4o
+      medhelm runs remove --model openai/gpt-4o
+      medhelm runs restore
+      medhelm runs purge --older-than 30
+    """
+
+
+@runs.command("list")
+@_filter_options
+@click.option("--removed", is_flag=True, help="List removed runs instead, with their removals.")
+@format_option
+@shared_options("store", "json")
+@click.pass_obj
+def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) -> int:
+    """List the runs of stores.
+
+    Shows the main metric by corrected scoring, the cost with judges, the number of judges, where completions come from,
+    and the size on disk. Damaged runs are listed with the reason. Names of models and benchmarks may be shortened.
+
+    \b
+    Examples:
+      medhelm runs list
+      medhelm runs list --benchmark pubmed_qa --exclude baseline/majority
+      medhelm runs list --status damaged --status partial
+      medhelm runs list --store ours --store theirs --format csv
+      medhelm runs list --removed
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.stored import stored_runs
+
+    found = _filter(choices).apply(stored_runs(shared.all_stores, removed=removed))
+    if shared.json or format_ == "json":
+        print_json(runs_report.stored_as_json(found))
+    elif found:
+        click.echo(runs_report.stored_to_table(found, format_), nl=False)
+    else:
+        click.echo("no run was removed" if removed else "the store holds no run; `medhelm run` makes some")
+    return 0
+
+
+@runs.command("show")
+@click.argument("names", metavar="RUN|BENCHMARK MODEL", nargs=-1, shell_complete=shell_completion.stored_run_ids)
+@shared_options("store", "json")
+@click.pass_obj
+def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
+    """Show everything about one run.
+
+    RUN is an id of `medhelm runs list`; ids and names may be shortened. Shows settings, versions, digests, failures by
+    reason, tokens, cost, metrics by both rules, judges, files, and whether the leaderboard of its store counts it.
+
+    \b
+    Examples:
+      medhelm runs show 3f2a91
+      medhelm runs show pubmed_qa openai/gpt-4o --json
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.stored import find_run, is_counted, stored_runs
+    from medhelm.storage.store import open_store
+
+    if len(names) not in (1, 2):
+        raise UserError("name one run: its id, or a benchmark and a model. `medhelm runs list` shows them.")
+    one = find_run(stored_runs(shared.all_stores), names)
+    counted = is_counted(open_store(one.store), one.run) if one.run and not one.problem else None
+    if shared.json:
+        print_json(runs_report.stored_run_as_json(one, is_counted=counted))
+    else:
+        click.echo(runs_report.stored_run_to_text(one, is_counted=counted))
+    return 0
+
+
+@runs.command("remove")
+@click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=shell_completion.stored_run_ids)
+@_filter_options
+@click.option("--all", "everything", is_flag=True, help="All runs of the store.")
+@click.option("--dry-run", is_flag=True, help="Show what would be lost, and change nothing.")
+@_yes_option
+@shared_options("store", "json")
+@click.pass_obj
+def remove(
+    shared: Shared, /, names: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **choices: Any
+) -> int:
+    """Remove runs, so that nothing counts them.
+
+    Shows what would be lost, and asks. Runs are named by id or selected by options. They move to STORE/removed, and
+    `medhelm runs restore` brings them back until `medhelm runs purge` deletes them. Prompts and the cache keep their
+    texts: the same run buys nothing again. A run in progress on the same model and benchmark is refused.
+
+    \b
+    Examples:
+      medhelm runs remove 3f2a91
+      medhelm runs remove --model openai/gpt-4o --benchmark pubmed_qa --dry-run
+      medhelm runs remove --tier sample --yes
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.stored import effect_of
+    from medhelm.storage.run_folders import remove_runs
+    from medhelm.storage.store import open_store
+
+    store = open_store(shared.store)
+    selected = _selected(shared, names, _filter(choices), everything=everything)
+    effect = effect_of(store, selected)
+    removal = None
+    if dry_run or not shared.json:
+        _print_effect(shared, effect)
+    if dry_run or not _agreed(f"Remove {_count(selected)}?", "Nothing was removed.", yes=yes):
+        return 0
+    removal = remove_runs(store, selected)
+    if shared.json:
+        print_json(runs_report.effect_as_json(effect, removal))
+    else:
+        click.echo(
+            f"\nRemoved {_count(removal.runs)}. To bring them back: medhelm runs restore {removal.id}\n"
+            f"To delete them for good: medhelm runs purge {removal.id}"
+        )
+    return 0
+
+
+@runs.command("restore")
+@_removals_argument
+@_filter_options
+@shared_options("store", "json")
+@click.pass_obj
+def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
+    """Bring removed runs back.
+
+    Without names, those of the latest removal. Options restore only some of its runs. A run that was made again since
+    is never overwritten: then nothing is restored.
+
+    \b
+    Examples:
+      medhelm runs restore
+      medhelm runs restore 20261123T0112 --benchmark pubmed_qa
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.storage.run_folders import read_removals, restore_runs
+    from medhelm.storage.store import open_store
+
+    store = open_store(shared.store)
+    removals = read_removals(store)
+    if not removals and not names:
+        raise UserError(f"no runs were removed from {store.folder}. Nothing was restored.")
+    chosen = _named(removals, names) if names else removals[:1]
+    selected = _filter(choices).apply([run for removal in chosen for run in removal.runs])
+    restored = restore_runs(store, selected)
+    if shared.json:
+        print_json({"restored": runs_report.stored_as_json(restored)["runs"]})
+    else:
+        click.echo(runs_report.stored_to_table(restored), nl=False)
+        click.echo(f"\nRestored {_count(restored)}.")
+    return 0
+
+
+@runs.command("purge")
+@_removals_argument
+@click.option(
+    "--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="Only runs removed more than DAYS days ago."
+)
+@_yes_option
+@shared_options("store", "json")
+@click.pass_obj
+def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, yes: bool) -> int:
+    """Delete removed runs for good.
+
+    Shows what is deleted, and asks. Without names, everything that was removed. Prompts and the cache keep their texts.
+
+    \b
+    Examples:
+      medhelm runs purge --older-than 30
+      medhelm runs purge 20261123T0112 --yes
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.stored import older_than as removed_before
+    from medhelm.storage.run_folders import purge as delete
+    from medhelm.storage.run_folders import read_removals
+    from medhelm.storage.store import open_store
+
+    store = open_store(shared.store)
+    removals = read_removals(store)
+    chosen = _named(removals, names) if names else removals
+    if older_than is not None:
+        chosen = removed_before(chosen, older_than)
+    if chosen and not shared.json:
+        click.echo(runs_report.removals_to_text(chosen))
+    n_runs = sum(len(removal.runs) for removal in chosen)
+    if chosen and not _agreed(f"Delete {_runs(n_runs)} for good?", "Nothing was deleted.", yes=yes):
+        return 0
+    delete(store, chosen)
+    if shared.json:
+        print_json(runs_report.removals_as_json(chosen))
+    else:
+        click.echo(f"Deleted {_runs(n_runs)} for good." if chosen else "nothing to delete")
+    return 0
+
+
+def _filter(choices: dict[str, Any]) -> RunListFilter:
+    """Return the filter from the command line."""
+    from medhelm.results.runs.stored import RunListFilter
+
+    return RunListFilter(**choices)
+
+
+def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, everything: bool) -> list[RunOnDisk]:
+    """Return the runs to remove. Raises: UserError unless they are selected in exactly one way."""
+    from medhelm.results.runs.stored import match_id, stored_runs
+
+    if bool(names) + (not wanted.is_empty) + everything != 1:
+        raise UserError(
+            "select runs in one way: by ids, by options such as --model, or with --all. Nothing was removed."
+        )
+    found = stored_runs([shared.store])
+    if not found:
+        raise UserError(f"the store {shared.store} holds no run. Nothing was removed.")
+    if names:
+        return list({one.folder: one for one in (match_id(found, name) for name in names)}.values())
+    return wanted.apply(found)
+
+
+def _named(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
+    """Return the removals with these ids, each once."""
+    from medhelm.results.runs.stored import find_removal
+
+    return list({removal.id: removal for removal in (find_removal(removals, name) for name in names)}.values())
+
+
+def _agreed(question: str, refusal: str, *, yes: bool) -> bool:
+    """Ask the user. Raises: UserError if there is no terminal to ask on."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UserError(f"no terminal to ask on: {question} Repeat the command with --yes. {refusal}")
+    if click.confirm(question, err=True):
+        return True
+    click.echo(refusal, err=True)
+    return False
+
+
+def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
+    from medhelm.reports import runs as runs_report
+
+    if shared.json:
+        print_json(runs_report.effect_as_json(effect, None))
+    else:
+        click.echo(runs_report.effect_to_text(effect))
+
+
+def _count(found: Sequence[RunOnDisk]) -> str:
+    return _runs(len(found))
+
+
+def _runs(n: int) -> str:
+    from medhelm.domain.text import plural
+
+    return plural(n, "run")

@@ -1,0 +1,163 @@
+"""Select runs by model, benchmark and time: for everything that reads a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import Run
+from medhelm.domain.text import listed
+from medhelm.errors import UserError, suggestion
+from medhelm.results.run_selection import store_label
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import file_name, open_store
+
+_NAMED = 12
+"""Most names in one message."""
+
+
+class RunFacts(Protocol):
+    """The part of a run that selects it."""
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+
+    @property
+    def started(self) -> str:
+        """Start time, ISO 8601."""
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Conditions on runs. Names may be shortened to a prefix that no other name has."""
+
+    models: Collection[str] = ()
+    """Only runs of these models; none for all."""
+    excluded: Collection[str] = ()
+    """No runs of these models."""
+    benchmarks: Collection[str] = ()
+    """Only runs on these benchmarks, by name or alias; none for all."""
+    since: datetime | None = None
+    """Only runs that started at this time or later, UTC if it has no zone."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if every run meets it."""
+        return not (self.models or self.excluded or self.benchmarks or self.since)
+
+    def apply(self, items: Sequence[T], facts: Callable[[T], RunFacts]) -> list[T]:
+        """Return the items whose run meets all conditions.
+
+        Parameters: facts, item -> its run.
+        Raises: UserError for names that no run has, or that several have; and if nothing is left of some runs.
+        """
+        if self.is_empty or not items:
+            return list(items)
+        runs = [facts(item) for item in items]
+        models, benchmarks = {run.model for run in runs}, {run.benchmark for run in runs}
+        aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
+        problems: list[str] = []
+        wanted = _resolved("--model", self.models, models, problems)
+        excluded = _resolved("--exclude", self.excluded, models, problems)
+        named = [aliases.get(name, name) for name in self.benchmarks]
+        chosen = _resolved("--benchmark", named, benchmarks, problems)
+        if problems:
+            raise UserError("\n".join(problems))
+        since = self.since and _in_utc(self.since)
+        found = [
+            item
+            for item, run in zip(items, runs, strict=True)
+            if (not wanted or run.model in wanted)
+            and run.model not in excluded
+            and (not chosen or run.benchmark in chosen)
+            and (since is None or _is_since(run.started, since))
+        ]
+        if not found:
+            raise UserError(
+                f"no run meets these conditions. Models: {listed(sorted(models), _NAMED)}. Benchmarks: "
+                f"{listed(sorted(benchmarks), _NAMED)}. Started: {_span(run.started for run in runs)}."
+            )
+        return found
+
+
+EVERY_RUN = RunFilter()
+"""The filter without conditions."""
+
+
+def load_filtered(stores: Sequence[Path], wanted: RunFilter = EVERY_RUN) -> list[tuple[str, Run]]:
+    """Read the runs of some stores that meet the conditions, each with the label of its store.
+
+    Raises: UserError as `RunFilter.apply`; StoreError as `load_runs`.
+    """
+    found = [(store_label(path, stores), run) for path in stores for run in load_runs(open_store(path))]
+    return wanted.apply(found, lambda pair: pair[1])
+
+
+def refuse_filter(wanted: RunFilter) -> None:
+    """Raise UserError for conditions on runs where no store is read."""
+    if not wanted.is_empty:
+        raise UserError(
+            "--model, --exclude, --benchmark and --since select runs of a store. Leave them out, or leave out "
+            "--published-only and --scores."
+        )
+
+
+def match_name(name: str, known: Collection[str]) -> str:
+    """Return the known name that is meant: the name itself, or the only one that begins with it.
+
+    Raises: UserError naming the candidates of an ambiguous prefix, or the nearest name.
+    """
+    if name in known:
+        return name
+    # The folder of a run whose `run.json` is damaged spells the name of its model in this way.
+    if file_name(name) in known:
+        return file_name(name)
+    found = sorted(one for one in known if name and one.startswith(name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"`{name}` could be {listed(found, _NAMED)}. Write more of the name.")
+    raise UserError(f"no run of `{name}`. {suggestion(name, known)}".rstrip())
+
+
+def _resolved(option: str, names: Iterable[str], known: Collection[str], problems: list[str]) -> set[str]:
+    """Return the full names; add what is wrong with the others to `problems`."""
+    found = set()
+    for name in names:
+        try:
+            match = match_name(name, known)
+        except UserError as error:
+            problems.append(f"{option}: {error}")
+        else:
+            found |= {match, file_name(name)} & set(known)
+    return found
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _is_since(started: str, since: datetime) -> bool:
+    """Return True if a run started at a time or later; a run whose start is unknown did not."""
+    try:
+        return _in_utc(datetime.fromisoformat(started)) >= since
+    except ValueError:
+        return False
+
+
+def _span(times: Iterable[str]) -> str:
+    """Return the first and last day of some times."""
+    days = sorted(time[:10] for time in times if time) or ["unknown"]
+    return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"

@@ -1,0 +1,287 @@
+"""The folders of runs: listed though damaged, removed, restored, and deleted for good.
+
+STORE/removed/ID/
+├── removal.json                  time and names of the runs; written first
+└── BENCHMARK/MODEL-ID/           each run as it was
+
+A removal and a restoration rename one folder after another, so a process that is killed loses nothing: each run is in
+one of the two places. Runs are locked meanwhile, as by an evaluation, and readers of a store never look into `removed`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from numbers import Real
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from medhelm.domain import Removal, Run, RunOnDisk
+from medhelm.errors import StoreError, UserError
+from medhelm.io.output_folder import atomic_folder
+from medhelm.storage.run_file import ADVICE, NAME, read_run
+from medhelm.storage.runs import damage
+from medhelm.storage.store import Store
+
+FORMAT = 1
+"""Version of `removal.json`, under its key `format`."""
+
+MANIFEST = "removal.json"
+"""File that describes a removal. It is for people: the runs of a removal are the folders beside it."""
+
+WAIT_S = 10.0
+"""Most seconds to wait for another process that removes, restores or deletes."""
+
+_TIME = "%Y%m%dT%H%M%SZ"
+"""Form of the time with which the id of a removal begins."""
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "benchmark": str,
+    "model": str,
+    "started": str,
+    "main_metric": str,
+    "n": int,
+    "n_failed": int,
+    "cost_usd": (Real, type(None)),
+    "estimates": Mapping,
+    "settings": Mapping,
+    "versions": Mapping,
+}
+"""Field of a run that tables need -> its type. A file that was edited can hold anything."""
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_run_folders(store: Store) -> list[RunOnDisk]:
+    """Return all runs of a store, damaged ones included, sorted by benchmark and folder."""
+    return _read(_folders(store.folder / "runs"))
+
+
+def read_removals(store: Store) -> list[Removal]:
+    """Return the removals that hold runs, the latest first."""
+    found = []
+    for folder in store.removed_folder.glob("[!.]*"):
+        runs = [replace(run, removal=folder.name) for run in _read(_folders(folder))]
+        if runs:
+            found.append((_time_of(folder), folder.stat().st_mtime_ns, runs))
+    found.sort(key=lambda one: one[:2], reverse=True)
+    return [Removal(id=runs[0].removal, removed=time, runs=runs) for time, _, runs in found]
+
+
+def _folders(place: Path) -> list[Path]:
+    """Return the folders of runs below a folder; hidden ones are being written."""
+    return sorted(path for path in place.glob("*/[!.]*") if path.is_dir())
+
+
+def _read(folders: Sequence[Path]) -> list[RunOnDisk]:
+    """Read runs, and look for damage in their files."""
+    found = [_read_one(folder) for folder in folders]
+    expected = {path: one for one in found for path in _tables(one)}
+    problems: dict[Path, str] = {}
+    for path, reason in damage(expected).items():
+        text = reason.replace(f"'{path}'", path.name).rstrip(".")
+        problems.setdefault(expected[path].folder, f"{path.name} cannot be read: {text}.")
+    return [replace(one, problem=one.problem or problems.get(one.folder, "")) for one in found]
+
+
+def _read_one(folder: Path) -> RunOnDisk:
+    path = folder / NAME
+    run, problem = None, ""
+    try:
+        run = read_run(path)
+        problem = _wrong_type(run)
+    except StoreError as error:
+        problem = str(error).replace(f"{path} ", f"{NAME} ", 1).removesuffix(ADVICE).strip()
+    if problem:
+        run = None
+    if not path.is_file():
+        problem = f"{NAME} is missing."
+    return RunOnDisk(folder=folder, run=run, problem=problem, files=_sizes(folder))
+
+
+def _wrong_type(run: Run) -> str:
+    """Return which field of a run has a wrong type, in a sentence; empty if none has."""
+    for name, kind in _TYPES.items():
+        value = getattr(run, name)
+        if not isinstance(value, kind):
+            return f"{NAME} is damaged: `{name}` is {str(value)[:40]!r}."
+    for metric, estimate in ((name, one) for own in run.estimates.values() for name, one in own.items()):
+        if not all(isinstance(value, (Real, type(None))) for value in (estimate.value, estimate.low, estimate.high)):
+            return f"{NAME} is damaged: the estimate of `{metric}` is not a number."
+    return ""
+
+
+def _tables(one: RunOnDisk) -> list[Path]:
+    """Return the Parquet files that a run must have."""
+    if one.run is None:
+        return []
+    return [one.folder / "records.parquet", *([one.folder / "judgments.parquet"] if one.run.jury_result else [])]
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    sizes = {}
+    for path in sorted(folder.rglob("*")):
+        with suppress(OSError):  # removed by another process in between
+            if path.is_file():
+                sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return sizes
+
+
+def _time_of(folder: Path) -> str:
+    """Return the time of a removal, from its name; of another name, that of the folder."""
+    try:
+        time = datetime.strptime(folder.name.partition("-")[0], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        time = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+    return time.isoformat(timespec="seconds")
+
+
+# --- removing ---------------------------------------------------------------------------------------------------------
+
+
+def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
+    """Move runs out of the sight of all readers.
+
+    Raises: StoreError if a run is in progress on one of the models and benchmarks, or if the disk refuses.
+    """
+    now = datetime.now(UTC)
+    place = store.removed_folder / f"{now.strftime(_TIME)}-{secrets.token_hex(3)}"
+    about = {
+        "format": FORMAT,
+        "removed": now.isoformat(timespec="seconds"),
+        "runs": [{"benchmark": one.benchmark, "model": one.model, "id": one.id} for one in runs],
+    }
+    with _locked(store, runs, "removed"):
+        with _disk_errors(place), atomic_folder(place, replace=False) as new:
+            place.parent.chmod(0o700)
+            (new / MANIFEST).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        moved = _move(runs, lambda one: place / one.folder.parent.name / one.folder.name)
+    return Removal(
+        id=place.name, removed=str(about["removed"]), runs=[replace(one, removal=place.name) for one in moved]
+    )
+
+
+def restore_runs(store: Store, runs: Sequence[RunOnDisk]) -> list[RunOnDisk]:
+    """Move removed runs back.
+
+    Raises: UserError if the same run was made again since, or two of them are the same; StoreError as `remove_runs`.
+    Then nothing is restored.
+    """
+    target = store.folder / "runs"
+
+    def place_of(one: RunOnDisk) -> Path:
+        return target / one.folder.parent.name / one.folder.name
+
+    with _locked(store, runs, "restored"):
+        places = [place_of(one) for one in runs]
+        problems = [
+            f"{one.benchmark} with {one.model} (run {one.short_id}) was made again after it was removed. "
+            f"Remove the newer run first: medhelm runs remove {one.short_id}"
+            for one, place in zip(runs, places, strict=True)
+            if place.exists()
+        ]
+        problems += [
+            f"{one.benchmark} with {one.model} (run {one.short_id}) was removed more than once. Name one removal."
+            for one, place in zip(runs, places, strict=True)
+            if places.count(place) > 1
+        ]
+        if problems:
+            raise UserError("\n".join([*dict.fromkeys(problems), "Nothing was restored."]))
+        moved = _move(runs, place_of)
+        for one in moved:
+            _remove_if_empty(store.removed_folder / one.removal)
+    return [replace(one, folder=place_of(one), removal="") for one in moved]
+
+
+def purge(store: Store, removals: Sequence[Removal]) -> None:
+    """Delete removed runs for good, and what killed processes left. Raises: StoreError if the disk refuses."""
+    with _guard(store), _disk_errors(store.removed_folder):
+        for removal in removals:
+            folder = store.removed_folder / removal.id
+            if folder.exists():  # hidden first, so that no reader finds half a removal
+                folder.rename(folder.with_name(f".purged-{folder.name}"))
+        for folder in store.removed_folder.glob("*"):
+            if folder.name.startswith(".") or not _folders(folder):
+                shutil.rmtree(folder)
+
+
+def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> list[RunOnDisk]:
+    """Rename the folders of runs; those that another process moved first are left out."""
+    moved = []
+    for one in runs:
+        place = place_of(one)
+        with _disk_errors(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                one.folder.rename(place)
+            except FileNotFoundError:
+                continue
+        moved.append(replace(one, folder=place))
+    return moved
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove the folder of a removal that holds no run any more."""
+    if folder.is_dir() and not _folders(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _locked(store: Store, runs: Sequence[RunOnDisk], what: str) -> Iterator[None]:
+    """Keep evaluations off these runs. Raises: StoreError naming those in progress."""
+    with ExitStack() as held:
+        held.enter_context(_guard(store))
+        busy = []
+        for file, one in {store.lock_file_of(one.folder): one for one in runs}.items():
+            lock = FileLock(file)
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                busy.append(f"{one.benchmark} with {one.model}")
+            else:
+                held.callback(lock.release)
+        if busy:
+            raise StoreError(
+                f"in progress: {', '.join(busy)}. Wait until the evaluation ends, or stop it. Nothing was {what}."
+            )
+        yield
+
+
+@contextmanager
+def _guard(store: Store) -> Iterator[None]:
+    """Let one process at a time remove, restore or delete."""
+    file = store.folder / "locks" / "removed.lock"
+    with _disk_errors(file):
+        file.parent.mkdir(exist_ok=True)
+        lock = FileLock(file)
+        try:
+            lock.acquire(timeout=WAIT_S)
+        except Timeout:
+            raise StoreError(f"another process removes or restores runs in {store.folder}. Try again later.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _disk_errors(place: Path) -> Iterator[None]:
+    """Turn errors of the disk into StoreError."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{place} cannot be written: {error.strerror or error}. Runs already moved are in `medhelm runs list` or "
+            "`medhelm runs list --removed`."
+        ) from error
