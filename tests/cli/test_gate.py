@@ -1,0 +1,101 @@
+"""`medhelm gate` on runs of replayed completions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.choice import rows as toy_rows
+from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
+
+N = 300
+MODEL = "replay/candidate.jsonl"
+
+
+@pytest.fixture
+def stores(medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a reference and three builds: the same, one that got worse, and one of few instances."""
+
+    def make() -> None:
+        benchmark = make_benchmark(tmp_path, name="toy", n=N)
+        for store, wrong, more in (
+            ("reference", 5, ()),
+            ("same", 5, ()),
+            ("worse", 60, ()),
+            ("few", 5, ("--limit", "40")),
+        ):
+            lines = []
+            for place, row in enumerate(toy_rows(N)):
+                letter = row["answer"] if place >= wrong else "AB"[row["answer"] == "A"]
+                lines.append(json.dumps({"benchmark": "toy", "instance_id": row["id"], "completion": letter}))
+            (tmp_path / "candidate.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            done = medhelm("run", benchmark, "--model", MODEL, "--store", tmp_path / store, *more)
+            assert done.code == 0, done.err
+
+    monkeypatch.chdir(tmp_path)
+    made_once(tmp_path, __name__, make)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("store", "code", "start"), [("same", 0, "Pass:"), ("worse", 1, "Worse"), ("few", 5, "Undecided")]
+)
+def test_the_exit_code_is_the_verdict(medhelm: Medhelm, stores: Path, store: str, code: int, start: str) -> None:
+    done = medhelm("gate", "--store", stores / store, "--against", stores / "reference")
+    assert (done.code, done.err) == (code, "")
+    assert done.out.startswith(start)
+    found = medhelm("gate", "--store", stores / store, "--against", stores / "reference", "--json").json
+    assert (found["exit_code"], found["tests"][-1]["benchmark"]) == (code, None)
+    if code == 5:
+        assert found["tests"][0]["n"] == 40
+        assert found["tests"][0]["n_needed"] > 40
+        assert [one["code"] for one in found["remarks"]] == ["shared_instances"]
+
+
+def test_a_report_is_written_beside_the_verdict(medhelm: Medhelm, stores: Path) -> None:
+    file = stores / "gate.xml"
+    command = ("gate", "--store", stores / "worse", "--against", stores / "reference", "--format", "junit")
+    done = medhelm(*command, "-o", file)
+    assert done.code == 1
+    assert done.out.count("\n") == 1
+    root = ElementTree.parse(file).getroot()
+    assert [root.get(name) for name in ("tests", "failures")] == ["2", "2"]
+    assert medhelm(*command, "-o", stores).code == 2
+
+
+def test_annotations_and_markdown_go_to_standard_output(medhelm: Medhelm, stores: Path) -> None:
+    command = ("gate", "--store", stores / "worse", "--against", stores / "reference", "--format")
+    assert medhelm(*command, "github").out.startswith("::error title=MedHELM gate::Worse than ")
+    assert medhelm(*command, "md").out.startswith("## MedHELM gate failed: worse\n")
+
+
+def test_a_release_is_a_reference(medhelm: Medhelm, stores: Path) -> None:
+    assert medhelm("release", "v1", "--store", stores / "reference").code == 0
+    release = stores / "reference" / "releases" / "v1"
+    assert medhelm("gate", "--store", stores / "worse", "--against", release).code == 1
+    assert medhelm("gate", "--store", stores / "same", "--against", release).code == 0
+    done = medhelm("gate", "--store", stores / "reference", "--against", "v1")
+    assert done.code == 4
+    assert "nothing was measured since" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--against", "nowhere"), 2, "neither the folder"),
+        (("--against", "reference", "--margin", "0"), 2, "margin"),
+        (("--against", "reference", "--model", "replay/x"), 2, "no finished run of `replay/x`"),
+        (("--against", "reference", "--benchmark", "tyo"), 2, "Did you mean `toy`"),
+        (("--against", "same"), 2, "is the store itself"),
+        ((), 2, "--against"),
+    ],
+)
+def test_mistakes_end_with_2(medhelm: Medhelm, stores: Path, options: tuple[str, ...], code: int, words: str) -> None:
+    done = medhelm("gate", "--store", stores / "same", *options)
+    assert done.code == code
+    assert words in done.err
