@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
@@ -99,3 +105,48 @@ def test_mistakes_end_with_2(medhelm: Medhelm, stores: Path, options: tuple[str,
     done = medhelm("gate", "--store", stores / "same", *options)
     assert done.code == code
     assert words in done.err
+
+
+# --- docs/how-to/ci.md ------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """Return the only code block of the page in a language."""
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_script_of_the_page_ends_with_the_verdict(stores: Path, code: int) -> None:
+    if code:
+        text = (
+            (stores / "candidate.jsonl").read_text(encoding="utf-8").replace('"completion": "A"', '"completion": "B"')
+        )
+        (stores / "candidate.jsonl").write_text(text, encoding="utf-8")
+    (stores / "bin").mkdir()
+    program = stores / "bin" / "medhelm"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m medhelm "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    (stores / "gate.sh").write_text(block("bash"), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PATH": f"{stores / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "MODEL": MODEL,
+        "BENCHMARKS": str(stores / "toy"),
+        "REFERENCE": str(stores / "reference"),
+        "GITHUB_STEP_SUMMARY": str(stores / "summary.md"),
+    }
+    done = subprocess.run(["bash", "gate.sh"], cwd=stores, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert ElementTree.parse(stores / "gate.xml").getroot().get("failures") == str(2 * code)
+    assert (stores / "summary.md").read_text(encoding="utf-8").startswith("## MedHELM gate")
+    assert f"::{'error' if code else 'notice'} title=MedHELM gate::" in done.stdout
+
+
+def test_the_workflow_of_the_page_runs_the_script_with_its_variables() -> None:
+    steps = yaml.safe_load(block("yaml"))["jobs"]["gate"]["steps"]
+    (run,) = [step for step in steps if step.get("run") == "bash gate.sh"]
+    assert set(re.findall(r"\$([A-Z]+)\b", block("bash"))) - {"GITHUB_STEP_SUMMARY"} <= set(run["env"])

@@ -85,7 +85,7 @@ def test_hostile_names_stay_on_their_line_of_a_table() -> None:
         assert "\n::error" not in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 4
-    assert "<script>" not in text
+    assert not re.search(r"(?<!\\)<script>", text)
 
 
 @pytest.mark.parametrize("format", [name for name in FORMATS if name != "json"])

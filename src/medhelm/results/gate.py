@@ -49,7 +49,7 @@ NAMES = 5
 """Most names in one sentence."""
 
 CORRECTED = ReleaseScoring("corrected", failures_as_worst=True)
-"""The way that stores and runs are scored."""
+"""Scoring of stores and runs."""
 
 Key = tuple[str, str]
 """Model and benchmark."""
@@ -69,7 +69,7 @@ class ReleasedScore:
 
 @dataclass(slots=True, kw_only=True)
 class GateReference:
-    """What a gate compares with."""
+    """The scores that a gate compares with."""
 
     label: str
     """The name that the user gave."""
@@ -78,7 +78,7 @@ class GateReference:
     released: dict[Key, ReleasedScore] = field(default_factory=dict)
     """Scores of a release without their runs."""
     scoring: ReleaseScoring = CORRECTED
-    """The way it scores."""
+    """Its scoring."""
 
     @property
     def keys(self) -> set[Key]:
@@ -412,7 +412,7 @@ class _Comparer:
         before = [released.estimate.get(name) for name in ("value", "low", "high")]
         numbers = [one for one in before if isinstance(one, int | float) and not isinstance(one, bool)]
         if estimate is None or len(numbers) < len(before) or not np.isfinite(numbers).all():
-            return "its run is not stored, and there is no interval to compare with"
+            return "its run is not stored, and the release has no interval"
         then, now = _normalized(numbers, column), _normalized([estimate.value, estimate.low, estimate.high], column)
         failed = [released.estimate.get(name) for name in ("n_failed", "n_failed_by_model")]
         lost = sum(sign * one for sign, one in zip((1, -1), failed, strict=True) if isinstance(one, int))

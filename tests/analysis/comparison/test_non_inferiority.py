@@ -92,8 +92,8 @@ def test_the_interval_shows_the_verdict(seed: int) -> None:
 def test_the_interval_is_that_of_comparisons_or_longer() -> None:
     rng = np.random.default_rng(1)
     for n in (1, 2, 10, 200):
-        for kind in ((rng.random((2, n)) < 0.7).astype(float), rng.random((2, n))):
-            change, usual = change_of(*kind), paired_difference(*kind, None)
+        for new, old in ((rng.random((2, n)) < 0.7).astype(float), rng.random((2, n))):
+            change, usual = change_of(new, old), paired_difference(new, old, None)
             assert usual is not None
             assert change.value == pytest.approx(usual.value)
             assert change.low <= usual.low + 1e-7

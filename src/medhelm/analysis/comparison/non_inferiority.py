@@ -1,4 +1,4 @@
-"""Non-inferiority: whether a model is at most a margin worse than a reference, on each benchmark and overall.
+"""Non-inferiority of a model to a reference at a margin, on each benchmark and overall.
 
 A change is new minus reference on a scale from 0 (worst) to 1 (best). Its 95% interval and the margin decide:
 
@@ -64,9 +64,9 @@ class Change:
     n_missing: int = 0
     """Instances of both runs without one of the scores."""
     below: float = 0.0
-    """How far the missing scores could lower the value."""
+    """Amount by which missing scores could lower the value."""
     above: float = 0.0
-    """How far the missing scores could raise the value."""
+    """Amount by which missing scores could raise the value."""
     sd: float | None = None
     """Standard deviation of the difference on an instance, clusters included; None if unknown."""
     is_paired: bool = True
