@@ -63,6 +63,29 @@ def test_the_exit_code_is_the_verdict(medhelm: Medhelm, stores: Path, store: str
         assert [one["code"] for one in found["remarks"]] == ["shared_instances"]
 
 
+def test_builds_with_the_same_random_subset_are_compared(medhelm: Medhelm, stores: Path) -> None:
+    for name, size in (("large", 200), ("small", 150)):
+        options = ("--subset", size, "--seed", 7, "--store", stores / name)
+        assert medhelm("run", stores / "toy", "--model", MODEL, *options).code == 0
+    found = medhelm(
+        "gate", "--store", stores / "small", "--against", stores / "large", "--margin", "0.1", "--json"
+    ).json
+    assert (found["exit_code"], found["tests"][0]["n"]) == (0, 150)
+    (folder,) = (stores / "small" / "runs" / "toy").iterdir()
+    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]
+    assert (settings["subset"], settings["seed"], settings["limit"]) == (150, 7, None)
+    for command in (("rescore", stores / "toy"), ("verify", "--benchmarks", stores)):
+        assert medhelm(*command, "--store", stores / "small").code == 0
+    assert len(list((stores / "small" / "runs" / "toy").iterdir())) == 1
+
+
+def test_a_subset_goes_without_a_limit(medhelm: Medhelm, stores: Path) -> None:
+    done = medhelm("run", stores / "toy", "--model", MODEL, "--store", "s", "--subset", "5", "--limit", "5")
+    assert (done.code, "--subset or --limit" in done.err) == (2, True)
+    model = "openai/m@http://127.0.0.1:9/v1"
+    assert medhelm("plan", stores / "toy", "--model", model, "--subset", "5", "--json").json["requests"] == 5
+
+
 def test_a_report_is_written_beside_the_verdict(medhelm: Medhelm, stores: Path) -> None:
     file = stores / "gate.xml"
     command = ("gate", "--store", stores / "worse", "--against", stores / "reference", "--format", "junit")
