@@ -57,6 +57,7 @@ def test_the_exit_code_is_the_verdict(medhelm: Medhelm, stores: Path, store: str
     assert done.out.startswith(start)
     found = medhelm("gate", "--store", stores / store, "--against", stores / "reference", "--json").json
     assert (found["exit_code"], found["tests"][-1]["benchmark"]) == (code, None)
+    assert found["tests"][0]["metric"] == "exact_match"
     if code == 5:
         assert found["tests"][0]["n"] == 40
         assert found["tests"][0]["n_needed"] > 40

@@ -130,7 +130,7 @@ def _table(found: GateResult, format: str) -> str:
             [
                 name,
                 one.title,
-                one.metric or None,
+                one.metric_title or one.metric or None,
                 decimal(change.means[0]),
                 decimal(change.means[1]),
                 with_interval(change.value, change.low, change.high),

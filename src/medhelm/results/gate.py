@@ -147,7 +147,7 @@ def gate(store: Path, against: str, options: GateOptions) -> GateResult:
                 own.append(found)
         if own:
             overall = mean_change([one.change for one in own])
-            own.append(replace(own[0], benchmark="", title="Mean", metric="", change=overall))
+            own.append(replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall))
         tests += own
     if not tests:
         lines = [f"- {one.title}, {one.model}: {one.reason}" for one in not_compared]
@@ -325,14 +325,14 @@ class _Comparer:
         if isinstance(found, str):
             return NotCompared(**names, title=title, reason=found)
         change, column = found
-        metric = column.metric_title or column.metric
         shown = change.without_bounds() if ignore_missing else change
         return GateTest(
             model=model,
             baseline_model=baseline_model,
             benchmark=benchmark,
             title=title,
-            metric=metric,
+            metric=column.metric,
+            metric_title=column.metric_title,
             change=shown,
         )
 

@@ -268,7 +268,9 @@ class GateTest:
     title: str
     """Name of the benchmark for people."""
     metric: str
-    """Metric for people; empty overall."""
+    """Name of the metric; empty overall."""
+    metric_title: str = ""
+    """Its heading; empty: as `metric`."""
     change: Change
     """New minus reference."""
     outcome: Outcome = "undecided"
