@@ -186,10 +186,12 @@ CACHE_COLUMNS: dict[str, str] = {
 
 EXIT_CODES: dict[int, str] = {
     0: "Done.",
-    1: "Finished, but some requests, judgments or scores failed; the counts are shown. `verify`: something differs.",
+    1: "Finished, but some requests, judgments or scores failed; the counts are shown. `verify`: something differs. "
+    "`gate`: a model is worse.",
     2: "A mistake in the command, a file or a name. Nothing was run or sent; one message names all problems.",
     3: "Stopped by the budget (`--max-cost`). Everything received is kept.",
     4: "Something needed is missing: data, a key, an optional package, disk space.",
+    5: "Undecided: too few instances to say if a model is worse, or some are not compared (`gate`).",
     130: "Interrupted. Everything received is kept; the same command continues.",
 }
 """Exit code -> meaning."""

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
-from medhelm.reports.head_to_head import MOST_SHOWN
-from medhelm.reports.leaderboard import MOST_HEAD_TO_HEAD, as_json, to_table
+from medhelm.reports.leaderboard import MOST_HEAD_TO_HEAD, MOST_SHOWN, as_json, to_table
 from tests.support.leaderboards import UNEVEN, plain_columns, published, score_cell, toy_board
 
 DECIDED = [score_cell(m, b, np.full(40, v)) for m, v in (("good", 1.0), ("bad", 0.0)) for b in ("a", "b")]

@@ -21,7 +21,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import UserError
-from medhelm.results.rating_sample import draw_rating_sample
+from medhelm.results.agreement import draw_rating_sample
 from tests.support.stores import make_run, write_run
 
 JUDGES = (Model(name="lab/one", provider="openai", remote_name="one"),)

@@ -19,6 +19,7 @@ from medhelm.cli.compare import compare
 from medhelm.cli.cost import cost
 from medhelm.cli.data import data
 from medhelm.cli.export import export
+from medhelm.cli.gate import gate
 from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
@@ -45,7 +46,7 @@ GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins),
     "Exchange with other tools": (import_, export),
-    "Trust": (release, diff, verify),
+    "Trust": (gate, release, diff, verify),
 }
 """Heading in the help -> its commands, in the order of a first use."""
 

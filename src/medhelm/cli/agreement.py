@@ -164,7 +164,7 @@ def sample(
     """
     from medhelm.io.output_folder import atomic_file
     from medhelm.reports.agreement import sample_to_csv
-    from medhelm.results.rating_sample import draw_rating_sample, rater_names
+    from medhelm.results.agreement import draw_rating_sample, rater_names
 
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another file, or remove it.")

@@ -63,7 +63,7 @@ def plan(
     from medhelm.reports import plan as plan_report
     from medhelm.storage.store import create
 
-    check_names(names, like, choices["tier"])
+    check_names(names, like, choices["tier"], choices["subset"])
     jury = find_judges(shared, judges, jury_file, min_judges)
     benchmarks, found = find_named(shared, names, models)
     datasets: list[Dataset] = []

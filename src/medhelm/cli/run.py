@@ -57,7 +57,7 @@ def run(
     from medhelm.evaluation.evaluate import Settings
 
     jury = find_judges(shared, judges, jury_file, min_judges)
-    check_names(names, like, choices["tier"])
+    check_names(names, like, choices["tier"], choices["subset"])
     return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule, jury, like)
 
 
@@ -84,12 +84,14 @@ def demo(shared: Shared, rule: Rule) -> int:
     return code
 
 
-def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier) -> None:
+def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier, subset: int | None) -> None:
     """Check that there is something to evaluate. Raises: UserError."""
     if not names and not like:
         raise UserError("name a BENCHMARK, or a HELM run with --like. `medhelm benchmarks list` shows all benchmarks.")
     if like and tier == "sample":
         raise UserError("--like and --tier sample cannot be combined: a HELM run has no sample rows.")
+    if like and subset:
+        raise UserError("--like and --subset cannot be combined: the prompts of a HELM run are its selection.")
 
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:

@@ -121,6 +121,7 @@ class LiveCompletions(CompletionSource):
         return {
             "sample": self.options.sample,
             "limit": self.options.limit,
+            **({"subset": self.options.subset} if self.options.subset else {}),
             "seed": self.options.seed,
             "max_tokens": completion_limit(dataset.benchmark, model),
             **dataset.settings,

@@ -334,7 +334,7 @@ def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
     n = sample.expected_count or benchmark.source.expected_count
     if n is None or benchmark.group_column:
         return 0
-    return min(limit for limit in (n, sample.size, settings.limit) if limit is not None)
+    return min(limit for limit in (n, sample.size, settings.limit, settings.subset) if limit is not None)
 
 
 def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:

@@ -96,6 +96,7 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         tier=settings.tier,
         sample=settings.sample,
         limit=settings.limit,
+        subset=settings.subset,
         seed=settings.seed,
         scoring=True,
     )

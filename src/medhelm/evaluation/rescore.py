@@ -138,12 +138,14 @@ class _Kind:
     at_least: int
     imported: str = ""
     """The benchmark and data digest of a run from another harness; else empty."""
+    subset: int | None = None
+    """Size of a random draw; None without one."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
 
     def settings(self, given: Settings) -> Settings:
         """Return the settings of these runs."""
-        return replace(given, tier=self.tier, sample=self.sample, limit=self.limit, seed=self.seed)
+        return replace(given, tier=self.tier, sample=self.sample, limit=self.limit, subset=self.subset, seed=self.seed)
 
 
 def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
@@ -159,6 +161,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             names,
             jury.min_judges if jury else 0,
             f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
+            chosen.get("subset"),
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)

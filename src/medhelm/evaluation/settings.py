@@ -24,6 +24,8 @@ class Settings:
     """Name of the selection of instances that is evaluated, for benchmarks that define several."""
     limit: int | None = None
     """Evaluate only the first so many instances of each selection; None: all."""
+    subset: int | None = None
+    """Evaluate only a random draw of so many instances of each selection; None: all."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None

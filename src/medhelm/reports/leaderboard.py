@@ -11,22 +11,25 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.head_to_head import (
-    CSV_HEADERS,
-    head_to_head_json,
-    head_to_head_list,
-    head_to_head_matrix,
-    head_to_head_note,
-)
 from medhelm.reports.json_output import left_out_json, probability, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
+    from medhelm.analysis.leaderboard.head_to_head import HeadToHead
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
 """Meaning of the rows or columns of the table."""
+
+MOST_SHOWN = 15
+"""Most models in the matrix; CSV and JSON list every pair."""
+
+SEPARATED = "*"
+"""Mark of a pair that differs significantly."""
+
+CSV_HEADERS = ["a", "b", "win_share", "unit", "n_benchmarks", "separated"]
+"""Columns of the list of pairs."""
 
 SIDE_BY_SIDE = 6
 """Most models shown as columns; more are listed in rows."""
@@ -493,3 +496,53 @@ def _calibrated(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
     keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
     return select(found, keys, rounded=True)
+
+
+# --- head to head -----------------------------------------------------------------------------------------------------
+
+
+def head_to_head_json(found: HeadToHead) -> list[dict[str, Any]]:
+    """Return every pair that shares a benchmark, the higher-ranked model first."""
+    n = len(found.models)
+    return [
+        {
+            "a": found.models[i],
+            "b": found.models[j],
+            "win_share": number(float(found.win_share[i, j])),
+            "unit": found.unit,
+            "n_benchmarks": int(found.n_benchmarks[i, j]),
+            "separated": bool(found.separated[i, j]),
+        }
+        for i in range(n)
+        for j in range(i + 1, n)
+        if found.n_benchmarks[i, j]
+    ]
+
+
+def head_to_head_list(found: HeadToHead) -> list[list[Value]]:
+    """Return one row per pair, with the columns `CSV_HEADERS`."""
+    return [[one[key] for key in CSV_HEADERS] for one in head_to_head_json(found)]
+
+
+def head_to_head_matrix(found: HeadToHead, names: Sequence[str]) -> tuple[list[str], list[list[Value]]]:
+    """Return headings and rows of the matrix of the first models: each row against the numbered columns.
+
+    Parameters: names, of the models as tables show them.
+    """
+    shown = range(min(len(found.models), MOST_SHOWN))
+    rows: list[list[Value]] = []
+    for i in shown:
+        mark = [SEPARATED if found.separated[i, j] else "" for j in shown]
+        cells = [number(float(found.win_share[i, j])) for j in shown]
+        texts = [None if cell is None else f"{decimal(cell, 2)}{m}" for cell, m in zip(cells, mark, strict=True)]
+        rows.append([i + 1, names[i], *texts])
+    return ["No.", "Model", *(str(j + 1) for j in shown)], rows
+
+
+def head_to_head_note(found: HeadToHead) -> str:
+    """Return what the matrix shows, in one sentence."""
+    text = f"Share of {found.unit} on which the row's model beats the column's, a tie counting one half; "
+    text += f"{SEPARATED} significantly different on the leaderboard"
+    if len(found.models) > MOST_SHOWN:
+        text += f"; the first {MOST_SHOWN} of {len(found.models)} models, CSV lists all pairs"
+    return text

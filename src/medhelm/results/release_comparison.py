@@ -123,7 +123,7 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
     by_id: dict[str, list[Run]] = {}
     for run in runs:
         by_id.setdefault(run.id, []).append(run)
-    rules = [_rule(first), _rule(second)]
+    rules = [scoring_of(first), scoring_of(second)]
     cases = [
         _compare(then[key], now[key], by_id, rules)
         for key in ((change.model, change.benchmark) for change in diff.cells)
@@ -142,30 +142,33 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class ReleaseScoring:
     """The way a release scores."""
 
     scoring: Rule
+    """Scoring rule."""
     failures_as_worst: bool
+    """True if failures that the model caused count as the worst answer."""
 
 
-def _rule(release: Release) -> _Rule:
+def scoring_of(release: Release) -> ReleaseScoring:
+    """Return the way a release scores."""
     if release.options.get("scoring") == "published":
-        return _Rule("published", failures_as_worst=False)
+        return ReleaseScoring("published", failures_as_worst=False)
     # Releases that do not say so left out all failures.
-    return _Rule("corrected", failures_as_worst=not release.options.get("completers_only", True))
+    return ReleaseScoring("corrected", failures_as_worst=not release.options.get("completers_only", True))
 
 
 def _compare(
-    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[_Rule]
+    before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[ReleaseScoring]
 ) -> ChangedCases:
     """Compare the runs behind one score of two releases."""
     found = ChangedCases(model=now.model, benchmark=now.benchmark)
-    pair = [_stored(one, runs) for one in (before, now)]
+    pair = [stored_run(one, runs) for one in (before, now)]
     if missing := [when for when, run in zip(("earlier", "later"), pair, strict=True) if run is None]:
         what = "runs are" if len(missing) == 2 else "run is"
         return replace(found, problem=f"the {' and the '.join(missing)} {what} not in the store, or changed there")
-    old, new = (_read(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
+    old, new = (read_instance_scores(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
     if (old.column.metric, old.column.low, old.column.high) != (new.column.metric, new.column.low, new.column.high):
         return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
     if rules[0].scoring != rules[1].scoring:
@@ -184,7 +187,7 @@ def _compare(
     return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
 
 
-def _stored(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | None:
+def stored_run(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | None:
     """Return the run behind a score; None unless its records are those of the release, byte for byte."""
     for run in runs.get(basis.run_id, ()):
         if run.folder is not None and file_digest(run.folder / "records.parquet") == basis.records:
@@ -193,7 +196,7 @@ def _stored(basis: CellProvenance, runs: Mapping[str, Sequence[Run]]) -> Run | N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scores:
+class InstanceScores:
     """The scores of a run, from 0 (worst) to 1 (best)."""
 
     cell: Cell
@@ -209,7 +212,7 @@ class _Scores:
         return np.array([known.get(one, np.nan) for one in ids], dtype=float)
 
 
-def _read(run: Run, rule: _Rule) -> _Scores:
+def read_instance_scores(run: Run, rule: ReleaseScoring) -> InstanceScores:
     """Read the scores of a run. Raises: StoreError for damaged records."""
     column = column_of(run, None, rule.scoring)
     ((_, scored),) = read_all([run], rule.scoring)
@@ -217,4 +220,4 @@ def _read(run: Run, rule: _Rule) -> _Scores:
     assert cell.scores is not None, "the records were read"
     tested = column.normalize(cell.scores if cell.tested is None else cell.tested)
     shown = tested if scored.parts is None else column.normalize(np.asarray(scored.values, dtype=float))
-    return _Scores(cell=cell, column=column, tested=tested, shown=shown)
+    return InstanceScores(cell=cell, column=column, tested=tested, shown=shown)

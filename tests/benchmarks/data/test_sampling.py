@@ -176,6 +176,40 @@ def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size
     assert parts == whole
 
 
+# --- random subsets ---------------------------------------------------------------------------------------------------
+
+
+def subset(benchmark: Benchmark, names: list[str], size: int, *, seed: int = 0, draw: int | None = None) -> list[str]:
+    ids = {name: i for i, name in enumerate(names)}
+    rule = SampleRule(size=draw)
+    found = select_instances(rule, benchmark=benchmark, ids=ids, folder=Path(), limit=None, seed=seed, subset=size)
+    assert found.n == min(size, len(names))
+    return [names[position] for position in order(found)]
+
+
+def test_a_subset_contains_smaller_ones_in_the_order_of_the_data(benchmark: Benchmark) -> None:
+    names = [f"q{i}" for i in range(500)]
+    small, large = (subset(benchmark, names, size, seed=7) for size in (100, 200))
+    assert set(small) < set(large)
+    assert large == sorted(large, key=names.index)
+    assert large != names[:200]
+    assert 60 < sum(int(name[1:]) < 250 for name in large) < 140
+    assert set(large) != set(subset(benchmark, names, 200, seed=8))
+    assert subset(benchmark, names, 500) == names
+
+
+def test_a_subset_depends_on_ids_and_not_on_positions(benchmark: Benchmark) -> None:
+    names = [f"q{i}" for i in range(500)]
+    more = ["new", *reversed(names)]
+    assert len(set(subset(benchmark, names, 200)) - set(subset(benchmark, more, 200))) <= 1
+
+
+def test_a_subset_is_drawn_from_the_selection(benchmark: Benchmark) -> None:
+    names = [f"q{i}" for i in range(100)]
+    drawn = order(chosen(benchmark, SampleRule(size=40), 100))
+    assert set(subset(benchmark, names, 10, draw=40)) < {f"q{i}" for i in drawn}
+
+
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 

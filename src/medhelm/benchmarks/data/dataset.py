@@ -115,6 +115,7 @@ def open_dataset(
     tier: Tier,
     sample: str = "default",
     limit: int | None = None,
+    subset: int | None = None,
     seed: int = 0,
     scoring: bool = False,
 ) -> Dataset:
@@ -122,14 +123,16 @@ def open_dataset(
 
     Parameters: data, folder with one folder per benchmark, None if there is none; tier, real data, or all invented rows
     next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
-    the first so many of the selected instances; seed, of the random draw; scoring, also require files that only scoring
-    needs.
+    the first so many of the selected instances; subset, evaluate only a random draw of so many; seed, of random draws;
+    scoring, also require files that only scoring needs.
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
+    if subset is not None and (subset < 1 or limit is not None):
+        raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
     if tier == "sample":
         chosen = SampleRule(variant=chosen.variant)
         checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
@@ -140,11 +143,20 @@ def open_dataset(
     table = SourceTable(benchmark, source, folder, variant=chosen.variant)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
     selection = select_instances(
-        chosen, benchmark=benchmark, ids=scan.ids, folder=folder, limit=limit, seed=seed, groups=scan.groups
+        chosen,
+        benchmark=benchmark,
+        ids=scan.ids,
+        folder=folder,
+        limit=limit,
+        seed=seed,
+        groups=scan.groups,
+        subset=subset,
     )
     draw: list[object] = [chosen.variant] if chosen.variant else []
     if tier == "real":
         draw += [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed]
+    if subset is not None:
+        draw += ["subset", subset, seed]
     return Dataset(
         benchmark=benchmark,
         tier=tier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from array import array
 from collections import Counter
@@ -51,6 +52,7 @@ def select_instances(
     limit: int | None,
     seed: int,
     groups: Sequence[int] = (),
+    subset: int | None = None,
 ) -> InstanceSelection:
     """Apply a selection rule to all instances.
 
@@ -69,6 +71,8 @@ def select_instances(
         Take only the first so many, distributed as evenly as possible over groups.
     groups
         Number of the group of each instance, in the order of their first appearance.
+    subset
+        Take a random draw of so many, see `_random_subset`.
 
     Raises
     ------
@@ -89,6 +93,8 @@ def select_instances(
     if order is not None and not order:
         raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the requested sample.")
     n = len(ids) if order is None else len(order)
+    if subset is not None and subset < n:
+        order, n = _random_subset(range(n) if order is None else order, subset, ids, seed), subset
     if limit is not None and limit < n:
         n = limit
         if groups:
@@ -137,6 +143,18 @@ def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence
 
     draw = RandomState(seed).permutation(pool)[:size] - sample.offset
     return array("q", draw[(draw >= 0) & (draw < n)].tolist())
+
+
+def _random_subset(order: Sequence[int], size: int, ids: Mapping[str, int], seed: int) -> Sequence[int]:
+    """Draw instances at random; keep their order.
+
+    Each instance has a random rank that depends on the seed and its id alone. With the same seed a smaller draw is a
+    part of a larger one, and instances that are added to the data replace as few as possible.
+    """
+    names = {position: name for name, position in ids.items()}
+    ranks = {position: hashlib.sha256(f"{seed} {names[position]}".encode()).digest() for position in order}
+    drawn = set(sorted(order, key=lambda position: ranks[position])[:size])
+    return array("q", (position for position in order if position in drawn))
 
 
 def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:

@@ -252,6 +252,12 @@ prices_option = click.option(
     help="Prices that override all others: a YAML list of {model, input, output} in US dollars per million tokens, or "
     "a snapshot such as paper-2025-05-12; repeatable.",
 )
+subset_option = click.option(
+    "--subset",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Only N instances of each benchmark, drawn at random with --seed; a draw of 200 contains that of 100.",
+)
 sample_option = click.option(
     "--sample", default="default", show_default=True, help="Named selection of instances, see `benchmarks show`."
 )
@@ -335,6 +341,7 @@ run_options = add_options(
     ),
     judge_options,
     limit_option,
+    subset_option,
     sample_option,
     tier_option,
     scoring_option,

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.reports.head_to_head import CSV_HEADERS, head_to_head_list, head_to_head_matrix, head_to_head_note
-from medhelm.reports.leaderboard import caption, group_title, has_weights, shown_name
+from medhelm.reports.leaderboard import (
+    CSV_HEADERS,
+    caption,
+    group_title,
+    has_weights,
+    head_to_head_list,
+    head_to_head_matrix,
+    head_to_head_note,
+    shown_name,
+)
 from medhelm.reports.paper.contents import END, end_of
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.reports.tables import Value, decimal, number

@@ -294,6 +294,8 @@ def _selection(run: Run) -> str:
         return "all invented rows"
     limit, sample = run.settings.get("limit"), run.settings.get("sample", "default")
     drawn = "the usual selection" if sample == "default" else f"the selection `{sample}`"
+    if subset := run.settings.get("subset"):
+        return f"{subset:,} of {drawn}, drawn at random"
     return f"the first {limit:,} of {drawn}" if limit else drawn
 
 
@@ -357,7 +359,7 @@ def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
     judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
     words = [word for judge in judges for word in ("--judge", _without_address(judge))]
-    for name, usual in (("limit", None), ("seed", 0), ("sample", "default")):
+    for name, usual in (("limit", None), ("subset", None), ("seed", 0), ("sample", "default")):
         values = {run.settings.get(name, usual) for run in runs}
         if len(values) == 1 and (value := values.pop()) not in (usual, None):
             words += [f"--{name}", str(value)]

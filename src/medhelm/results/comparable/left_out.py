@@ -63,7 +63,7 @@ def is_current(
 
 
 def _selection(run: Run) -> tuple[object, ...]:
-    return tuple(run.settings.get(name) for name in ("sample", "limit", "seed"))
+    return tuple(run.settings.get(name) for name in ("sample", "limit", "subset", "seed"))
 
 
 def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference]) -> LeftOut:
@@ -122,7 +122,7 @@ def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
     options = _jury_options(group)
     if limit := example.settings.get("limit"):
         options += ("--limit", str(limit))
-    for name, usual in (("seed", 0), ("sample", "default")):
+    for name, usual in (("subset", None), ("seed", 0), ("sample", "default")):
         if (value := example.settings.get(name, usual)) not in (usual, None):
             options += (f"--{name}", str(value))
     if example.tier == "sample":

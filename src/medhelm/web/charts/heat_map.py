@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.reports.head_to_head import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note
-from medhelm.reports.leaderboard import shown_name
+from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note, shown_name
 from medhelm.reports.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.web.charts.scales import known
 

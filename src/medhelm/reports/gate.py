@@ -1,0 +1,243 @@
+"""The verdict of a gate as text, JSON, JUnit XML, Markdown, and annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from medhelm.domain.text import listed, plural
+from medhelm.reports.comparison import p_text
+from medhelm.reports.json_output import probability, select
+from medhelm.reports.tables import Value, as_line, decimal, escape_markdown, number, printable, render, with_interval
+
+if TYPE_CHECKING:
+    from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, Needed
+
+NAMES = 5
+"""Most names in one sentence."""
+
+FORMATS = ("table", "json", "junit", "md", "github")
+"""Formats of the output."""
+
+_NOT_IN_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def gate_text(found: GateResult, format: str) -> str:
+    """Return the verdict in one of `FORMATS` but JSON; it ends with a line feed."""
+    if format == "junit":
+        return to_junit(found)
+    if format == "github":
+        return to_annotations(found)
+    lines = [verdict(found), "", _table(found, format).rstrip(), ""]
+    lines += [f"- {_shown(note, format)}" for note in notes(found)]
+    return "\n".join(lines).rstrip() + "\n" if format == "table" else _markdown(found, lines)
+
+
+def _markdown(found: GateResult, lines: list[str]) -> str:
+    title = {"pass": "passed", "worse": "failed: worse", "undecided": "undecided"}[found.outcome]
+    return "\n".join([f"## MedHELM gate {title}", "", escape_markdown(lines[0]), *lines[1:]]).rstrip() + "\n"
+
+
+def _shown(text: str, format: str) -> str:
+    return escape_markdown(as_line(text)) if format == "md" else as_line(text)
+
+
+def verdict(found: GateResult) -> str:
+    """Return the verdict in one sentence."""
+    against, margin = f"`{as_line(found.against)}`", decimal(found.margin)
+    overall = [one for one in found.tests if one.is_overall]
+    models = listed(list(dict.fromkeys(as_line(one.model) for one in overall)), NAMES)
+    if found.outcome == "worse":
+        worse = listed([_place(one) for one in found.tests if one.outcome == "worse"], NAMES)
+        return f"Worse than {against} by more than {margin}: {worse}."
+    if found.outcome == "pass":
+        verb = "is" if len(overall) == 1 else "are"
+        return f"Pass: {models} {verb} not worse than {against} by more than {margin}."
+    open_tests = [one for one in found.tests if one.outcome == "undecided" and (one.is_overall or found.each)]
+    reasons = [_undecided(one) for one in open_tests[:NAMES]]
+    if found.not_compared and not found.allow_missing:
+        n = len(found.not_compared)
+        noun = plural(n, "comparison")
+        reasons.append(f"{noun} with the reference {'is' if n == 1 else 'are'} missing (see below)")
+    return f"Undecided at a margin of {margin} against {against}: {'; '.join(reasons)}."
+
+
+def _place(test: GateTest) -> str:
+    """Return a model and a benchmark with the change."""
+    where = "overall" if test.is_overall else f"on {as_line(test.title)}"
+    change = test.change
+    return f"{as_line(test.model)} {where} ({with_interval(change.value, change.low, change.high)})"
+
+
+def _undecided(test: GateTest) -> str:
+    return f"{_place(test)}{_more(test)}"
+
+
+def _more(test: GateTest) -> str:
+    """Return the size that would decide, in words."""
+    change, needed = test.change, test.needed
+    if change.n_missing and (change.below or change.above):
+        missing = f", {plural(change.n_missing, 'instance')} without a score: run again to send them"
+    else:
+        missing = ""
+    return missing + (f", needs {needed_text(needed)}" if needed else "")
+
+
+def needed_text(needed: Needed) -> str:
+    """Return the size that would decide a comparison, in words."""
+    size = (
+        f"about {needed.instances:,} instances" if needed.instances else f"about {needed.times:.1f} times the instances"
+    )
+    return size if needed.assumed == 0 else f"{size} if the true change is {decimal(needed.assumed)}"
+
+
+def notes(found: GateResult) -> Iterator[str]:
+    """Yield what was not compared and why, the meaning of the columns, and remarks."""
+    for one in found.not_compared:
+        yield f"Not compared: {one.title}, {one.model}: {one.reason}."
+    if found.not_compared:
+        how = "does not keep the gate from passing" if found.allow_missing else "keeps the gate from passing"
+        yield f"What is missing {how} (--allow-missing)."
+    yield (
+        "Change: new minus reference on the same instances, from 0 (worst) to 1 (best), with its 95% interval. "
+        "Pass: the interval is above minus the margin. Worse: it is below, after Holm's adjustment."
+    )
+    if any(one.change.below or one.change.above for one in found.tests):
+        yield "Missing scores are counted against each verdict; --ignore-missing leaves them out."
+    yield from map(str, found.remarks)
+
+
+def _table(found: GateResult, format: str) -> str:
+    headers = [
+        "Model",
+        "Benchmark",
+        "Metric",
+        "Reference",
+        "New",
+        "Change",
+        "Instances",
+        "Missing",
+        "p worse",
+        "Verdict",
+    ]
+    rows: list[list[Value]] = []
+    for one in found.tests:
+        change = one.change
+        name = one.model if one.model == one.baseline_model else f"{one.model} (reference: {one.baseline_model})"
+        rows.append(
+            [
+                name,
+                one.title,
+                one.metric_title or one.metric or None,
+                decimal(change.means[0]),
+                decimal(change.means[1]),
+                with_interval(change.value, change.low, change.high),
+                change.n,
+                change.n_missing,
+                p_text(one.p_adjusted),
+                one.outcome,
+            ]
+        )
+    return render(rows, headers, format=format)
+
+
+def as_json(found: GateResult) -> dict[str, Any]:
+    """Return the output of `medhelm gate --json`."""
+    return {
+        "verdict": found.outcome,
+        "sentence": verdict(found),
+        "exit_code": found.exit_code,
+        **select(found, "against margin each allow_missing"),
+        "tests": [_test_json(one) for one in found.tests],
+        "not_compared": [select(one, "model baseline_model benchmark reason") for one in found.not_compared],
+        "remarks": [select(one, "code subject text") for one in found.remarks],
+    }
+
+
+def _test_json(test: GateTest) -> dict[str, Any]:
+    change, needed = test.change, test.needed
+    return {
+        **select(test, "model baseline_model"),
+        "benchmark": test.benchmark or None,
+        "metric": test.metric or None,
+        "verdict": test.outcome,
+        "reference": number(change.means[0]),
+        "new": number(change.means[1]),
+        **select(change, "difference=value low high n n_missing paired=is_paired", rounded=True),
+        "worst_case": number(change.value - change.below),
+        "best_case": number(change.value + change.above),
+        "p_adjusted": probability(test.p_adjusted),
+        "n_needed": needed.instances if needed else None,
+        "times_instances": number(needed.times) if needed else None,
+    }
+
+
+def to_junit(found: GateResult) -> str:
+    """Return a JUnit report: one suite per model, one case per benchmark and one overall.
+
+    Worse is a failure. What keeps the gate from passing is an error, other undecided benchmarks are skipped.
+    """
+    root = ElementTree.Element("testsuites", name="medhelm gate")
+    models = list(dict.fromkeys([*(t.model for t in found.tests), *(n.model for n in found.not_compared)]))
+    for model in models:
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml(model))
+        for test in (one for one in found.tests if one.model == model):
+            case = _case(suite, model, "overall" if test.is_overall else test.benchmark)
+            text = _xml(_place(test) + _more(test))
+            if test.outcome == "worse":
+                ElementTree.SubElement(case, "failure", type="worse", message=text)
+            elif test.outcome == "undecided" and (test.is_overall or found.each):
+                ElementTree.SubElement(case, "error", type="undecided", message=text)
+            elif test.outcome == "undecided":
+                ElementTree.SubElement(case, "skipped", message=text)
+            ElementTree.SubElement(case, "system-out").text = text
+        for missing in (one for one in found.not_compared if one.model == model):
+            case = _case(suite, model, missing.benchmark)
+            kind = "skipped" if found.allow_missing else "error"
+            ElementTree.SubElement(case, kind, message=_xml(f"not compared: {missing.reason}"))
+    for element in (*root, root):
+        cases = list(element.iter("testcase"))
+        counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+        element.set("tests", str(len(cases)))
+        element.set("failures", str(counts["failure"]))
+        element.set("errors", str(counts["error"]))
+        element.set("skipped", str(counts["skipped"]))
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _case(suite: ElementTree.Element, model: str, name: str) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=_xml(f"medhelm.gate.{model}"), name=_xml(name))
+
+
+def _xml(text: str) -> str:
+    """Return a text without the characters that XML does not allow."""
+    return _NOT_IN_XML.sub("\ufffd", text)
+
+
+def to_annotations(found: GateResult) -> str:
+    """Return workflow commands of GitHub Actions: one for the verdict, one for each failure and gap."""
+    kind = {"pass": "notice", "worse": "error", "undecided": "error"}[found.outcome]
+    lines = [_annotation(kind, "MedHELM gate", verdict(found))]
+    for test in found.tests:
+        if test.outcome == "worse":
+            lines.append(_annotation("error", f"{test.title}: worse", _place(test)))
+        elif test.outcome == "undecided":
+            blocks = test.is_overall or found.each
+            title = f"{test.title}: undecided"
+            lines.append(_annotation("error" if blocks else "notice", title, _undecided(test)))
+    for one in found.not_compared:
+        kind = "notice" if found.allow_missing else "error"
+        lines.append(_annotation(kind, f"{one.title}: not compared", f"{one.model}: {one.reason}"))
+    lines += [_annotation("notice", "MedHELM gate", str(remark)) for remark in found.remarks]
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(kind: str, title: str, message: str) -> str:
+    """Return one workflow command; its data and its properties are escaped as GitHub's own toolkit does."""
+    data = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    return printable(f"::{kind} title={name}::{data}")

@@ -1,0 +1,458 @@
+"""A gate for continuous integration: the models of a store compared with a reference, at a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medhelm.analysis.comparison.non_inferiority import (
+    Change,
+    GateResult,
+    GateTest,
+    NotCompared,
+    decide,
+    mean_change,
+    paired_change,
+    unpaired_change,
+)
+from medhelm.analysis.leaderboard.cells import Column
+from medhelm.benchmarks.suites import load_suite
+from medhelm.domain import JURY, CellProvenance, Release, Remark, Rule, Run, Tier
+from medhelm.domain.text import listed, plural
+from medhelm.errors import MissingError, UserError, suggestion
+from medhelm.results.comparable.conditions import (
+    BASELINE,
+    Conditions,
+    ConditionsComparison,
+    Content,
+    Difference,
+    conditions_of,
+)
+from medhelm.results.release_comparison import (
+    InstanceScores,
+    ReleaseScoring,
+    read_instance_scores,
+    scoring_of,
+    stored_run,
+)
+from medhelm.results.run_selection import suite_sort_key
+from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
+from medhelm.storage.run_file import NAME, read_run
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import Store, open_store
+
+NAMES = 5
+"""Most names in one sentence."""
+
+CORRECTED = ReleaseScoring("corrected", failures_as_worst=True)
+"""Scoring of stores and runs."""
+
+Key = tuple[str, str]
+"""Model and benchmark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedScore:
+    """A score of a release whose run is not stored any more."""
+
+    provenance: CellProvenance
+    """The run behind it."""
+    estimate: Mapping[str, Any]
+    """Value and interval, as on the leaderboard."""
+    tier: str
+    """Real data or sample rows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GateReference:
+    """The scores that a gate compares with."""
+
+    label: str
+    """The name that the user gave."""
+    runs: dict[Key, list[Run]] = field(default_factory=dict)
+    """Finished runs of each model on each benchmark."""
+    released: dict[Key, ReleasedScore] = field(default_factory=dict)
+    """Scores of a release without their runs."""
+    scoring: ReleaseScoring = CORRECTED
+    """Its scoring."""
+
+    @property
+    def keys(self) -> set[Key]:
+        """Every model and benchmark with a score."""
+        return {*self.runs, *self.released}
+
+    def add(self, run: Run) -> None:
+        """Add a finished run."""
+        if run.is_complete:
+            self.runs.setdefault((run.model, run.benchmark), []).append(run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """Options of a gate."""
+
+    margin: float = 0.02
+    """Largest drop that passes, on a scale from 0 (worst) to 1 (best); above 0."""
+    models: tuple[str, ...] = ()
+    """Models of the store; empty: all that the reference has, too."""
+    baseline_model: str = ""
+    """Name of the one model in the reference, where it differs."""
+    benchmarks: tuple[str, ...] = ()
+    """Benchmarks; empty: all that the reference has of the model."""
+    rule: Rule | None = None
+    """Scoring rule; None: that of the release, or the corrected one."""
+    tier: Tier | None = None
+    """Real data or sample rows; None: real data, if the reference has any."""
+    each: bool = False
+    """True if each benchmark must pass."""
+    allow_missing: bool = False
+    """True if benchmarks that cannot be compared do not keep the gate from passing."""
+    ignore_missing: bool = False
+    """True if missing scores are left out instead of counted against a verdict."""
+
+
+def gate(store: Path, against: str, options: GateOptions) -> GateResult:
+    """Compare the models of a store with a reference.
+
+    Parameters: against, folder of another store, of a run or of a release, or the name of a release of this store.
+    Raises: UserError for an unknown name; StoreError for damaged files; MissingError if nothing can be compared.
+    """
+    opened = open_store(store)
+    reference = find_reference(opened, against)
+    if options.rule:
+        scoring = ReleaseScoring(options.rule, failures_as_worst=options.rule == "corrected")
+    else:
+        scoring = reference.scoring
+    tier = options.tier or _tier_of(reference)
+    _keep_tier(reference, tier)
+    runs = [run for run in load_runs(opened) if run.tier == tier]
+    comparer = _Comparer(runs, reference, scoring)
+    pairs = _model_pairs(comparer, options)
+    order = [entry.name for entry in load_suite()]
+    tests: list[GateTest] = []
+    not_compared: list[NotCompared] = []
+    for model, baseline_model in pairs:
+        own: list[GateTest] = []
+        for benchmark in sorted(
+            _benchmarks(reference, baseline_model, options), key=lambda b: suite_sort_key(order, b)
+        ):
+            found = comparer.compare(model, baseline_model, benchmark, ignore_missing=options.ignore_missing)
+            if isinstance(found, NotCompared):
+                not_compared.append(found)
+            else:
+                own.append(found)
+        if own:
+            overall = mean_change([one.change for one in own])
+            own.append(replace(own[0], benchmark="", title="Mean", metric="", metric_title="", change=overall))
+        tests += own
+    if not tests:
+        lines = [f"- {one.title}, {one.model}: {one.reason}" for one in not_compared]
+        raise MissingError("\n".join([f"nothing can be compared with {against}.", *lines]))
+    return GateResult(
+        against=against,
+        margin=options.margin,
+        tests=decide(tests, options.margin),
+        not_compared=tuple(not_compared),
+        allow_missing=options.allow_missing,
+        each=options.each,
+        remarks=(*comparer.remarks, *_unchecked(runs, reference, pairs, options)),
+    )
+
+
+# --- the reference ----------------------------------------------------------------------------------------------------
+
+
+def find_reference(store: Store, against: str) -> GateReference:
+    """Find a store, run or release by its folder, or a release of the store by its name.
+
+    Raises: UserError if there is none, or it is the store itself.
+    """
+    folder = Path(against)
+    found = GateReference(label=against)
+    if (folder / NAME).is_file():
+        found.add(read_run(folder / NAME))
+        if not found.runs:
+            raise UserError(f"the run in {against} was interrupted. Finish it with the command that started it.")
+        return found
+    if (folder / "store.json").is_file():
+        if folder.resolve() == store.folder.resolve():
+            raise UserError(
+                f"--against {against} is the store itself. Name another store, a run or a release: `medhelm release "
+                "NAME` makes one."
+            )
+        for run in load_runs(open_store(folder)):
+            found.add(run)
+        if not found.runs:
+            raise UserError(f"the store {against} has no finished run. `medhelm run --store {against}` makes some.")
+        return found
+    names = release_names(store)
+    if not (folder / MANIFEST).is_file() and against not in names:
+        known = suggestion(against, names) if names else "`medhelm release NAME` makes one."
+        raise UserError(
+            f"`{against}` is neither the folder of a store, run or release, nor a release of {store.folder}. {known}"
+        )
+    return _release_reference(found, store, read_release(store, against), folder)
+
+
+def _release_reference(found: GateReference, store: Store, release: Release, folder: Path) -> GateReference:
+    """Look up the runs behind a release, in the store and in the one that holds the release."""
+    places = [store]
+    if (folder / MANIFEST).is_file() and (folder.resolve().parents[1] / "store.json").is_file():
+        places.insert(0, open_store(folder.resolve().parents[1]))
+    by_id: dict[str, list[Run]] = {}
+    for place in places:
+        for run in load_runs(place):
+            by_id.setdefault(run.id, []).append(run)
+    shown = {row["model"]: row.get("benchmarks", {}) for row in release.leaderboard["models"]}
+    for row in release.leaderboard.get("baselines", ()):
+        shown[row["model"]] = row.get("benchmarks", {})
+    for one in release.provenance:
+        key = (one.model, one.benchmark)
+        if stored := stored_run(one, by_id):
+            found.runs[key] = [stored]
+        elif (estimate := shown.get(one.model, {}).get(one.benchmark)) is not None:
+            tier = str(release.leaderboard.get("tier", "real"))
+            found.released[key] = ReleasedScore(provenance=one, estimate=estimate, tier=tier)
+    found.scoring = scoring_of(release)
+    return found
+
+
+def _tier_of(reference: GateReference) -> str:
+    tiers = {run.tier for runs in reference.runs.values() for run in runs}
+    tiers |= {one.tier for one in reference.released.values()}  # type: ignore[misc]
+    return "sample" if tiers == {"sample"} else "real"
+
+
+def _keep_tier(reference: GateReference, tier: str) -> None:
+    """Drop what was measured on the other tier."""
+    kept = {key: [run for run in runs if run.tier == tier] for key, runs in reference.runs.items()}
+    reference.runs = {key: runs for key, runs in kept.items() if runs}
+    reference.released = {key: one for key, one in reference.released.items() if one.tier == tier}
+
+
+def _model_pairs(comparer: _Comparer, options: GateOptions) -> list[tuple[str, str]]:
+    """Return the models to compare, each with its name in the reference. Raises: UserError for unknown names."""
+    here, there = {model for model, _ in comparer.runs}, {model for model, _ in comparer.reference.keys}
+    label = comparer.reference.label
+    if options.baseline_model and len(options.models) != 1:
+        raise UserError("--baseline-model names the one model of the reference to compare with: give one --model.")
+    if options.models:
+        wanted = list(dict.fromkeys(options.models))
+        lines = [
+            f"no finished run of `{name}`. {suggestion(name, here)}".rstrip() for name in wanted if name not in here
+        ]
+        olds = [options.baseline_model or name for name in wanted]
+        hint = "" if options.baseline_model else " Name it with --baseline-model."
+        lines += [
+            f"{label} has no score of `{name}`. {suggestion(name, there)}{hint}" for name in olds if name not in there
+        ]
+        if lines:
+            raise UserError("\n".join(lines))
+        return list(zip(wanted, olds, strict=True))
+    both = sorted(here & there)
+    both = [name for name in both if not name.startswith(BASELINE)] or both
+    if not both:
+        raise UserError(
+            f"the store and {label} have no model in common: {listed(sorted(here), NAMES) or 'none'} here, "
+            f"{listed(sorted(there), NAMES) or 'none'} there. Name them with --model and --baseline-model."
+        )
+    return [(name, name) for name in both]
+
+
+def _benchmarks(reference: GateReference, baseline_model: str, options: GateOptions) -> list[str]:
+    """Return the benchmarks to compare a model on. Raises: UserError for one that the reference does not have."""
+    known = {benchmark for _, benchmark in reference.keys}
+    if unknown := [name for name in options.benchmarks if name not in known]:
+        lines = [f"{reference.label} has no scores on `{name}`. {suggestion(name, known)}" for name in unknown]
+        raise UserError("\n".join(lines))
+    own = {benchmark for model, benchmark in reference.keys if model == baseline_model}
+    return list(dict.fromkeys(options.benchmarks)) or sorted(own)
+
+
+def _unchecked(
+    runs: Iterable[Run], reference: GateReference, pairs: Sequence[tuple[str, str]], options: GateOptions
+) -> list[Remark]:
+    """Return remarks on what was not looked at: other models of the reference, benchmarks that it does not have."""
+    remarks = []
+    olds, news = {old for _, old in pairs}, {new for new, _ in pairs}
+    if others := sorted({model for model, _ in reference.keys if not model.startswith(BASELINE)} - olds):
+        text = f"Not checked, because they are not compared here: {listed(others, NAMES)} of the reference."
+        remarks.append(Remark("models_not_checked", "", text))
+    known = {benchmark for _, benchmark in reference.keys}
+    more = sorted({run.benchmark for run in runs if run.model in news} - known)
+    if more and not options.benchmarks:
+        text = f"Not checked, because the reference does not have them: {listed(more, NAMES)}."
+        remarks.append(Remark("benchmarks_not_checked", "", text))
+    return remarks
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
+
+class _Comparer:
+    """Compares one model on one benchmark with the reference, and collects remarks."""
+
+    def __init__(self, runs: Sequence[Run], reference: GateReference, scoring: ReleaseScoring) -> None:
+        self.reference, self.scoring = reference, scoring
+        self.runs: dict[Key, list[Run]] = {}
+        self.unfinished: dict[Key, Run] = {}
+        self.remarks: list[Remark] = []
+        for run in runs:
+            if run.is_complete:
+                self.runs.setdefault((run.model, run.benchmark), []).append(run)
+            else:
+                self.unfinished[run.model, run.benchmark] = run
+
+    def compare(
+        self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool
+    ) -> GateTest | NotCompared:
+        """Return the comparison, or the reason why there is none."""
+        news, olds = self.runs.get((model, benchmark), []), self.reference.runs.get((baseline_model, benchmark), [])
+        released = self.reference.released.get((baseline_model, benchmark))
+        names = {"model": model, "baseline_model": baseline_model, "benchmark": benchmark}
+        title = next((run.title for run in [*news, *olds]), benchmark)
+        if not news or not (olds or released):
+            return NotCompared(**names, title=title, reason=self._missing((model, benchmark), bool(news)))
+        if olds:
+            found = self._with_runs(news, olds)
+        else:
+            assert released is not None, "either a run or a released score is known"
+            found = self._with_score(news, released)
+        if isinstance(found, str):
+            return NotCompared(**names, title=title, reason=found)
+        change, column = found
+        shown = change.without_bounds() if ignore_missing else change
+        return GateTest(
+            model=model,
+            baseline_model=baseline_model,
+            benchmark=benchmark,
+            title=title,
+            metric=column.metric,
+            metric_title=column.metric_title,
+            change=shown,
+        )
+
+    def _missing(self, key: Key, has_run: bool) -> str:
+        if has_run:
+            return f"{self.reference.label} has no score of this model"
+        if run := self.unfinished.get(key):
+            return f"its run was interrupted ({run.n - run.n_failed} of {run.n}): run the same command again"
+        return "it was not run"
+
+    def _with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> tuple[Change, Column] | str:
+        """Compare the two runs whose conditions agree best; of equals the largest, then the latest."""
+        comparison = ConditionsComparison([*news, *olds])
+        pairs = []
+        for new in news:
+            for old in olds:
+                if new.folder and old.folder and new.folder.resolve() == old.folder.resolve():
+                    continue
+                differences = comparison.differences(conditions_of(new), conditions_of(old))
+                blocking = sum(one.part != "instances" for one in differences)
+                rank = (
+                    -blocking,
+                    not differences,
+                    new.main_metric == JURY,
+                    min(new.n, old.n),
+                    new.started,
+                    old.started,
+                )
+                pairs.append((rank, new, old, differences))
+        if not pairs:
+            return "its run is the one behind the reference: nothing was measured since"
+        _, new, old, differences = max(pairs, key=lambda pair: pair[0])
+        if any(one.part != "instances" for one in differences):
+            return _reason(differences)
+        sides = [read_instance_scores(run, self.scoring) for run in (new, old)]
+        return self._on_shared(new, old, sides[0], sides[1], differences)
+
+    def _on_shared(
+        self, new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, differences: Sequence[Difference]
+    ) -> tuple[Change, Column] | str:
+        """Compare two runs on the instances that both were run on."""
+        if (new.column.metric, new.column.low, new.column.high) != (old.column.metric, old.column.low, old.column.high):
+            return f"scored by {new.column.metric}, the reference by {old.column.metric} or on another scale"
+        ids = list(new.cell.ids)
+        if set(ids) != set(old.cell.ids):
+            if new.cell.tested is not None or old.cell.tested is not None:
+                return _reason(differences) or "run on other instances"
+            there = set(old.cell.ids)
+            ids = [one for one in ids if one in there]
+            text = f"{new_run.title}: {new_run.model} is compared on the {plural(len(ids), 'instance')} of both runs; "
+            text += f"it was run on {new_run.n:,}, the reference on {old_run.n:,}."
+            self.remarks.append(Remark("shared_instances", new_run.benchmark, text))
+        clusters = dict(zip(new.cell.ids, new.cell.clusters, strict=True)) if new.cell.clusters is not None else {}
+        change = paired_change(
+            new.in_order(new.tested, ids), old.in_order(old.tested, ids), [str(clusters.get(one, "")) for one in ids]
+        )
+        if change is None:
+            return "no instance has a score in both runs"
+        if _same_records(new_run, old_run):
+            text = f"{new_run.title}: the records of {new_run.model} are those of the reference, byte for byte. "
+            text += "If they come from a copied cache, nothing new was measured."
+            self.remarks.append(Remark("same_records", new_run.benchmark, text))
+        return change, new.column
+
+    def _with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
+        """Compare a run with a number of a release."""
+        if self.scoring != self.reference.scoring:
+            return f"the release is scored by the {self.reference.scoring.scoring} rule, and its run is not stored"
+        old = released.provenance
+        comparison = ConditionsComparison(news)
+        found = {run.id: comparison.differences(conditions_of(run), _released_conditions(old)) for run in news}
+        new = max(news, key=lambda run: (-len(found[run.id]), run.started))
+        if found[new.id]:
+            return _reason(found[new.id])
+        side = read_instance_scores(new, self.scoring)
+        estimate, column = side.cell.estimate, side.column
+        before = [released.estimate.get(name) for name in ("value", "low", "high")]
+        numbers = [one for one in before if isinstance(one, int | float) and not isinstance(one, bool)]
+        if estimate is None or len(numbers) < len(before) or not np.isfinite(numbers).all():
+            return "its run is not stored, and the release has no interval"
+        then, now = _normalized(numbers, column), _normalized([estimate.value, estimate.low, estimate.high], column)
+        failed = [released.estimate.get(name) for name in ("n_failed", "n_failed_by_model")]
+        lost = sum(sign * one for sign, one in zip((1, -1), failed, strict=True) if isinstance(one, int))
+        shares = (side.cell.share_missing, max(lost, 0) / max(old.n, 1))
+        text = (
+            f"{new.title}: the run behind the release is not stored, so two means are compared, not single instances. "
+        )
+        self.remarks.append(Remark("means_only", new.benchmark, text + "The interval is wider than it would be."))
+        return unpaired_change(now, then, min(new.n, old.n), shares), column
+
+
+def _released_conditions(old: CellProvenance) -> Conditions:
+    """Return the conditions that a release records."""
+    judged = old.metric == JURY
+    temperature, max_tokens = old.settings.get("temperature"), old.settings.get("max_tokens")
+    return Conditions(
+        metric=old.metric,
+        judges=tuple(sorted(old.jury)) if judged else (),
+        min_judges=old.min_judges if judged else 0,
+        content=Content(old.definition, old.data, old.settings.get("limit")),
+        is_prompted=not old.model.startswith(BASELINE),
+        temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        max_tokens=int(max_tokens) if isinstance(max_tokens, int) else None,
+    )
+
+
+def _normalized(numbers: Sequence[float], column: Column) -> tuple[float, float, float]:
+    """Return a value with its interval on a scale from 0 (worst) to 1 (best)."""
+    value, *ends = (float(column.normalize(one)) for one in numbers)
+    return value, min(ends), max(ends)
+
+
+def _reason(differences: Sequence[Difference]) -> str:
+    """Return how the conditions of two runs differ."""
+    return "; ".join(one.reason.replace("the others", "the reference") for one in differences)
+
+
+def _same_records(new: Run, old: Run) -> bool:
+    """Return whether two runs of models that are asked over a network have the same records."""
+    if new.model.startswith((BASELINE, "replay/")) or new.folder is None or old.folder is None:
+        return False
+    digests = {file_digest(run.folder / "records.parquet") for run in (new, old) if run.folder}
+    return len(digests) == 1

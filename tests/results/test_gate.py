@@ -1,0 +1,177 @@
+"""From stores, runs and releases to the verdict of a gate."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.errors import MissingError, UserError
+from medhelm.results.gate import GateOptions, gate
+from medhelm.results.releases import LeaderboardOptions, freeze
+from tests.support.stores import make_store
+
+SAME = [1.0] * 400
+WORSE = [0.0] * 60 + [1.0] * 340
+FEW = [1.0] * 40
+MODEL = "openai/m"
+
+
+def stores(tmp_path: Path, old: Any, new: Any, **changes: Any) -> tuple[Path, Path]:
+    """Write the reference and the new store; `changes` are fields of every new run."""
+    return make_store(tmp_path / "old", old), make_store(tmp_path / "new", new, **changes)
+
+
+def check(places: tuple[Path, Path], **options: Any) -> Any:
+    return gate(places[1], str(places[0]), GateOptions(**options))
+
+
+@pytest.mark.parametrize(("new", "code"), [(SAME, 0), (WORSE, 1), ([1.0] * 395 + [0.0] * 5, 5)])
+def test_a_store_is_compared_with_another(tmp_path: Path, new: list[float], code: int) -> None:
+    found = check(stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: new}}))
+    assert found.exit_code == code
+    assert [one.benchmark for one in found.tests] == ["toy", ""]
+    assert found.tests[0].change.value == pytest.approx((sum(new) - 400) / 400)
+    assert [remark.code for remark in found.remarks] == (["same_records"] if new == SAME else [])
+
+
+def test_the_models_that_both_have_are_compared_without_baselines(tmp_path: Path) -> None:
+    old = {"toy": {MODEL: SAME, "openai/gone": SAME, "baseline/majority": SAME}}
+    new = {"toy": {MODEL: SAME, "baseline/majority": WORSE}, "extra": {MODEL: SAME}}
+    found = check(stores(tmp_path, old, new))
+    assert {one.model for one in found.tests} == {MODEL}
+    texts = [remark.text for remark in found.remarks]
+    assert any("openai/gone" in text for text in texts)
+    assert any("extra" in text for text in texts)
+    assert found.exit_code == 0
+
+
+def test_a_new_name_is_compared_with_the_old_one(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {"openai/old": SAME}}, {"toy": {"openai/new": WORSE}})
+    with pytest.raises(UserError, match="no model in common: openai/new here, openai/old there"):
+        check(places)
+    assert check(places, models=("openai/new",), baseline_model="openai/old").exit_code == 1
+    with pytest.raises(UserError, match="Did you mean `openai/new`"):
+        check(places, models=("openai/ne",), baseline_model="openai/old")
+    with pytest.raises(UserError, match="give one --model"):
+        check(places, baseline_model="openai/old")
+    with pytest.raises(UserError, match="has no score of `openai/new`"):
+        check(places, models=("openai/new",))
+
+
+def test_a_missing_benchmark_keeps_the_gate_from_passing(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}, "more": {MODEL: SAME}}, {"toy": {MODEL: SAME}})
+    found = check(places)
+    assert [(one.benchmark, one.reason) for one in found.not_compared] == [("more", "it was not run")]
+    assert found.exit_code == 5
+    assert check(places, allow_missing=True).exit_code == 0
+    assert check(places, benchmarks=("toy",)).exit_code == 0
+    with pytest.raises(UserError, match="has no scores on `tyo`"):
+        check(places, benchmarks=("tyo",))
+
+
+def test_an_interrupted_run_is_missing(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: SAME, "openai/x": SAME}})
+    make_store(places[0], {"more": {MODEL: SAME}})
+    make_store(places[1], {"more": {MODEL: SAME}}, status="partial")
+    (gap,) = check(places).not_compared
+    assert "its run was interrupted (400 of 400)" in gap.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"benchmark_digest": "f" * 64}, "another version of the benchmark's definition"),
+        ({"data_digest": "f" * 64}, "another version or selection of the data"),
+        ({"main_metric": "rouge_l"}, "scored by rouge_l, the reference by exact_match"),
+    ],
+)
+def test_other_conditions_are_never_a_pass(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: SAME}}, **changes)
+    with pytest.raises(MissingError, match=reason):
+        check(places)
+    make_store(places[0], {"more": {MODEL: SAME}})
+    make_store(places[1], {"more": {MODEL: SAME}})
+    found = check(places)
+    assert [one.benchmark for one in found.not_compared] == ["toy"]
+    assert found.exit_code == 5
+
+
+def test_missing_scores_count_unless_they_are_ignored(tmp_path: Path) -> None:
+    new = [None] * 40 + [1.0] * 360
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: new}})
+    assert check(places).exit_code == 5
+    assert check(places, ignore_missing=True).exit_code == 0
+
+
+def test_clusters_are_kept(tmp_path: Path) -> None:
+    names = [f"note {n // 100}" for n in range(400)]
+    places = make_store(tmp_path / "old", {"toy": {MODEL: SAME}}, clusters=names), tmp_path / "new"
+    make_store(places[1], {"toy": {MODEL: SAME}}, clusters=names)
+    assert check(places).exit_code == 5
+
+
+def test_a_run_can_be_the_reference(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}, "more": {MODEL: SAME}}, {"toy": {MODEL: WORSE}})
+    (folder,) = (places[0] / "runs" / "toy").iterdir()
+    found = gate(places[1], str(folder), GateOptions())
+    assert (found.exit_code, found.not_compared) == (1, ())
+
+
+def test_a_store_is_no_reference_for_itself(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "s", {"toy": {MODEL: SAME}})
+    with pytest.raises(UserError, match="is the store itself"):
+        gate(store, str(store), GateOptions())
+    (folder,) = (store / "runs" / "toy").iterdir()
+    with pytest.raises(MissingError, match="nothing was measured since"):
+        gate(store, str(folder), GateOptions())
+    with pytest.raises(UserError, match="neither the folder of a store, run or release"):
+        gate(store, "nowhere", GateOptions())
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_runs_behind_a_release_are_compared(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: WORSE}})
+    freeze(places[0], "v1", LeaderboardOptions())
+    found = gate(places[1], str(places[0] / "releases" / "v1"), GateOptions())
+    assert found.exit_code == 1
+    assert found.tests[0].change.is_paired
+
+
+def test_a_release_of_the_store_needs_a_new_run(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "s", {"toy": {"openai/old": SAME}})
+    freeze(store, "v1", LeaderboardOptions())
+    with pytest.raises(MissingError, match="nothing was measured since"):
+        gate(store, "v1", GateOptions())
+    make_store(store, {"toy": {"openai/new": WORSE}})
+    options = GateOptions(models=("openai/new",), baseline_model="openai/old")
+    assert gate(store, "v1", options).exit_code == 1
+    with pytest.raises(UserError, match="Did you mean `v1`"):
+        gate(store, "v11", options)
+
+
+def test_a_release_without_its_runs_is_compared_by_means(tmp_path: Path) -> None:
+    new = [0.0] * 200 + [1.0] * 200
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: new}})
+    freeze(places[0], "v1", LeaderboardOptions())
+    shutil.copytree(places[0] / "releases" / "v1", tmp_path / "kept")
+    shutil.rmtree(places[0])
+    found = gate(places[1], str(tmp_path / "kept"), GateOptions(margin=0.1))
+    (test, _), (remark,) = found.tests, found.remarks
+    assert not test.change.is_paired
+    assert test.change.value == pytest.approx(-0.5)
+    assert (test.change.low, test.change.high) == pytest.approx((-1, 0.5 + 0.118), abs=0.001)  # intervals of 0 to 1
+    assert remark.code == "means_only"
+    assert found.exit_code == 5
+
+
+def test_a_release_of_other_data_is_not_compared(tmp_path: Path) -> None:
+    places = stores(tmp_path, {"toy": {MODEL: SAME}}, {"toy": {MODEL: SAME}}, data_digest="f" * 64)
+    freeze(places[0], "v1", LeaderboardOptions())
+    shutil.copytree(places[0] / "releases" / "v1", tmp_path / "kept")
+    with pytest.raises(MissingError, match="another version or selection of the data"):
+        gate(places[1], str(tmp_path / "kept"), GateOptions())
