@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -91,7 +91,8 @@ def test_sorting_and_filters(watched: Watched) -> None:
 def test_no_page_breaks_a_rule_of_accessibility(watched: Watched, addresses: tuple[str, str]) -> None:
     checker = axe.Axe()
     only_colors = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}  # nothing else differs in the dark
-    for scheme, options in (("light", None), ("dark", only_colors)):
+    schemes: tuple[tuple[Literal["light", "dark"], Any], ...] = (("light", None), ("dark", only_colors))
+    for scheme, options in schemes:
         watched.page.emulate_media(color_scheme=scheme)
         for path in PAGES:
             watched.page.goto(addresses[0] + path)

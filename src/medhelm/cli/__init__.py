@@ -32,9 +32,8 @@ from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
 from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
-from medhelm.cli.runs import runs
+from medhelm.cli.runs import runs, show
 from medhelm.cli.serve import serve
-from medhelm.cli.show import show
 from medhelm.errors import MedHelmError
 
 INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""`medhelm runs ...`: list, show, remove and restore the runs of a store."""
+"""`medhelm runs ...` and `medhelm show`: the runs of a store, and one instance with its completions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from medhelm.cli.common.options import (
     format_option,
     print_json,
     run_filter_options,
+    scoring_option,
     shared_options,
 )
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.domain import Removal, RemovalEffect, RunOnDisk
+    from medhelm.domain import Removal, RemovalEffect, Rule, RunOnDisk
     from medhelm.results.runs.stored import RunListFilter
 
 _filter_options = add_options(
@@ -299,3 +300,30 @@ def _runs(n: int) -> str:
     from medhelm.domain.text import plural
 
     return plural(n, "run")
+
+
+@click.command()
+@click.argument("benchmark", shell_complete=shell_completion.benchmarks)
+@click.argument("instance")
+@scoring_option
+@shared_options("store", "json")
+@click.pass_obj
+def show(shared: Shared, benchmark: str, instance: str, rule: Rule) -> int:
+    """Show one instance and all completions.
+
+    The output holds the prompt, the references, and each model's completion with its scores and judgments. Several
+    --store are combined.
+
+    \b
+    Example:
+      medhelm show pubmed_qa 21645374
+    """
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.leaderboard import find_instance
+
+    case = find_instance(shared.all_stores, benchmark, instance)
+    if shared.json:
+        print_json(case)
+    else:
+        click.echo(runs_report.case_to_text(case, rule))
+    return 0
