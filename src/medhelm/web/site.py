@@ -30,7 +30,7 @@ SECONDS_BETWEEN_CHECKS = 2.0
 """Seconds for which results are shown before the stores are checked for new runs."""
 
 MOST_RESULTS = 64
-"""Most results kept in memory; the oldest make room."""
+"""Most results kept in memory; those that were not used for longest make room."""
 
 
 @dataclass(kw_only=True)
@@ -64,11 +64,13 @@ class Site:
         """Return a result from memory, or compute it; results are dropped when a store changes."""
         with self._lock:
             self._drop_if_changed()
-            if key not in self._kept:
+            if key in self._kept:
+                found: T = self._kept.pop(key)
+            else:
+                found = compute()
                 while len(self._kept) >= MOST_RESULTS:
                     del self._kept[next(iter(self._kept))]
-                self._kept[key] = compute()
-            found: T = self._kept[key]
+            self._kept[key] = found  # at the end, as the last one used
             return found
 
     def _drop_if_changed(self) -> None:
