@@ -102,7 +102,8 @@ class Site:
         Models have the names of `short_names`. `rule`: None for the rule of the site.
         """
         chosen = rule or self.rule
-        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), self.names))
+        names = self.names  # used with the runs, so that they stay in memory together
+        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), names))
 
     def _read(self, rule: Rule) -> LeaderboardInputs:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
