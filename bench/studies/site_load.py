@@ -95,7 +95,7 @@ class Server:
     process: subprocess.Popen[str]
     """Its process."""
     address: str
-    """What it printed, or its address."""
+    """Address of the server, as it printed it."""
     started: float
     """Clock before the start of the process."""
 
