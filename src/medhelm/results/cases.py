@@ -25,7 +25,7 @@ from medhelm.storage.cases import (
     CaseSearch,
     SearchedRuns,
     count_outcomes,
-    find_instance_id,
+    read_case,
     read_case_rows,
     read_choices,
     read_prompts,
@@ -33,7 +33,7 @@ from medhelm.storage.cases import (
     url_key,
 )
 from medhelm.storage.judgments import completion_of, read_explanations
-from medhelm.storage.runs import load_runs, read_prompt, read_record, run_metrics, score_column
+from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import open_store
 
 PAGE = 50
@@ -302,23 +302,23 @@ def find_case(
     `models`: models whose completions are read; None for all.
     Raises: UserError if no selected run has the instance; StoreError.
     """
-    instance_id = find_instance_id(cases.searched, key)
-    if instance_id is None:
+    found = read_case(cases.searched, key, [model for model in cases.runs if models is None or model in models])
+    if found is None:
         raise UserError(f"no selected run of {cases.benchmark} has an instance with the key `{key[:80]}`.")
+    instance_id = found.row.instance_id
     prompt = next(filter(None, (read_prompt(path, instance_id) for path in cases.searched.prompts)), None) or {}
-    shares = read_case_rows(cases.searched, [instance_id])[0]
-    completions, first = [], None
-    for model, run in cases.runs.items():
-        if models is not None and model not in models:
-            continue
-        if (record := read_record(run, instance_id)) is not None:
-            first = first or record
-            completions.append(_completion(cases, model, run, record, shares.shares.get(model), pricing or Pricing()))
+    pricing = pricing or Pricing()
+    first: Mapping[str, Any] = next((found.records[model] for model in cases.runs if model in found.records), {})
+    completions = [
+        _completion(cases, model, run, found.records[model], found.row.shares.get(model), pricing)
+        for model, run in cases.runs.items()
+        if model in found.records
+    ]
     return Case(
         instance_id=instance_id,
         key=url_key(instance_id),
-        group=(first or {}).get("group") or "",
-        cluster=(first or {}).get("cluster") or "",
+        group=first.get("group") or "",
+        cluster=first.get("cluster") or "",
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
         references=prompt.get("references", []),

@@ -130,6 +130,16 @@ class CaseRow:
     """Model -> failure code of its completion."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredCase:
+    """One instance as the store has it."""
+
+    row: CaseRow
+    """Scores of all models."""
+    records: Mapping[str, Mapping[str, Any]]
+    """Model -> all columns of its record; a column that only other files have is None."""
+
+
 _RECORD = {
     "wrong": f"share < {HALF}",
     "right": f"share >= {HALF}",
@@ -173,36 +183,16 @@ def search_cases(searched: SearchedRuns, search: CaseSearch) -> list[str]:
 def read_case_rows(searched: SearchedRuns, instance_ids: Sequence[str]) -> list[CaseRow]:
     """Read the scores of these instances by all models, in the order of the ids."""
     with _Records(searched) as records:
-        found: dict[str, list[tuple[Any, ...]]] = {}
-        query = (
-            'SELECT instance_id, model, "group", score, share, failure_code FROM records '
-            "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY instance_id"
-        )
-        for instance_id, own in groupby(records.rows(query, [list(instance_ids)]), key=lambda row: row[0]):
-            found[instance_id] = list(own)
-    order = list(searched.runs)
-    cases = []
-    for instance_id in instance_ids:
-        rows = sorted(found.get(instance_id, []), key=lambda row: order.index(row[1]))
-        cases.append(
-            CaseRow(
-                instance_id,
-                next((row[2] for row in rows if row[2]), ""),
-                {row[1]: row[3] for row in rows},
-                {row[1]: row[4] for row in rows},
-                {row[1]: row[5] for row in rows if row[5]},
-            )
-        )
-    return cases
+        return records.case_rows(instance_ids)
 
 
-def find_instance_id(searched: SearchedRuns, key: str) -> str | None:
-    """Return the id of the instance with this key (see `url_key`); None if no run has it."""
-    digest = key.rpartition(SEPARATOR)[2]
-    condition, value = ("instance_id = ?", key) if digest == key else (f"sha256(instance_id)[:{DIGITS}] = ?", digest)
+def read_case(searched: SearchedRuns, key: str, models: Sequence[str]) -> StoredCase | None:
+    """Read the instance with this key (see `url_key`), with the records of these models; None if no run has it."""
     with _Records(searched) as records:
-        rows = records.rows(f"SELECT DISTINCT instance_id FROM records WHERE {condition} ORDER BY 1", [value])  # noqa: S608
-    return next((row[0] for row in rows if url_key(row[0]) == key), None)
+        instance_id = records.instance_id(key)
+        if instance_id is None:
+            return None
+        return StoredCase(records.case_rows([instance_id])[0], records.whole(instance_id, models))
 
 
 def count_outcomes(searched: SearchedRuns, got: str, missed: str) -> tuple[int, int, int, int]:
@@ -255,6 +245,48 @@ class _Records:
             return self._connection.execute(query, list(values)).fetchall()
         except duckdb.Error as error:
             raise _unreadable(self._searched, error) from error
+
+    def instance_id(self, key: str) -> str | None:
+        """Return the id of the instance with this key; None if no run has it."""
+        digest = key.rpartition(SEPARATOR)[2]
+        is_plain = digest == key
+        condition, value = ("instance_id = ?", key) if is_plain else (f"sha256(instance_id)[:{DIGITS}] = ?", digest)
+        rows = self.rows(f"SELECT DISTINCT instance_id FROM records WHERE {condition} ORDER BY 1", [value])  # noqa: S608
+        return next((row[0] for row in rows if url_key(row[0]) == key), None)
+
+    def case_rows(self, instance_ids: Sequence[str]) -> list[CaseRow]:
+        """Return the scores of these instances by all models, in the order of the ids."""
+        query = (
+            'SELECT instance_id, model, "group", score, share, failure_code FROM records '
+            "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) ORDER BY instance_id"
+        )
+        by_id = groupby(self.rows(query, [list(instance_ids)]), key=lambda row: row[0])
+        found = {instance_id: list(own) for instance_id, own in by_id}
+        order = list(self._searched.runs)
+        cases = []
+        for instance_id in instance_ids:
+            rows = sorted(found.get(instance_id, []), key=lambda row: order.index(row[1]))
+            cases.append(
+                CaseRow(
+                    instance_id,
+                    next((row[2] for row in rows if row[2]), ""),
+                    {row[1]: row[3] for row in rows},
+                    {row[1]: row[4] for row in rows},
+                    {row[1]: row[5] for row in rows if row[5]},
+                )
+            )
+        return cases
+
+    def whole(self, instance_id: str, models: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return model -> all columns of the record of an instance."""
+        paths = [path for path, model in self._files.items() if model in models]
+        if not paths:
+            return {}
+        table = f"read_parquet([{', '.join(map(sql_text, paths))}], union_by_name = true, filename = true)"
+        rows = self.rows(f"SELECT * FROM {table} WHERE instance_id = ?", [instance_id])  # noqa: S608 - our own files
+        names = [column[0] for column in self._connection.description or ()]
+        records = (dict(zip(names, row, strict=True)) for row in rows)
+        return {self._files[record.pop("filename")]: record for record in records}
 
     def search(self, search: CaseSearch) -> list[str]:
         """Return the ids of the instances that meet the conditions, in order."""

@@ -7,7 +7,6 @@ import socket
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from os import umask
@@ -16,11 +15,13 @@ from urllib.parse import quote
 
 import uvicorn
 
-from medhelm.errors import MedHelmError, UserError
-from medhelm.web.app import create_app
+from medhelm.errors import UserError
+from medhelm.web.app import LINKS, answer, create_app
+from medhelm.web.page import PageRequest
+from medhelm.web.routes import BY_NAME
 from medhelm.web.security import LOCAL_NAMES, Security
-from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
+from medhelm.web.templating import environment
 
 LOOPBACK = "127.0.0.1"
 """Address that other machines cannot reach."""
@@ -166,6 +167,8 @@ def _is_alive(path: Path) -> bool:
 
 
 def _warm_up(site: Site) -> None:
-    """Build the first page before a browser asks for it; its errors are shown there."""
-    with suppress(MedHelmError):
-        board_of(site, BoardSelection())
+    """Make the first page before a browser asks for it, then compile all templates. A page shows its own errors."""
+    answer(site, PageRequest(route=BY_NAME["leaderboard"], links=LINKS))
+    templates = environment()
+    for name in templates.list_templates():
+        templates.get_template(name)

@@ -30,7 +30,7 @@ SECONDS_BETWEEN_CHECKS = 2.0
 """Seconds for which results are shown before the stores are checked for new runs."""
 
 MOST_RESULTS = 64
-"""Most results kept in memory; the oldest make room."""
+"""Most results kept in memory; those that were not used for longest make room."""
 
 
 @dataclass(kw_only=True)
@@ -64,11 +64,13 @@ class Site:
         """Return a result from memory, or compute it; results are dropped when a store changes."""
         with self._lock:
             self._drop_if_changed()
-            if key not in self._kept:
+            if key in self._kept:
+                found: T = self._kept.pop(key)
+            else:
+                found = compute()
                 while len(self._kept) >= MOST_RESULTS:
                     del self._kept[next(iter(self._kept))]
-                self._kept[key] = compute()
-            found: T = self._kept[key]
+            self._kept[key] = found  # at the end, as the last one used
             return found
 
     def _drop_if_changed(self) -> None:
@@ -100,7 +102,8 @@ class Site:
         Models have the names of `short_names`. `rule`: None for the rule of the site.
         """
         chosen = rule or self.rule
-        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), self.names))
+        names = self.names  # used with the runs, so that they stay in memory together
+        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), names))
 
     def _read(self, rule: Rule) -> LeaderboardInputs:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
