@@ -316,7 +316,7 @@ def names_of(found: Any) -> set[str]:
         (["--exclude", "other/x", "--benchmark", "pub"], {"openai/a", "openai/b"}),
         (["--since", "2026-01-01", "--exclude", "openai/b", "--exclude", "baseline/m"], {"openai/a", "other/x"}),
     ],
-    ids=str,
+    ids=["model", "exclude", "since"],
 )
 def test_readers_leave_out_runs(
     store: Path, medhelm: Medhelm, command: str, options: list[str], models: set[str]
