@@ -179,27 +179,25 @@ def connect() -> duckdb.DuckDBPyConnection:
 @cache
 def _engine(process_id: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process needs its own
     """Start the engine of this process, which takes 25 ms: as long as reading 50 runs."""
-    import duckdb
-
-    engine = open_engine(memory_mb=512)
     atexit.register(_engine.cache_clear)  # before the interpreter ends: DuckDB reports what is left after it
-    with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
-        engine.execute("SET enable_external_file_cache = false")
-    return engine
+    return open_engine(memory_mb=512)
 
 
-def open_engine(*, memory_mb: int) -> duckdb.DuckDBPyConnection:
-    """Start a private engine with one thread, limited memory, no extensions and no network."""
+def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnection:
+    """Start a private engine with limited memory, no extensions and no network."""
     import duckdb
 
-    return duckdb.connect(
+    engine = duckdb.connect(
         config={
-            "threads": 1,
+            "threads": threads,
             "memory_limit": f"{memory_mb}MB",
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
     )
+    with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
+        engine.execute("SET enable_external_file_cache = false")
+    return engine
 
 
 def sql_name(text: str) -> str:

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from os import cpu_count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import replace_folder
-from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
 from medhelm.storage.store import Store
@@ -332,18 +333,19 @@ class ScoreColumns(NamedTuple):
 
     score: str
     """Score of each instance."""
-    parts: str | None
-    """Contributions to a metric that is not a mean; None if the run has none."""
-    has_failures: bool
-    """True if the records name the code of each failure."""
-    seconds: str
-    """SQL of the time of each single request, NULL where none is known."""
+    parts: str
+    """Contributions to a metric that is not a mean; records by a mean do not have the column."""
 
     @property
-    def names(self) -> list[str]:
-        """All columns to read as they are."""
-        optional = [self.parts] if self.parts else []
-        return ["position", "instance_id", "cluster", self.score, *optional, *["failure_code"] * self.has_failures]
+    def types(self) -> dict[str, str]:
+        """SQL types of all columns to read. Older records may lack any of the later ones."""
+        names = {"position": "BIGINT", "instance_id": "VARCHAR", "cluster": "VARCHAR"}
+        scores = {self.score: "DOUBLE", self.parts: "VARCHAR"}
+        return names | scores | {"failure_code": "VARCHAR", "latency_s": "DOUBLE", "batched": "BOOLEAN"}
+
+
+SECONDS = "CASE WHEN latency_s > 0 AND failure_code IS NULL AND batched IS NOT TRUE THEN latency_s END"
+"""SQL of the time of a single request; a batch has none."""
 
 
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
@@ -352,59 +354,41 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
+    import numpy as np
+
     before: tuple[str, RunScores] | None = None
-    with connect() as database:
-        for start in range(0, len(runs), TOGETHER):
-            together = runs[start : start + TOGETHER]
-            names = _column_names(database, together, rule)
-            wanted = [_score_columns(run, rule, names[_records_file(run)]) for run in together]
-            for columns, same in _alike(wanted, together):
-                for run, found in zip(same, _read_columns(database, same, columns), strict=True):
-                    known = before[1] if before and before[0] == run.benchmark else None
-                    scored = _run_scores(found, columns, known)
-                    before = run.benchmark, scored
-                    yield run, scored
+    with (
+        connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1)) as database
+    ):
+        for columns, together in _alike(runs, rule):
+            for run, found in zip(together, _read_columns(database, together, columns), strict=True):
+                if np.isnan(found[columns.score]).all():
+                    _require_column(database, run, columns.score)
+                known = before[1] if before and before[0] == run.benchmark else None
+                scored = _run_scores(found, columns, known)
+                before = run.benchmark, scored
+                yield run, scored
 
 
-def _alike(wanted: Sequence[ScoreColumns], runs: Sequence[Run]) -> Iterator[tuple[ScoreColumns, list[Run]]]:
+def _alike(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
     """Yield neighboring runs with the same columns, so few that they fit into memory together."""
     together: list[Run] = []
     for i, run in enumerate(runs):
         together.append(run)
-        is_last = i + 1 == len(runs) or wanted[i + 1] != wanted[i]
-        if is_last or sum(one.n for one in together) >= ROWS:
-            yield wanted[i], together
+        is_last = i + 1 == len(runs) or runs[i + 1].main_metric != run.main_metric
+        if is_last or len(together) == TOGETHER or sum(one.n for one in together) >= ROWS:
+            yield ScoreColumns(score_column(run.main_metric, rule), parts_column(run.main_metric, rule)), together
             together = []
 
 
-def _score_columns(run: Run, rule: Rule, names: set[str]) -> ScoreColumns:
-    """Choose the columns to read. Raises: StoreError for a run without scores by its main metric."""
-    column, parts = score_column(run.main_metric, rule), parts_column(run.main_metric, rule)
-    if column not in names:
+def _require_column(database: Any, run: Run, column: str) -> None:
+    """Raise StoreError for a run without scores by its main metric."""
+    query = f"SELECT 1 FROM parquet_schema({_records_file(run)}) WHERE name = {sql_text(column)}"
+    if database.execute(query).fetchone() is None:
         raise StoreError(
             f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
             "metric. `medhelm rescore` writes them again."
         )
-    return ScoreColumns(column, parts if parts in names else None, "failure_code" in names, _timed(names))
-
-
-def _column_names(database: Any, runs: Sequence[Run], rule: Rule) -> Mapping[str, set[str]]:
-    """Return which columns of scores, failures and times each run's file of records has."""
-    import duckdb
-
-    files = ", ".join(map(_records_file, runs))
-    names: dict[str, set[str]] = {_records_file(run): set() for run in runs}
-    of_scores = {name(run.main_metric, rule) for run in runs for name in (score_column, parts_column)}
-    wanted = ", ".join(map(sql_text, sorted({"failure_code", "latency_s", "batched"} | of_scores)))
-    query = f"SELECT file_name, name FROM parquet_schema([{files}]) WHERE name IN ({wanted})"
-    try:
-        for file, name in database.execute(query).fetchall():
-            names[sql_text(file)].add(name)
-    except duckdb.Error as error:
-        if len(runs) == 1:
-            raise _damaged(runs[0], error) from error
-        return {file: own for run in runs for file, own in _column_names(database, [run], rule).items()}
-    return names
 
 
 def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> Iterator[dict[str, Any]]:
@@ -414,9 +398,13 @@ def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> 
 
     files = [_records_file(run) for run in runs]
     listed = f"[{', '.join(files)}]"
-    wanted = f"{', '.join(map(sql_name, columns.names))}, {columns.seconds} AS seconds, hash(filename) AS {FILE}"
+    absent = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.types.items())
+    names = ["position", "instance_id", "cluster", columns.score, columns.parts, "failure_code"]
+    wanted = f"{', '.join(map(sql_name, names))}, {SECONDS} AS seconds, hash(filename) AS {FILE}"
+    rows = f"SELECT *, '' AS filename FROM (SELECT {absent}) WHERE false UNION ALL BY NAME "
+    rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
     try:
-        found = database.execute(f"SELECT {wanted} FROM read_parquet({listed}, filename=true)").fetchnumpy()
+        found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
         hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest({listed}) AS name)").fetchall()
     except duckdb.Error as error:
         if len(runs) == 1:
@@ -447,30 +435,24 @@ def _run_scores(found: Mapping[str, Any], columns: ScoreColumns, known: RunScore
         ids=ids,
         values=found[columns.score],
         clusters=clusters,
-        parts=_parsed(found[columns.parts].tolist()) if columns.parts else None,
-        failure_codes=_codes(found.get("failure_code")),
+        parts=_parsed(_texts(found[columns.parts])),
+        failure_codes=_texts(found["failure_code"]),
         seconds=found["seconds"],
     )
 
 
-def _timed(names: set[str]) -> str:
-    """Return the SQL of the time of a single request; a batch has none, and older files may lack a column."""
-    if "latency_s" not in names:
-        return "NULL::DOUBLE"
-    conditions = ["latency_s > 0"]
-    conditions += ["failure_code IS NULL"] if "failure_code" in names else []
-    conditions += ["batched IS NOT TRUE"] if "batched" in names else []
-    return f"CASE WHEN {' AND '.join(conditions)} THEN latency_s END"
+def _texts(column: Any) -> list[str] | None:
+    """Return a column of texts with "" for NULL, None if all are NULL; DuckDB gives a column of NULLs as numbers."""
+    if column.dtype != object:
+        return None
+    texts = [text or "" for text in column.tolist()]
+    return texts if any(texts) else None
 
 
-def _codes(column: Any) -> list[str] | None:
-    """Return the codes of failures, None if there are none; DuckDB gives a column of NULLs as numbers."""
-    codes = [] if column is None else [code if isinstance(code, str) else "" for code in column.tolist()]
-    return codes if any(codes) else None
-
-
-def _parsed(texts: Sequence[str]) -> list[Parts]:
+def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
     """Parse JSON texts, each distinct text once: the same few texts repeat."""
+    if texts is None:
+        return None
     known = {text: json.loads(text or "{}") for text in set(texts)}
     return [known[text] for text in texts]
 
