@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,6 +62,26 @@ def test_a_socket_file_serves_the_same(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
     assert not path.exists()
+
+
+def test_with_a_certificate_the_same_is_encrypted(tmp_path: Path) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("needs openssl, to make a certificate")
+    certificate, key = tmp_path / "board.pem", tmp_path / "board.key"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    options = ("--port", "0", "--tls", certificate, key, "--name", "localhost")
+    with serving(make_board_store(tmp_path / "store"), *options) as (process, address):
+        assert re.fullmatch(r"https://localhost:\d+/login#t=[\w-]{40,}", address)
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with httpx.Client(follow_redirects=True, verify=trusted, trust_env=False) as browser:
+            found = sign_in(browser, address)
+            assert "openai/model-1 leads" in found.text
+            (cookie,) = browser.cookies.jar
+            assert cookie.secure
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,39 @@ def test_a_port_in_use_is_named(listening: socket.socket, free_port: int, tmp_pa
 def test_other_machines_are_served_only_behind_a_proxy(host: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="behind-proxy"):
         serve(Site(stores=[tmp_path]), Listener(host=host), print)
+
+
+def test_names_of_a_server_with_a_certificate(listening: socket.socket, free_port: int, tmp_path: Path) -> None:
+    files = tmp_path / "board.pem", tmp_path / "board.key"
+    security, address = server._secure(Listener(certificate=files, names=["Board.test"]), listening)
+    assert address == f"https://board.test:{free_port}"
+    assert security.https
+    assert security.serves_host(f"board.test:{free_port}")
+    assert not security.serves_host(f"127.0.0.1:{free_port}")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"names": []}, "add --name HOST"),
+        ({"names": ["board.test"]}, "board.pem: the file does not exist"),
+        ({"names": ["board.test"], "proxy_hosts": ["board.test"]}, "choose one of"),
+        ({"names": ["board.test"], "socket_file": Path("board.sock")}, "choose one of"),
+        ({"names": ["board.test"], "certificate": None}, "only a server with --tls"),
+    ],
+)
+def test_options_that_do_not_fit_a_certificate(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    where = Listener(**{"certificate": (tmp_path / "board.pem", tmp_path / "board.key")} | options)
+    with pytest.raises(UserError, match=words):
+        serve(Site(stores=[tmp_path]), where, print)
+
+
+def test_files_that_are_no_certificate_are_named(tmp_path: Path) -> None:
+    files = tmp_path / "board.pem", tmp_path / "board.key"
+    for path in files:
+        path.write_text("not PEM", encoding="utf-8")
+    with pytest.raises(UserError, match=r"board\.pem .*board\.key: not a certificate chain"):
+        serve(Site(stores=[tmp_path]), Listener(certificate=files, names=["board.test"]), print)
 
 
 def test_an_address_of_another_machine_is_an_error(tmp_path: Path) -> None:

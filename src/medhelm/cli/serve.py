@@ -58,6 +58,21 @@ releases_option = click.option(
     multiple=True,
     help="Host name of a proxy with TLS in front of the server; repeatable.",
 )
+@click.option(
+    "--tls",
+    "certificate",
+    metavar="CERTIFICATE KEY",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    help="Encrypt with these PEM files; requires --name.",
+)
+@click.option(
+    "--name",
+    "names",
+    metavar="HOST",
+    multiple=True,
+    help="With --tls: host name by which browsers reach this machine; repeatable.",
+)
 @suites_option
 @published_option
 @releases_option
@@ -72,6 +87,8 @@ def serve(
     socket_file: Path | None,
     host: str,
     proxy_hosts: tuple[str, ...],
+    certificate: tuple[Path, Path] | None,
+    names: tuple[str, ...],
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
@@ -89,12 +106,20 @@ def serve(
       medhelm serve --store ours --port 9000
       medhelm serve --socket board.sock       on a shared machine
       ssh -L 8642:board.sock host             the same board from elsewhere
+      medhelm serve --host 0.0.0.0 --tls board.pem board.key --name board.hospital.example
       medhelm serve --behind-proxy board.hospital.example
     """
     from medhelm.web.server import Listener
     from medhelm.web.server import serve as serve_site
 
-    where = Listener(host=host, port=port, socket_file=socket_file, proxy_hosts=proxy_hosts)
+    where = Listener(
+        host=host,
+        port=port,
+        socket_file=socket_file,
+        proxy_hosts=proxy_hosts,
+        certificate=certificate or None,
+        names=names,
+    )
 
     def announce(address: str) -> None:
         click.echo("MedHELM shows the results at this address until Ctrl-C stops it:\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import stat
 import threading
 from collections.abc import Callable, Sequence
@@ -29,6 +30,9 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8642
 """Port unless another one is asked for."""
 
+HTTPS_PORT = 443
+"""Port of addresses that begin with `https:` and name none."""
+
 MOST_CONNECTIONS = 200
 """Connections at a time; further ones are refused."""
 
@@ -41,13 +45,17 @@ class Listener:
     """Address, port or socket file of a server."""
 
     host: str = LOOPBACK
-    """Address to listen on; another one than loopback only behind a proxy."""
+    """Address to listen on; another one than loopback only with a certificate or behind a proxy."""
     port: int = DEFAULT_PORT
     """Port; 0 for any free one."""
     socket_file: Path | None = None
     """File of a socket to listen on instead of a port."""
     proxy_hosts: Sequence[str] = ()
     """Host names by which browsers reach a proxy with TLS in front of the server; empty without a proxy."""
+    certificate: tuple[Path, Path] | None = None
+    """PEM files of a certificate chain and its private key: the server speaks TLS itself."""
+    names: Sequence[str] = ()
+    """Host names by which browsers reach a server with a certificate."""
 
 
 def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
@@ -72,6 +80,8 @@ def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
             limit_concurrency=MOST_CONNECTIONS,
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             http="h11",
+            ssl_certfile=where.certificate and where.certificate[0],
+            ssl_keyfile=where.certificate and where.certificate[1],
         )
         announce(f"{address}/login#t={quote(security.token)}")
         uvicorn.Server(config).run(sockets=[listening])
@@ -82,14 +92,34 @@ def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
 
 
 def _check(where: Listener) -> None:
-    """Raise UserError for an address that other machines could reach without TLS."""
-    if where.socket_file is not None or where.proxy_hosts:
-        return
-    if not _is_loopback(where.host):
+    """Raise UserError for an address that other machines could reach without TLS, and for files TLS cannot use."""
+    if where.certificate is not None:
+        if where.proxy_hosts or where.socket_file is not None:
+            raise UserError("--tls: choose one of --tls, --behind-proxy and --socket.")
+        if not where.names:
+            raise UserError("--tls: add --name HOST, the name of this machine in the certificate.")
+        _check_certificate(*where.certificate)
+    elif where.names:
+        raise UserError("--name: only a server with --tls has names.")
+    elif where.socket_file is None and not where.proxy_hosts and not _is_loopback(where.host):
         raise UserError(
             f"--host {where.host}: other machines could read the site without encryption. Use the default, 127.0.0.1, "
-            "with `ssh -L`, or put a proxy with TLS in front of it and name it with --behind-proxy HOST."
+            "with `ssh -L`, give a certificate with --tls, or name a proxy with TLS in front: --behind-proxy HOST."
         )
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    """Raise UserError for files that are not a certificate chain and its private key in PEM format."""
+    for path in (certificate, key):
+        if not path.is_file():
+            raise UserError(f"--tls {path}: the file does not exist.")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        reason = getattr(error, "reason", None) or error
+        raise UserError(
+            f"--tls {certificate} {key}: not a certificate chain and its unencrypted private key as PEM ({reason})."
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:
@@ -109,6 +139,11 @@ def _secure(where: Listener, listening: socket.socket) -> tuple[Security, str]:
     if where.socket_file is not None:
         return Security(hosts=LOCAL_NAMES, any_port=True), "http://localhost:PORT"
     port = listening.getsockname()[1]
+    if where.certificate is not None:
+        hosts = [f"{name.lower()}:{port}" for name in where.names]
+        if port == HTTPS_PORT:
+            hosts = [name.lower() for name in where.names]  # browsers leave out the port of their scheme
+        return Security(hosts=hosts, https=True, cookie="__Host-medhelm"), f"https://{hosts[0]}"
     shown = f"[{where.host}]" if ":" in where.host else where.host
     hosts = [f"{name}:{port}" for name in dict.fromkeys([shown, *LOCAL_NAMES])]
     return Security(hosts=hosts, cookie=f"medhelm-{port}"), f"http://{shown}:{port}"
