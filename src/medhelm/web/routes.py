@@ -10,7 +10,7 @@ from medhelm.web.page import Handler, Route
 
 BENCHMARK = "/benchmarks/{benchmark}"
 CASES = f"{BENCHMARK}/cases"
-_BOARD = ("suite", "category", "access", "results")
+_BOARD = ("suite", "category", "subcategory", "access", "results")
 _PAIR = ("a", "b")
 _RELEASES = ("before", "now")
 
