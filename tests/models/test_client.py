@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+import re
 import socket
 import sqlite3
 import threading
@@ -25,6 +27,7 @@ from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import EXHAUSTED_IN_A_ROW, Client, ClientResult, ModelUnusable
 from medhelm.models.provider import Provider
+from tests.support import virtual_time
 from tests.support.servers.openai import Answer, Server
 
 T = TypeVar("T")
@@ -263,9 +266,10 @@ def test_attempts_can_be_chosen(server: Server, attempts: int) -> None:
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("status", "waits"), [(500, [1.0, 2.0, 4.0, 8.0]), (503, [4.0, 8.0, 16.0, 32.0])])
+@pytest.mark.parametrize(("status", "waits"), [(500, [1.0, 2.0, 4.0, 8.0]), (503, [1.0, 2.0, 4.0, 32.0])])
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_waits_double_with_full_jitter(server: Server, status: int, waits: list[float], share: float) -> None:
+    """A service that refused four requests in a row is overloaded: from then on, waits are four times as long."""
     server.script(Answer(status=status))
 
     async def act(setting: Setting) -> list[float]:
@@ -308,22 +312,72 @@ def test_the_service_says_how_long_to_wait(
     assert seconds <= run(server.url, act) <= seconds + 1.0
 
 
-def test_one_who_is_told_to_wait_tells_all(server: Server) -> None:
-    """The pause holds for the whole endpoint: nobody else asks meanwhile."""
-    server.script(Answer(status=429, headers={"Retry-After": "60"}), FINE)
+def test_a_service_that_refuses_all_is_left_alone_as_long_as_it_says(server: Server) -> None:
+    """The pause holds for the whole endpoint: other requests wait, too."""
+    refused = Answer(status=429, headers={"Retry-After": "60"})
+    server.script(*[refused] * 4, FINE)
 
     async def act(setting: Setting) -> None:
-        first = asyncio.ensure_future(setting.ask(1))
-        await asyncio.to_thread(server.wait_for, 1)
-        while not setting.time.waits:
+        limiter = setting.client._endpoint(setting.provider, MODEL).limiter
+        first = asyncio.ensure_future(setting.ask_all(range(4)))
+        await asyncio.to_thread(server.wait_for, 4)
+        while not limiter.is_refusing:
             await asyncio.sleep(0)
-        setting.time.now = 10.0  # the first one waits until 60, in its own time
-        await setting.ask(2)
+        setting.time.now = 10.0  # the first ones wait until 60, in their own time
+        await setting.ask(5)
         assert setting.time.now >= 60.0
         await first
 
     run(server.url, act)
-    assert server.count == 3
+    assert server.count == 9
+
+
+def test_a_single_refused_request_waits_alone(server: Server) -> None:
+    server.script(Answer(status=429, headers={"Retry-After": "60"}), FINE)
+
+    async def act(setting: Setting) -> None:
+        limiter = setting.client._endpoint(setting.provider, MODEL).limiter
+        reply = await setting.ask(1)
+        assert (reply.completion.text, reply.requests_sent) == ("yes", 2)
+        assert not limiter.is_refusing
+        assert limiter.pause_s == 0.0
+
+    run(server.url, act)
+
+
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+@pytest.mark.parametrize(("share", "least"), [(0.02, 0.8), (0.05, 0.7)])
+def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry_after_s: float | None) -> None:
+    """10,000 requests of 0.2 s in simulated time, some refused at random: compared with none refused."""
+
+    def seconds(share: float) -> float:
+        rng = random.Random(1)
+
+        async def answer(request: Request) -> Completion:
+            if rng.random() < share:
+                await asyncio.sleep(0.01)
+                raise ProviderError("rate_limit", "busy", retryable=True, overloaded=True, retry_after_s=retry_after_s)
+            await asyncio.sleep(0.2)
+            return Completion(text="yes")
+
+        async def main() -> float:
+            loop = asyncio.get_running_loop()
+            client = Client(
+                cache=None, budget=Budget(None), start=16, maximum=128,
+                clock=loop.time, sleep=asyncio.sleep, random=rng.random,
+            )  # fmt: skip
+            provider, numbers = Inside(answer), iter(range(10_000))
+
+            async def worker() -> None:
+                for number in numbers:
+                    assert (await client.complete(provider, request(number))).completion.text == "yes"
+
+            await asyncio.gather(*[worker() for _ in range(256)])
+            return loop.time()
+
+        return virtual_time.run(main())
+
+    assert seconds(0.0) / seconds(share) >= least
 
 
 def test_one_who_is_told_to_wait_for_too_long_fails_at_once(server: Server) -> None:
@@ -882,3 +936,115 @@ def test_losses_that_come_back_before_the_answers_of_their_time_are_no_reason_to
     replies = run_inside(act, attempts=1, start=4 * lost, maximum=4 * lost)
     codes = [reply.completion.failure.code if reply.completion.failure else "" for reply in replies]
     assert codes == ["", *["connection"] * lost, *[""] * lost]
+
+
+# --- silence ----------------------------------------------------------------------------------------------------------
+
+
+def silent_client(notes: list[str], *, max_silence_s: float = 300.0, attempts: int = 5) -> Client:
+    loop = asyncio.get_running_loop()
+    return Client(
+        cache=None,
+        budget=Budget(None),
+        attempts=attempts,
+        start=8,
+        maximum=8,
+        max_silence_s=max_silence_s,
+        note=notes.append,
+        clock=loop.time,
+        sleep=asyncio.sleep,
+        random=lambda: 0.5,
+    )
+
+
+async def until_given_up(client: Client, provider: Provider, n: int, *, first: int = 0) -> tuple[float, list[object]]:
+    """Return the time after all requests ended, and their results."""
+    requests = [request(number) for number in range(first, first + n)]
+    ended = await asyncio.gather(*[client.complete(provider, one) for one in requests], return_exceptions=True)
+    return asyncio.get_running_loop().time(), list(ended)
+
+
+@pytest.mark.parametrize("timeout_s", [1.0, 30.0, 600.0, None])
+@pytest.mark.parametrize("lanes", [1, 100])
+def test_a_service_that_never_replies_is_given_up_in_time(timeout_s: float | None, lanes: int) -> None:
+    async def hang(request: Request) -> Completion:
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), timeout_s)
+        except TimeoutError:
+            raise ProviderError("timeout", "no reply", retryable=True) from None
+        raise AssertionError
+
+    async def main() -> None:
+        notes: list[str] = []
+        seconds, ended = await until_given_up(silent_client(notes, attempts=20), Inside(hang), lanes)
+        assert seconds <= 361.0
+        assert all(isinstance(one, ModelUnusable) for one in ended)
+        if seconds > 60:
+            assert len(notes) == 1
+            assert re.match(
+                r"test/m: its service has not replied to anything for [67]\d s\. .*\(--give-up-after\)", notes[0]
+            )
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("seconds", [100.0, 290.0])
+def test_a_slow_service_is_waited_for(seconds: float) -> None:
+    """Each completion takes less than the limit on silence, all of them together much more."""
+
+    async def slow(request: Request) -> Completion:
+        await asyncio.sleep(seconds)
+        return Completion(text="yes")
+
+    async def main() -> None:
+        _, ended = await until_given_up(silent_client([]), Inside(slow), 40)
+        assert all(isinstance(one, ClientResult) and one.completion.text == "yes" for one in ended)
+
+    virtual_time.run(main())
+
+
+def test_time_without_requests_is_not_silence() -> None:
+    async def answer(request: Request) -> Completion:
+        await asyncio.sleep(200.0 if request.sample == 2 else 1.0)
+        return Completion(text="yes")
+
+    async def main() -> None:
+        client, provider = silent_client([]), Inside(answer)
+        await client.complete(provider, request(1))
+        await asyncio.sleep(1000.0)
+        assert (await client.complete(provider, request(2))).completion.text == "yes"
+
+    virtual_time.run(main())
+
+
+def test_a_silent_service_does_not_delay_another() -> None:
+    async def hang(request: Request) -> Completion:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def answer(request: Request) -> Completion:
+        await asyncio.sleep(1.0)
+        return Completion(text="yes")
+
+    async def main() -> None:
+        client, other = silent_client([]), Inside(answer)
+        other.endpoint = "other"
+        stuck = asyncio.ensure_future(until_given_up(client, Inside(hang), 20))
+        seconds, _ = await until_given_up(client, other, 80, first=1000)
+        assert seconds == 10.0
+        assert (await stuck)[0] == 300.0
+
+    virtual_time.run(main())
+
+
+def test_a_model_that_this_process_starts_may_take_longer() -> None:
+    async def starts(request: Request) -> Completion:
+        await asyncio.sleep(1000.0)
+        return Completion(text="yes")
+
+    async def main() -> None:
+        provider = Inside(starts)
+        provider.replies_in_time = False
+        assert (await silent_client([]).complete(provider, request())).completion.text == "yes"
+
+    virtual_time.run(main())

@@ -107,10 +107,13 @@ class LiveCompletions(CompletionSource):
         return await submitter.buy()
 
     def concurrency(self, model: Model) -> int:
-        """Return 1 for providers within this process, else the limit per endpoint."""
+        """Return 1 for providers within this process, else twice the limit on requests in flight per endpoint.
+
+        While a request waits for its next attempt, another one uses its slot.
+        """
         if self.providers[model.name].local:
             return 1
-        return self.options.concurrency or MAXIMUM_IN_FLIGHT
+        return 2 * (self.options.concurrency or MAXIMUM_IN_FLIGHT)
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the origin of the prompts."""

@@ -45,7 +45,7 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Open what is needed to call `models`, whose hosts alone are allowed, and close it in the end.
 
-    `note` receives messages for the user about models that are started on this machine.
+    `note` receives messages for the user, such as about services that do not reply.
     """
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
@@ -57,6 +57,8 @@ async def open_session(
             attempts=settings.attempts,
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
+            max_silence_s=settings.max_silence_s,
+            note=note or (lambda text: None),
         )
         machine = LocalRuntime(note)
         try:

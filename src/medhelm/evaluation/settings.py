@@ -34,6 +34,8 @@ class Settings:
     """Stop when this much has been spent."""
     timeout_s: float = 600.0
     """Longest wait for one response."""
+    max_silence_s: float = 300.0
+    """Longest time without any reply from a service before it is given up."""
     attempts: int = 5
     """Most attempts for one request."""
     batch: bool = False

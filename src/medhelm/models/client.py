@@ -13,13 +13,14 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.models.budget import Budget, charged
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.concurrency import ConcurrencyLimiter
+from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
 
@@ -27,19 +28,22 @@ BACKOFF_S = 1.0
 """Longest wait before the second attempt; doubles with each further one."""
 
 OVERLOAD_BACKOFF_S = 4.0
-"""The same after an overload that states no time: most rate limits are per minute."""
+"""The same from a service that refuses most requests and states no time: most rate limits are per minute."""
 
 MAX_BACKOFF_S = 60.0
 """Longest backoff."""
-
-MAX_PAUSE_S = 120.0
-"""Longest pause that a service may ask for; during a longer one, requests fail without being sent."""
 
 UNREACHABLE = frozenset({FailureCode.CONNECTION, FailureCode.TIMEOUT})
 """Codes of errors of the connection, not of the service."""
 
 NO_WAIT = nullcontext()
 """The turn of a request that does not wait for another."""
+
+MAX_SILENCE_S = 300.0
+"""Longest time without any reply from an endpoint, whatever the limit on a single request, before it is given up."""
+
+SILENCE_NOTE_S = 60.0
+"""Silence after which the user is told."""
 
 EXHAUSTED_IN_A_ROW, SILENT_ROUNDS = 10, 3
 """Requests in a row without any reply after all attempts, in this many rounds, after which an endpoint counts as down.
@@ -95,11 +99,21 @@ class _Endpoint:
     """Time, on the client's clock, until which it accepts no requests."""
     closed: tuple[str, str] = ("", "")
     """Code and message of the failure of requests until then."""
+    last_reply: float = 0.0
+    """Time of the last reply, or of the first request after a time without any in flight."""
+    waiting: set[asyncio.Timeout] = field(default_factory=set)
+    """Requests in flight whose wait for a reply can be ended."""
+    is_watched: bool = False
+    """True while a timer runs that ends the wait."""
+    is_reported: bool = False
+    """True since the user was told about the current silence."""
 
-    def replied(self) -> None:
+    def replied(self, now: float) -> None:
         """Note a reply, even an error."""
         self.answered = True
         self.silent_rounds = self.exhausted = 0
+        self.last_reply = now
+        self.is_reported = False
 
 
 class Client:
@@ -113,11 +127,15 @@ class Client:
         attempts: int = 5,
         start: int = 32,
         maximum: int = 64,
+        max_silence_s: float = MAX_SILENCE_S,
+        note: Callable[[str], object] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         random: Callable[[], float] = random_numbers.random,
     ) -> None:
         """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
+
+        An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
 
         A model's own `max_concurrency` replaces `maximum` for its endpoint; the lowest counts if several models share
         one. `clock`, `sleep` (seconds) and `random` (0 to 1) are replaced in tests.
@@ -128,6 +146,8 @@ class Client:
         self._attempts = attempts
         self._start = start
         self._maximum = maximum
+        self._max_silence_s = max_silence_s
+        self._note = note
         self._clock = clock
         self._sleep = sleep
         self._random = random
@@ -190,8 +210,8 @@ class Client:
                     round_ = endpoint.round
                     sent += 1
                     self.requests_sent += 1
-                    completion = await provider.complete(request)
-                    endpoint.replied()
+                    completion = await self._reply(provider, request, endpoint)
+                    endpoint.replied(self._clock())
                     cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
                     self._budget.charge(cost_usd or 0.0)
                     # Commit before the slot is free: a kill loses only what is in flight.
@@ -203,6 +223,48 @@ class Client:
                 await self._sleep(verdict)
                 continue
             return ClientResult(completion, False, sent, cost_usd, digest)
+
+    async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint) -> Completion:
+        """Send a request and wait for the reply. Raises: ModelUnusable if the endpoint is silent for too long."""
+        if not provider.replies_in_time:
+            return await provider.complete(request)
+        if not endpoint.waiting and not endpoint.silent_rounds:
+            endpoint.last_reply = self._clock()
+        try:
+            async with asyncio.timeout(None) as wait:
+                endpoint.waiting.add(wait)
+                self._watch(request.model, endpoint)
+                try:
+                    return await provider.complete(request)
+                finally:
+                    endpoint.waiting.discard(wait)
+        except TimeoutError:
+            raise ModelUnusable(request.model.name, endpoint.down, 1) from None
+
+    def _watch(self, model: Model, endpoint: _Endpoint) -> None:
+        """Report a silent endpoint, then give it up, at the time for it; called again by a timer until then."""
+        if endpoint.is_watched or not endpoint.waiting:
+            return
+        silence_s = self._clock() - endpoint.last_reply
+        if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self._max_silence_s:
+            endpoint.is_reported = True
+            self._note(
+                f"{model.name}: its service has not replied to anything for {silence_s:.0f} s. It is given up after "
+                f"{self._max_silence_s:.0f} s without a reply (--give-up-after)."
+            )
+        loop = asyncio.get_running_loop()
+        if silence_s >= self._max_silence_s:
+            endpoint.down = _down(f"has not replied to anything for {silence_s:.0f} s")
+            for wait in endpoint.waiting:
+                wait.reschedule(loop.time())
+            return
+        until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
+        endpoint.is_watched = True
+        loop.call_later(until - silence_s, self._watch_again, model, endpoint)
+
+    def _watch_again(self, model: Model, endpoint: _Endpoint) -> None:
+        endpoint.is_watched = False
+        self._watch(model, endpoint)
 
     def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
         endpoint = self._endpoints.get(provider.endpoint)
@@ -249,21 +311,25 @@ class Client:
             self._unusable[model.name] = f"{model.name} cannot be used ({error.code}): {message}"
             raise ModelUnusable(model.name, self._unusable[model.name], sent) from error
         if unsupported_parameter(error):  # sent again at once without it; does not count as an attempt
-            endpoint.replied()
+            endpoint.replied(self._clock())
             return 0.0
         if error.retry_after_s is not None:
+            endpoint.replied(self._clock())
             if error.retry_after_s > MAX_PAUSE_S:
-                message = f"{error}; it accepts no requests for {error.retry_after_s:.0f} s. Try again after that"
+                message = (
+                    f"{error}; it accepts no requests for {error.retry_after_s:.0f} s, {_until(error.retry_after_s)}"
+                )
+                if endpoint.closed_until <= self._clock():
+                    self._note(f"{model.name}: {message}. Requests until then fail without being sent.")
                 endpoint.closed_until = self._clock() + error.retry_after_s
                 endpoint.closed = (error.code, message)
                 return _failed(ProviderError(error.code, message), sent)
-            endpoint.limiter.pause(error.retry_after_s)
         again = error.retryable and sent < self._attempts
         if error.code in UNREACHABLE:
             self._no_reply(error, model, endpoint, sent, round_, exhausted=not again)
         else:
-            endpoint.replied()
-        return self._delay_s(error, sent) if again else _failed(error, sent)
+            endpoint.replied(self._clock())
+        return self._delay_s(error, sent, endpoint) if again else _failed(error, sent)
 
     def _no_reply(
         self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int, round_: int, *, exhausted: bool
@@ -278,24 +344,22 @@ class Client:
             endpoint.round += 1
             endpoint.silent_rounds += 1
             if endpoint.silent_rounds > 1 or not endpoint.answered:  # else a passing problem
-                endpoint.limiter.pause(self._delay_s(error, max(sent, endpoint.silent_rounds)))
+                endpoint.limiter.pause(self._delay_s(error, max(sent, endpoint.silent_rounds), endpoint))
         never = (
             error.code == FailureCode.CONNECTION and not endpoint.answered and endpoint.silent_rounds >= self._attempts
         )
         lasting = endpoint.exhausted >= EXHAUSTED_IN_A_ROW and endpoint.silent_rounds >= SILENT_ROUNDS
         if never or lasting:
             since = "never responded" if never else f"left {endpoint.exhausted} requests in a row without a reply"
-            endpoint.down = (
-                f"its service {since}: {str(error).rstrip('.')}. "
-                "Everything received is kept; the same command continues from here."
-            )
+            endpoint.down = _down(f"{since}: {str(error).rstrip('.')}")
             raise ModelUnusable(model.name, endpoint.down, sent) from error
 
-    def _delay_s(self, error: ProviderError, times: int) -> float:
+    def _delay_s(self, error: ProviderError, times: int, endpoint: _Endpoint) -> float:
         """Return exponential backoff with full jitter, or the time that the service asks for plus up to 1 s."""
         if error.retry_after_s is not None:
             return error.retry_after_s + self._random()
-        longest = (OVERLOAD_BACKOFF_S if error.overloaded else BACKOFF_S) * 2.0 ** (times - 1)
+        is_busy = error.overloaded and endpoint.limiter.is_refusing
+        longest = (OVERLOAD_BACKOFF_S if is_busy else BACKOFF_S) * 2.0 ** (times - 1)
         return self._random() * min(longest, MAX_BACKOFF_S)
 
 
@@ -310,6 +374,19 @@ async def _complete_in_process(provider: Provider, request: Request) -> ClientRe
         completion = _failed(error, 0)
     is_stored = bool(provider.endpoint and request.model.base_url)
     return ClientResult(completion, is_stored, 0, 0.0, request.digest if is_stored else b"")
+
+
+def _down(reason: str) -> str:
+    """Return the message about an endpoint that is given up."""
+    return f"its service {reason}. Everything received is kept; the same command continues from here."
+
+
+def _until(seconds: float) -> str:
+    """Return the time after some seconds, as the user's clock shows it."""
+    try:
+        return f"until {datetime.fromtimestamp(time.time() + seconds):%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError, OSError):
+        return "longer than a calendar shows"
 
 
 def _failed(error: ProviderError, sent: int) -> Completion:

@@ -12,12 +12,28 @@ from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
 
 
-class ConcurrencyLimiter:
-    """An adaptive limit on requests in flight, as in TCP's congestion control (Jacobson 1988).
+MAX_PAUSE_S = 120.0
+"""Longest pause of an endpoint that a service may ask for."""
 
-    It starts at `start` and doubles with each round trip until the endpoint reports an overload; from then on it grows
-    by one per round trip. An overload halves it, at most once per round trip: requests that were sent before the last
-    halving do not count. It never grows beyond what is used.
+GROW_UP_TO, SHRINK_FROM = 0.1, 0.2
+"""Shares of overloads in a round trip: up to the first, the limit grows; above the second, it shrinks. Busy services
+refuse a few requests at random, whatever the limit."""
+
+MIN_REPLIES = 32
+"""Replies from which a share of overloads is computed."""
+
+BURST, BURST_SHARE = 4, 1 / 4
+"""Overloads that are a burst, as a number and as a share of the requests in flight, if they are at least half of the
+replies. Refusals are fast: of requests sent together, a few refused ones return first."""
+
+
+class ConcurrencyLimiter:
+    """An adaptive limit on requests in flight, as in TCP's congestion control.
+
+    It starts at `start` and doubles with each round trip, which is as many replies as the limit, until the endpoint
+    refuses more than a few requests. Then the limit shrinks by half the share that was refused (as in DCTCP, Alizadeh
+    et al. 2010), and from then on grows by one per round trip. Requests that were sent before it shrank do not count.
+    It never grows beyond what is used.
 
     It does not shrink when completions become slow: latency depends mostly on their length, and a suite mixes one-word
     answers with letters of a thousand tokens.
@@ -38,8 +54,14 @@ class ConcurrencyLimiter:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._in_flight = 0
         self._round = 0
-        """Number of overloads so far."""
+        """Number of times that the limit shrank."""
+        self._replies = self._overloads = 0
+        """Replies of the current round trip."""
+        self._was_full = False
+        """True if all slots were in use in the current round trip."""
         self._paused_until = float("-inf")
+        self.is_refusing = False
+        """True since the endpoint refused most requests, until a round trip in which it did not."""
 
     @property
     def limit(self) -> int:
@@ -60,17 +82,18 @@ class ConcurrencyLimiter:
     async def slot(self) -> AsyncIterator[None]:
         """Hold a slot for one request, first come, first served: `async with limiter.slot(): ...`.
 
-        A block without an error counts as a success. A ProviderError that is `overloaded` or has the code `timeout`
-        halves the limit, and its `retry_after_s` pauses the whole endpoint.
+        A block without an error counts as a success, a ProviderError that is `overloaded` or has the code `timeout` as
+        an overload. Its `retry_after_s` pauses the whole endpoint if most requests are refused, but not for longer than
+        `MAX_PAUSE_S`: the caller decides what to do then.
         """
         round_ = await self._take()
         try:
             yield
-            self._succeeded(round_)
+            self._count(round_, overloaded=False)
         except ProviderError as error:
             if error.overloaded or error.code == FailureCode.TIMEOUT:
-                self._overloaded(round_)
-            if error.retry_after_s is not None:
+                self._count(round_, overloaded=True)
+            if self.is_refusing and error.retry_after_s is not None and error.retry_after_s <= MAX_PAUSE_S:
                 self.pause(error.retry_after_s)
             raise
         finally:
@@ -119,13 +142,29 @@ class ConcurrencyLimiter:
                 self._in_flight += 1
                 place.set_result(None)
 
-    def _succeeded(self, round_: int) -> None:
-        """Grow, if the request was sent after the last overload and all slots are in use."""
-        if round_ == self._round and self._limit < self._maximum and self._in_flight >= int(self._limit):
-            self._limit = min(self._limit + (1.0 / self._limit if self._round else 1.0), float(self._maximum))
+    def _count(self, round_: int, *, overloaded: bool) -> None:
+        """Count a reply, and adapt the limit after a round trip or a burst of overloads."""
+        if round_ != self._round:
+            return
+        if overloaded and not self._overloads:
+            self._replies = 0  # what came before says nothing about an overload that begins here
+        self._replies += 1
+        self._overloads += overloaded
+        self._was_full |= self._in_flight >= int(self._limit)
+        share = self._overloads / self._replies
+        burst = max(min(BURST, int(self._limit)), BURST_SHARE * self._in_flight)
+        is_burst = self._overloads >= burst and share >= 0.5
+        enough = max(MIN_REPLIES, int(self._limit)) if self._overloads else int(self._limit)
+        if is_burst or self._replies >= enough:
+            self.is_refusing = is_burst
+            self._adapt(share)
+            self._replies = self._overloads = 0
+            self._was_full = False
 
-    def _overloaded(self, round_: int) -> None:
-        """Halve the limit, unless it was halved after the request was sent."""
-        if round_ == self._round:
+    def _adapt(self, share: float) -> None:
+        """Set the limit for the next round trip by the share of overloads in the last one."""
+        if share > SHRINK_FROM:
+            self._limit = max(1.0, self._limit * (1.0 - share / 2.0))
             self._round += 1
-            self._limit = max(1.0, self._limit / 2)
+        elif share <= GROW_UP_TO and self._was_full:
+            self._limit = min(self._limit + (1.0 if self._round else self._limit), float(self._maximum))

@@ -72,6 +72,9 @@ class Provider(ABC):
         parameter (`unsupported_parameter`) the same request is sent again, without that parameter.
         """
 
+    replies_in_time: bool = True
+    """Hook: False for models that this process starts or runs, whose first completion may take as long as it needs."""
+
     starts_at_maximum: bool = False
     """Hook: the limit on requests in flight starts at its maximum, because many requests take as long as one."""
 

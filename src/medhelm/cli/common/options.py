@@ -320,6 +320,15 @@ request_options = add_options(
         help="Seconds to wait for one completion.",
     ),
     click.option(
+        "--give-up-after",
+        "max_silence_s",
+        metavar="SECONDS",
+        type=click.FloatRange(min=1),
+        default=300.0,
+        show_default=True,
+        help="Give up a service that replies to nothing for so long.",
+    ),
+    click.option(
         "--attempts",
         metavar="N",
         type=click.IntRange(1, 20),

@@ -32,6 +32,7 @@ class HuggingFace(Provider):
     """
 
     starts_at_maximum = True
+    replies_in_time = False
 
     def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if packages or the model's files are missing; UserError if they cannot be used."""

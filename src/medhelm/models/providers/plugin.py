@@ -50,6 +50,7 @@ class PluginProvider(Provider):
         self.local = provider.local
         self.endpoint = provider.endpoint
         self.starts_at_maximum = bool(getattr(provider, "starts_at_maximum", False))
+        self.replies_in_time = bool(getattr(provider, "replies_in_time", False))
         self._plugin = plugin
         self._provider = provider
         self._key = key

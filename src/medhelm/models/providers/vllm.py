@@ -50,6 +50,8 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_S
 class Vllm(Provider):
     """One model behind its own server; names of the same model with the same arguments share the server."""
 
+    replies_in_time = False
+
     def __init__(self, model: Model, http: HttpClient, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if vLLM or the model is not installed; UserError for arguments that are not allowed."""
         self.model = model
