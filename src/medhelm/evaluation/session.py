@@ -58,7 +58,7 @@ async def open_session(
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
             max_silence_s=settings.max_silence_s,
-            note=note or (lambda text: None),
+            note=note,
         )
         machine = LocalRuntime(note)
         try:

@@ -128,7 +128,7 @@ class Client:
         start: int = 32,
         maximum: int = 64,
         max_silence_s: float = MAX_SILENCE_S,
-        note: Callable[[str], object] = lambda text: None,
+        note: Callable[[str], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         random: Callable[[], float] = random_numbers.random,
@@ -147,7 +147,7 @@ class Client:
         self._start = start
         self._maximum = maximum
         self._max_silence_s = max_silence_s
-        self._note = note
+        self._note: Callable[[str], object] = note or _ignore
         self._clock = clock
         self._sleep = sleep
         self._random = random
@@ -374,6 +374,10 @@ async def _complete_in_process(provider: Provider, request: Request) -> ClientRe
         completion = _failed(error, 0)
     is_stored = bool(provider.endpoint and request.model.base_url)
     return ClientResult(completion, is_stored, 0, 0.0, request.digest if is_stored else b"")
+
+
+def _ignore(text: str) -> None:
+    """Do nothing with a message."""
 
 
 def _down(reason: str) -> str:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
 
-
 MAX_PAUSE_S = 120.0
 """Longest pause of an endpoint that a service may ask for."""
 
