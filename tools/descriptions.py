@@ -111,6 +111,7 @@ _COMPLETION = {
     "fingerprint": "Fingerprint of the server's configuration, where it sends one.",
     "refused_parts": "Optional parameters that the server refused and that were left out.",
     "cache_write_tokens": "Of the input, tokens written into the provider's cache.",
+    "received": "When it arrived: seconds since 1970, UTC; NULL if unknown, or computed in this process.",
 }
 
 _PLACE = {

@@ -452,6 +452,10 @@ def store_page() -> str:
             "Every completion received, in the table `completions`. A completion counts as received once it is "
             "committed here.\n",
             columns_table(CACHE, descriptions.CACHE_COLUMNS, "CACHE_COLUMNS"),
+            "## fresh/\n"
+            "One file for each run of `medhelm run --fresh` that is in progress, with its start in `started`. A fresh "
+            "run that was interrupted continues with the same start; one that is complete removes its file. The start "
+            "is also the setting `fresh` in `run.json`.\n",
             "## running/\n",
             "Up to three files for each evaluation in progress: `ID.json`, its status, replaced about once a second; "
             "`ID.lock`, locked as long as its process lives; `ID.stop`, a request to stop. An evaluation that ends by "

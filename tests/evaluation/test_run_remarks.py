@@ -9,7 +9,8 @@ import pytest
 import medhelm
 from medhelm.domain import Completion, Failure, FailureCode, JudgeReply
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.run_remarks import FailureSummary
+from medhelm.evaluation.run_remarks import failure_sentences
+from medhelm.evaluation.totals import FailureSummary
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from tests.support.benchmarks.judged import court, jury, mock, open_benchmark
@@ -26,7 +27,7 @@ def test_each_kind_is_told_once_with_the_first_words_and_what_to_do() -> None:
         troubles.add("openai/m", failed("timeout", f"openai/m: request {number} took too long"))
     troubles.add("openai/m", failed("odd", "something."))
     troubles.add("anthropic/m", failed("timeout", ""))
-    assert troubles.sentences() == [
+    assert failure_sentences([troubles]) == [
         f"openai/m: 1,200 requests failed (timeout): request 0 took too long. {ADVICE['timeout']}",
         "openai/m: 1 request failed (odd): something.",
         f"anthropic/m: 1 request failed (timeout): {ADVICE['timeout']}",
@@ -38,10 +39,12 @@ def test_several_runs_are_told_together() -> None:
     one.add("m", failed("odd", "first"))
     other.add("m", failed("odd", "second"))
     other.add("m", failed("even", "third"))
-    together = FailureSummary.of_all([one, other, FailureSummary()])
-    assert together.sentences() == ["m: 2 requests failed (odd): first.", "m: 1 request failed (even): third."]
-    assert one.sentences() == ["m: 1 request failed (odd): first."]
-    assert FailureSummary.of_all([]).sentences() == []
+    assert failure_sentences([one, other, FailureSummary()]) == [
+        "m: 2 requests failed (odd): first.",
+        "m: 1 request failed (even): third.",
+    ]
+    assert failure_sentences([one]) == ["m: 1 request failed (odd): first."]
+    assert failure_sentences([]) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_judges_are_told_of_unless_that_was_said_already(code: str, cached: bool
     )
     troubles = FailureSummary()
     troubles.add_judges([heard])
-    assert bool(troubles.sentences()) == told
+    assert bool(failure_sentences([troubles])) == told
 
 
 def test_advice_is_for_codes_that_exist() -> None:

@@ -357,6 +357,7 @@ def test_a_defined_model_has_all_it_was_given(file: Path) -> None:
         max_concurrency=2,
         price=Price(input=1.0, output=2.0, source="models.yaml"),
         parameters={"top_p": 0.9},
+        scope="ward",
     )
 
 

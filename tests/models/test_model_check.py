@@ -16,6 +16,14 @@ from medhelm.reports.models import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
 
+
+@pytest.fixture
+def server(server: Server) -> Server:
+    """A server that is asked for the list of its models."""
+    server.lists_models = True
+    return server
+
+
 every_vendor = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDORS))
 
 

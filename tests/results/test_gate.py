@@ -53,8 +53,9 @@ def test_a_new_name_is_compared_with_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no model in common: openai/new here, openai/old there"):
         check(places)
     assert check(places, models=("openai/new",), baseline_model="openai/old").exit_code == 1
+    assert check(places, models=("openai/ne",), baseline_model="openai/old").exit_code == 1
     with pytest.raises(UserError, match="Did you mean `openai/new`"):
-        check(places, models=("openai/ne",), baseline_model="openai/old")
+        check(places, models=("openai/nwe",), baseline_model="openai/old")
     with pytest.raises(UserError, match="give one --model"):
         check(places, baseline_model="openai/old")
     with pytest.raises(UserError, match="has no score of `openai/new`"):

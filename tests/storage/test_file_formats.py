@@ -180,6 +180,7 @@ COMPLETION: Completion = full(
         fingerprint="fp",
         refused_parameters=("seed", "temperature"),
         batched=True,
+        received=1.75e9,
     ),
     besides=("failure",),
 )
@@ -190,14 +191,17 @@ FAILED = Completion(failure=Failure("provider", "refusal", "no"), finish_reason=
 def test_columns_of_a_completion_hold_all_of_it(completion: Completion) -> None:
     row = completion_row(completion)
     assert row.keys() == COMPLETION_COLUMNS.keys()
-    assert completion_of(row, completion.text) == completion
+    again = completion_of(row, completion.text)
+    assert (again, again.received) == (completion, completion.received)
 
 
 @pytest.mark.parametrize("completion", [COMPLETION, FAILED])
 def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: Path) -> None:
     with Cache(tmp_path / "cache.sqlite") as cache:
         asyncio.run(cache.put(b"d", completion, model="m"))
-        assert cache.get(b"d") == completion
+        known = cache.get(b"d")
+        assert known == completion
+        assert completion.received in (None, known.received)
 
 
 def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:

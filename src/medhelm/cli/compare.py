@@ -84,6 +84,7 @@ def compare(
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
+    _refuse_releases(shared, models)
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     format_ = "json" if shared.json else format_
@@ -96,7 +97,14 @@ def compare(
     stores, folders = shared.all_stores, shared.benchmark_folders
     if len(models) != 2:
         found = compare_all_models(
-            stores, models, rule=rule, tier=tier, suite=suite, benchmark_folders=folders, wanted=wanted
+            stores,
+            models,
+            rule=rule,
+            tier=tier,
+            suite=suite,
+            benchmark_folders=folders,
+            wanted=wanted,
+            short_names=format_ != "json",
         )
         _print_pairs(found, adjustment, by, format_)
         return 0
@@ -111,6 +119,7 @@ def compare(
         adjustment=adjustment,
         benchmark_folders=folders,
         wanted=wanted,
+        short_names=format_ != "json",
     )
     if format_ == "json":
         print_json(comparison_report.as_json(pair))
@@ -122,6 +131,22 @@ def compare(
     if format_ in ("table", "md"):
         click.echo("\n" + "\n".join([*foot, *map(str, pair.remarks)]))
     return 0
+
+
+def _refuse_releases(shared: Shared, names: tuple[str, ...]) -> None:
+    """Raise UserError for releases, which are compared by other commands."""
+    from pathlib import Path
+
+    from medhelm.storage.releases import MANIFEST, release_names
+    from medhelm.storage.store import Store
+
+    known = {one for path in shared.all_stores for one in release_names(Store(path))}
+    for name in names:
+        if name in known or (Path(name) / MANIFEST).is_file():
+            raise UserError(
+                f"`{name}` is a release, and this command compares models. `medhelm gate --against {name}` tests "
+                f"whether models got worse since then; `medhelm diff {name}` shows what changed."
+            )
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:

@@ -195,6 +195,7 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
 @suites_option
 @published_option
 @releases_option
+@run_filter_options
 @stored_tier_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "json")
@@ -207,6 +208,7 @@ def site(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
+    wanted: RunFilter,
     tier: Tier | None,
     rule: Rule,
 ) -> int:
@@ -226,6 +228,7 @@ def site(
         suites=suites,
         with_published=with_published,
         releases=releases,
+        wanted=wanted,
         tier=tier,
         rule=rule,
         with_text=texts,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     required=True,
     metavar="REFERENCE",
     shell_complete=shell_completion.releases,
-    help="Another store, a run folder, or a release by name or folder.",
+    help="Another store, a release by name or folder, a run by id or folder, or `previous`: the run before the latest.",
 )
 @click.option(
     "--margin",
@@ -92,6 +92,7 @@ def gate(
     Examples:
       medhelm gate --store build --against reference
       medhelm gate --against 2026-11 --margin 0.03 --format junit -o gate.xml
+      medhelm gate --against previous           after `medhelm run --fresh`
       medhelm gate --against old --model openai/new --baseline-model openai/old
     """
     import json

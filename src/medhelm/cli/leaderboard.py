@@ -118,11 +118,12 @@ def leaderboard(
     from medhelm.results import leaderboard as results
     from medhelm.results.runs.selection import refuse_filter
 
+    is_text = not shared.json and format_ != "json"
     if published_only or scores:
         refuse_filter(wanted)
     if with_published or published_only or PUBLISHED in panel:
         stores = None if published_only else shared
-        of_runs: dict[str, Any] = {"shared": shared_only, "pricing": pricing, "wanted": wanted}
+        of_runs: dict[str, Any] = {"shared": shared_only, "pricing": pricing, "wanted": wanted, "short_names": is_text}
         board = _published(stores, rule, suite, tier, resample, panel=panel, **of_runs)
     elif scores is not None:
         board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
@@ -141,6 +142,7 @@ def leaderboard(
             benchmark_folders=shared.benchmark_folders,
             pricing=pricing,
             wanted=wanted,
+            short_names=is_text,
         )
     print_leaderboard(board, by=by, format_="json" if shared.json else format_)
     return 0

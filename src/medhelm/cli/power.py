@@ -11,6 +11,7 @@ from medhelm.cli.common.options import (
     Shared,
     format_option,
     print_json,
+    run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
@@ -21,6 +22,7 @@ from medhelm.errors import UserError
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.domain import Rule, Tier
+    from medhelm.results.runs.selection import RunFilter
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -60,6 +62,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     help="Without a store: factor by which clustering increases the variance.",
 )
 @suite_option
+@run_filter_options
 @format_option
 @stored_tier_option
 @scoring_option
@@ -78,6 +81,7 @@ def power(
     instances: int | None,
     design_effect: float,
     suite: str,
+    wanted: RunFilter,
     format_: str,
     tier: Tier | None,
     rule: Rule,
@@ -100,6 +104,8 @@ def power(
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
     format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
+        if not wanted.is_empty:
+            raise UserError("--model, --exclude, --benchmark and --since select runs of a store: leave out the noise.")
         _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
@@ -118,6 +124,8 @@ def power(
         design=design,
         difference=difference,
         benchmark_folders=shared.benchmark_folders,
+        wanted=wanted,
+        short_names=format_ != "json",
     )
     if format_ == "json":
         print_json(power_report.as_json(found))

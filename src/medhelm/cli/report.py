@@ -87,6 +87,7 @@ def report(
     """
     from medhelm.results.paper.gather import ReportRequest
     from medhelm.results.paper.write import ReportContents, make_report
+    from medhelm.results.runs.names import without_address
 
     if with_published and published_only:
         raise click.UsageError("--with-published and --published-only cannot be combined: use one of them")
@@ -104,7 +105,7 @@ def report(
         wanted=wanted,
     )
     contents = ReportContents(
-        only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *sys.argv[1:]])
+        only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *map(without_address, sys.argv[1:])])
     )
     made = make_report(folder, request, contents)
     _print(made, as_json=shared.json)

@@ -13,6 +13,7 @@ from medhelm.cli.common.options import (
     Shared,
     add_options,
     format_option,
+    model_filter_options,
     print_json,
     run_filter_options,
     scoring_option,
@@ -22,6 +23,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Removal, RemovalEffect, Rule, RunOnDisk
+    from medhelm.results.runs.selection import RunFilter
     from medhelm.results.runs.stored import RunListFilter
 
 _filter_options = add_options(
@@ -305,23 +307,25 @@ def _runs(n: int) -> str:
 @click.command()
 @click.argument("benchmark", shell_complete=shell_completion.benchmarks)
 @click.argument("instance")
+@model_filter_options
 @scoring_option
 @shared_options("store", "json")
 @click.pass_obj
-def show(shared: Shared, benchmark: str, instance: str, rule: Rule) -> int:
+def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule: Rule) -> int:
     """Show one instance and all completions.
 
     The output holds the prompt, the references, and each model's completion with its scores and judgments. Several
     --store are combined.
 
     \b
-    Example:
+    Examples:
       medhelm show pubmed_qa 21645374
+      medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
     from medhelm.reports import runs as runs_report
     from medhelm.results.leaderboard import find_instance
 
-    case = find_instance(shared.all_stores, benchmark, instance)
+    case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:
         print_json(case)
     else:

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import Shared, scoring_option, shared_options, stored_tier_option
+from medhelm.cli.common.options import (
+    Shared,
+    run_filter_options,
+    scoring_option,
+    shared_options,
+    stored_tier_option,
+)
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
+    from medhelm.results.runs.selection import RunFilter
     from medhelm.web.site import Site
 
 suites_option = click.option(
@@ -76,6 +83,7 @@ releases_option = click.option(
 @suites_option
 @published_option
 @releases_option
+@run_filter_options
 @stored_tier_option
 @scoring_option
 @shared_options("store", "data", "benchmarks")
@@ -92,6 +100,7 @@ def serve(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
+    wanted: RunFilter,
     tier: Tier | None,
     rule: Rule,
 ) -> int:
@@ -127,7 +136,15 @@ def serve(
         if socket_file:
             click.echo(f"Forward a port to the socket first: ssh -L PORT:{socket_file.absolute()} HOST")
 
-    site = make_site(shared, suites=suites, with_published=with_published, releases=releases, tier=tier, rule=rule)
+    site = make_site(
+        shared,
+        suites=suites,
+        with_published=with_published,
+        releases=releases,
+        wanted=wanted,
+        tier=tier,
+        rule=rule,
+    )
     try:
         serve_site(site, where, announce)
     except KeyboardInterrupt:
@@ -141,25 +158,30 @@ def make_site(
     suites: tuple[Path, ...],
     with_published: bool,
     releases: tuple[Path, ...],
+    wanted: RunFilter,
     tier: Tier | None,
     rule: Rule,
     with_text: bool = True,
 ) -> Site:
     """Return the site of the stores, its files checked.
 
-    Raises: StoreError for a folder that is not a store, and for a damaged release; ConfigError for a suite or a
-    definition.
+    Raises: UserError for names in `wanted` that no run has; StoreError for a folder that is not a store, and for a
+    damaged release; ConfigError for a suite or a definition.
     """
     from medhelm.benchmarks.suites import read_suite
+    from medhelm.results.runs.selection import load_filtered
     from medhelm.storage.store import open_store
     from medhelm.web.site import Site
 
     for store in shared.all_stores:
         open_store(store)
+    if not wanted.is_empty:
+        load_filtered(shared.all_stores, wanted)
     site = Site(
         stores=shared.all_stores,
         rule=rule,
         tier=tier,
+        wanted=wanted,
         benchmark_folders=shared.benchmark_folders,
         data=shared.data,
         suites={path.stem: path for path in suites},

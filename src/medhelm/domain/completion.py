@@ -64,6 +64,8 @@ class Model:
     """Further request parameters, sent unchanged."""
     structured: bool = True
     """True if its server supports completions that follow a JSON schema."""
+    scope: str = ""
+    """Name that keeps its completions apart from those of other names for the same model; empty: shared by all."""
 
     @property
     def digest(self) -> str:
@@ -97,6 +99,8 @@ class Request:
     shared_characters: int = 0
     """Length of the prefix, over all messages, that concurrent requests share, if the provider's prompt cache makes it
     cheaper; not part of the digest."""
+    fresh: str = ""
+    """Start of the fresh run that it belongs to, ISO 8601; empty: a completion of any age will do."""
 
     @property
     def shared_prefix(self) -> str:
@@ -105,7 +109,14 @@ class Request:
 
     @property
     def digest(self) -> bytes:
-        """32-byte hash of the model and the content sent; the key of the cache."""
+        """32-byte key of its completion in the cache: the content digest, unless scope or fresh run set it apart."""
+        if not self.model.scope and not self.fresh:
+            return self.content_digest
+        return hashlib.sha256(json.dumps([self.content_digest.hex(), self.model.scope, self.fresh]).encode()).digest()
+
+    @property
+    def content_digest(self) -> bytes:
+        """32-byte hash of the model and the content sent, equal for all names of one model."""
         model = self.model
         identity = [
             [model.provider, model.base_url, model.remote_name, model.reasoning, model.reasoning_effort],
@@ -178,3 +189,5 @@ class Completion:
     """Request parameters that the server refused and that were therefore left out, such as `seed`."""
     batched: bool = False
     """True if it came through a batch API, at a reduced price."""
+    received: float | None = field(default=None, compare=False)
+    """Time of arrival in seconds since 1970, UTC; None if unknown, or computed in this process."""

@@ -129,6 +129,8 @@ class Run:
     """System fingerprint -> completions; empty if the server sends none."""
     refused_parameters: Mapping[str, int] = field(default_factory=dict)
     """Request parameter that the server refuses -> completions requested without it."""
+    completion_days: Mapping[str, int] = field(default_factory=dict)
+    """Day of arrival, ISO 8601, UTC -> completions; empty if unknown, or computed in this process."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
     """Rule -> metric -> mean with interval."""
     groups: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
@@ -152,3 +154,8 @@ class Run:
     def is_complete(self) -> bool:
         """True if each instance has a completion or its own failure."""
         return self.status == RunStatus.COMPLETE
+
+    @property
+    def fresh(self) -> str:
+        """Start of the fresh run that its completions belong to, ISO 8601, UTC; empty if they may be of any age."""
+        return str(self.settings.get("fresh") or "")

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import Instance, JudgeReply, Model, Origin, Score
+from medhelm.domain import Instance, JudgeReply, Model, Origin, Run, Score
 from medhelm.evaluation.context_window.fit import ContextFitter
-from medhelm.evaluation.requests import completion_limit, model_requests, temperature_of
+from medhelm.evaluation.requests import model_requests, run_settings
 from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
@@ -20,6 +20,9 @@ from medhelm.models.provider import Provider
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from medhelm.evaluation.fresh_runs import FreshRuns
 
 
 class PendingCompletion(NamedTuple):
@@ -71,6 +74,10 @@ class CompletionSource(ABC):
         """Return the stored completions of judges about the completion of a model."""
         return []
 
+    def ended(self, run: Run) -> None:  # noqa: ARG002
+        """Note that a run has ended."""
+        return
+
     def final_scores(
         self,
         recorder: RunRecorder,  # noqa: ARG002
@@ -95,6 +102,8 @@ class LiveCompletions(CompletionSource):
     note: Callable[[str], object]
     """Receives messages for the user."""
     fitter: ContextFitter
+    fresh: FreshRuns | None
+    """The fresh runs of the evaluation; None if there are none."""
 
     async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:
         """Send all requests through batch APIs first, if the user asks for it; the rest is sent directly later."""
@@ -103,7 +112,9 @@ class LiveCompletions(CompletionSource):
         from medhelm.evaluation.batch.submit import BatchSubmitter  # imported late: most runs have no batches
 
         pairs = [(model, self.providers[model.name]) for model in self.models]
-        submitter = BatchSubmitter(self.datasets, pairs, judges, self.session, self.store, self.options, self.note)
+        submitter = BatchSubmitter(
+            self.datasets, pairs, judges, self.session, self.store, self.options, self.note, self.fresh
+        )
         return await submitter.buy()
 
     def concurrency(self, model: Model) -> int:
@@ -121,21 +132,24 @@ class LiveCompletions(CompletionSource):
 
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
         """Return the settings of the requests; they identify the run."""
-        return {
-            "sample": self.options.sample,
-            "limit": self.options.limit,
-            **({"subset": self.options.subset} if self.options.subset else {}),
-            "seed": self.options.seed,
-            "max_tokens": completion_limit(dataset.benchmark, model),
-            **dataset.settings,
-            "temperature": temperature_of(dataset, model),
-        }
+        fresh = self._fresh_start(model, dataset)
+        return {**run_settings(dataset, model, self.options), **({"fresh": fresh} if fresh else {})}
 
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:
         """Yield the requests to the model; prompts that do not fit its context window are truncated when sent."""
         provider, benchmark = self.providers[model.name], dataset.benchmark
         provider.prepare(benchmark.name, dataset)
-        for position, instance, request in model_requests(dataset, model, in_order=True):
+        for position, instance, request in model_requests(
+            dataset, model, fresh=self._fresh_start(model, dataset), in_order=True
+        ):
             yield PendingCompletion(
                 position, instance, partial(self.fitter.ask, self.session.client, provider, request, benchmark)
             )
+
+    def ended(self, run: Run) -> None:
+        """Note that a run has ended, so that the next fresh run asks again."""
+        if self.fresh:
+            self.fresh.ended(run)
+
+    def _fresh_start(self, model: Model, dataset: Dataset) -> str:
+        return self.fresh.start_of(model, dataset) if self.fresh else ""

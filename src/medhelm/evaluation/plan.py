@@ -23,6 +23,7 @@ from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
+from medhelm.evaluation.fresh_runs import expected_fresh_runs
 from medhelm.evaluation.preparation import check_scorable, open_selected, with_prices
 from medhelm.evaluation.request_counts import (
     PendingCounter,
@@ -81,7 +82,15 @@ def make_plan(
     waiting = Batches(existing).in_flight() if existing else ()
     with CacheReader((existing or Store(store)).cache_file) as cache:
         history = RunHistory(existing)
-        counter = PendingCounter(models, judges, cache, history, local, waiting)
+        counter = PendingCounter(
+            models,
+            judges,
+            cache,
+            history,
+            local,
+            waiting,
+            lambda dataset: expected_fresh_runs(existing, [dataset], models, settings),
+        )
         forecast = _Forecast(models, judges, settings, history, counter, keys)
         found: list[tuple[Benchmark, PendingRequests | str]] = []
         problems = []

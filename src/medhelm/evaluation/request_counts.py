@@ -6,17 +6,18 @@ looked up as well.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medhelm.analysis.cost.plan import CompletionLength, TokenRatio, learn_token_ratio
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Prompt, Request, Rubric
+from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Request, Rubric
 from medhelm.errors import ProviderError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.token_ratios import SEEN, RunHistory, TokenEstimator, judge_in
 from medhelm.evaluation.context_window.truncate import n_characters
+from medhelm.evaluation.fresh_runs import FreshRuns
 from medhelm.evaluation.requests import (
     JudgeRequest,
     judge_requests,
@@ -138,22 +139,25 @@ class PendingCounter:
         history: RunHistory,
         local: Mapping[str, Provider],
         waiting: Collection[bytes] = (),
+        fresh: Callable[[Dataset], FreshRuns] = lambda _: FreshRuns(None, {}),
     ) -> None:
         """Count requests to `models` and `judges`.
 
         `local`: model -> its provider, for those within this process. `waiting`: digests of requests in batches.
+        `fresh`: data set -> the fresh runs on it.
         """
         self._waiting = frozenset(waiting)
         self._models, self._judges = models, judges
+        self._fresh_runs = fresh
         self._cache, self._history, self._local = cache, history, local
         self._is_empty = cache.is_empty
         self._fitter, self._judge_fitter = (
             ContextFitter(TokenEstimator(lambda: history), self._is_known) for _ in range(2)
         )
 
-    def _is_known(self, digest: bytes) -> bool:
+    def _is_known(self, request: Request) -> bool:
         """Return whether a request was bought or is in a batch."""
-        return digest in self._waiting or self._cache.get(digest) is not None
+        return self._is_waiting(request) or self._completion(request) is not None
 
     def count(self, dataset: Dataset, *, judged: bool) -> PendingRequests:
         """Count the requests on one benchmark. `judged`: its completions go to the judges."""
@@ -166,6 +170,8 @@ class PendingCounter:
         for provider in self._local.values() if judged else ():
             provider.prepare(benchmark.name, dataset)
         seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
+        fresh = self._fresh_runs(dataset)
+        starts = {model.name: fresh.start_of(model, dataset) for model in self._models}
         for instance in dataset:
             prompt = render(benchmark, instance)
             self._add_reference(found, instance)
@@ -173,9 +179,10 @@ class PendingCounter:
                 sample.learn(benchmark, instance)
             blank = list(judge_requests(benchmark, judges, instance, "")) if judges else []
             for model in self._models:
-                completion = self._count_one(
-                    found.to_models[model.name], model, dataset, instance, prompt, seen, judged
+                request = model_request(
+                    benchmark, model, instance, prompt, temperature_of(dataset, model), fresh=starts[model.name]
                 )
+                completion = self._count_one(found.to_models[model.name], request, benchmark, seen, judged=judged)
                 if completion is None:
                     self._expect(found, model, benchmark, blank)
                 elif judged and not completion.failure and not is_blank(completion):
@@ -191,17 +198,14 @@ class PendingCounter:
     def _count_one(
         self,
         count: PendingModelRequests,
-        model: Model,
-        dataset: Dataset,
-        instance: Instance,
-        prompt: Prompt,
+        request: Request,
+        benchmark: Benchmark,
         seen: Collection[int],
+        *,
         judged: bool,
     ) -> Completion | None:
         """Count one request to a model; return its completion if it is known."""
-        benchmark = dataset.benchmark
-        request = model_request(benchmark, model, instance, prompt, temperature_of(dataset, model))
-        if provider := self._local.get(model.name):
+        if provider := self._local.get(request.model.name):
             return complete_locally(provider, request) if judged else Completion(text="")
         fit = self._fitter.fit(request, benchmark)
         if fit.failure:
@@ -209,8 +213,8 @@ class PendingCounter:
             return Completion(failure=fit.failure)
         count.requests += 1
         count.truncated += fit.left_out > 0
-        known = None if self._is_empty else self._cache.get(fit.request.digest)
-        if known is not None or hash(prompt) in seen:
+        known = self._completion(fit.request)
+        if known is not None or hash(request.prompt) in seen:
             count.cached += 1
         else:
             count.characters += n_characters(fit.request.prompt)
@@ -276,7 +280,8 @@ class PendingCounter:
 
     def _completion(self, request: Request) -> Completion | None:
         """Return the completion of a request if it was bought before."""
-        return None if self._is_empty else self._cache.get(request.digest)
+        known = None if self._is_empty else self._cache.find(request)
+        return known.completion if known else None
 
     def _token_sample(self, judge: Model, benchmark: Benchmark) -> JudgeTokenSample | None:
         """Return the prompts of the judge in the latest run of the benchmark in its current definition."""

@@ -7,13 +7,13 @@ them is found by the others. Prompts that exceed a context window are truncated 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Instance, Model, Prompt, Request
 from medhelm.domain.completion import REASONING_TOKENS
-from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT
+from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 from medhelm.scoring.jury.panel import request_to_judge
 from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
@@ -51,10 +51,13 @@ class OrderedInstance(NamedTuple):
     cheaper; else 0."""
 
 
-def model_requests(dataset: Dataset, model: Model, *, in_order: bool = False) -> Iterator[ModelRequest]:
+def model_requests(
+    dataset: Dataset, model: Model, *, fresh: str = "", in_order: bool = False
+) -> Iterator[ModelRequest]:
     """Yield the request to a model for each instance.
 
-    `in_order`: in the order of sending, in which a provider's prompt cache saves most; else in that of the data set.
+    `fresh`: start of the fresh run, if it is one. `in_order`: in the order of sending, in which a provider's prompt
+    cache saves most; else in that of the data set.
     """
     benchmark = dataset.benchmark
     temperature = temperature_of(dataset, model)
@@ -62,7 +65,9 @@ def model_requests(dataset: Dataset, model: Model, *, in_order: bool = False) ->
         benchmark, dataset, cache_prices(model) if in_order else None
     ):
         yield ModelRequest(
-            position, instance, model_request(benchmark, model, instance, prompt, temperature, shared=shared)
+            position,
+            instance,
+            model_request(benchmark, model, instance, prompt, temperature, fresh=fresh, shared=shared),
         )
 
 
@@ -73,6 +78,7 @@ def model_request(
     prompt: Prompt,
     temperature: float | None,
     *,
+    fresh: str = "",
     shared: int = 0,
 ) -> Request:
     """Return the request that sends this prompt to a model."""
@@ -85,7 +91,21 @@ def model_request(
         benchmark=benchmark.name,
         instance=instance,
         shared_characters=shared,
+        fresh=fresh,
     )
+
+
+def run_settings(dataset: Dataset, model: Model, options: Settings) -> dict[str, Any]:
+    """Return the settings of a run's requests, which identify the run; those of a fresh run get its start as well."""
+    return {
+        "sample": options.sample,
+        "limit": options.limit,
+        **({"subset": options.subset} if options.subset else {}),
+        "seed": options.seed,
+        "max_tokens": completion_limit(dataset.benchmark, model),
+        **dataset.settings,
+        "temperature": temperature_of(dataset, model),
+    }
 
 
 def completion_limit(benchmark: Benchmark, model: Model) -> int:

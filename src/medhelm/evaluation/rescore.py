@@ -176,7 +176,9 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
     without a completion would become failures.
     """
     found: dict[tuple[object, ...], Run] = {}
-    for run in sorted(runs, key=lambda run: (run.n - run.n_failed, run.jury_result is not None, run.started)):
+    for run in sorted(
+        runs, key=lambda run: (run.n - run.n_failed, run.fresh, run.jury_result is not None, run.started)
+    ):
         if run.is_complete and run.benchmark in benchmarks and (not models or run.model in models):
             where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run

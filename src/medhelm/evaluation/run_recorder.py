@@ -34,8 +34,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.evaluation.plugin_versions import versions_in_use
-from medhelm.evaluation.run_remarks import FailureSummary
-from medhelm.evaluation.totals import JuryRecorder, RequestTotals
+from medhelm.evaluation.totals import FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric
@@ -190,6 +189,7 @@ class RunRecorder:
             snapshots=totals.snapshots,
             fingerprints=totals.fingerprints,
             refused_parameters=totals.refused_parameters,
+            completion_days=totals.completion_days,
             not_computed=self._not_computed,
             message=message,
         )

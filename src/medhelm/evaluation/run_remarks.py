@@ -1,71 +1,31 @@
-"""Remarks on finished runs: failed requests, models that changed behind their name, and truncated prompts."""
+"""Remarks on finished runs: failures, changed models, old completions, silent servers, and truncated prompts."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
 
-from medhelm.domain import Failure, JudgeTally, Remark, Run
+from medhelm.domain import JudgeTally, Remark, Run
 from medhelm.domain.text import plural
-from medhelm.evaluation.totals import by_frequency
+from medhelm.evaluation.totals import FailureKind, FailureSummary, by_frequency
+from medhelm.models.model_check import probe
+from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
-from medhelm.scoring.jury.aggregation import JudgeVerdict
-
-UNUSABLE = "unusable"
-"""Failure code of requests that were not sent because their judge cannot be used."""
 
 
-@dataclass(slots=True)
-class _FailureKind:
-    """One kind of failure of one model or judge."""
-
-    count: int
-    """Failed requests."""
-    message: str
-    """Message of the first of them."""
-
-
-@dataclass(slots=True)
-class FailureSummary:
-    """The failed requests of a run by model or judge and by code, each with the message of the first.
-
-    Only the numbers are stored with a run: messages of services may repeat what they were sent.
-    """
-
-    _found: dict[tuple[str, str], _FailureKind] = field(default_factory=dict)
-
-    def add(self, name: str, failure: Failure) -> None:
-        """Count one failure of a request to the model or judge of this name."""
-        known = self._found.get((name, failure.code))
-        if known is None:
-            self._found[name, failure.code] = _FailureKind(1, failure.message)
-        else:
-            known.count += 1
-
-    def add_judges(self, verdicts: Sequence[JudgeVerdict]) -> None:
-        """Count failed requests to judges; a judge that cannot be used has a message of its own."""
-        for one in verdicts:
-            failure = one.reply.completion.failure
-            if failure and not one.cached and failure.code != UNUSABLE:
-                self.add(one.reply.judge, failure)
-
-    @classmethod
-    def of_all(cls, several: Iterable[FailureSummary]) -> FailureSummary:
-        """Combine the failures of several runs."""
-        together = cls()
-        for summary in several:
-            for key, kind in summary._found.items():
-                known = together._found.setdefault(key, _FailureKind(0, kind.message))
-                known.count += kind.count
-        return together
-
-    def sentences(self) -> list[str]:
-        """Return a sentence for each kind: name, number, code, first message, and advice."""
-        return [_sentence(name, code, kind) for (name, code), kind in self._found.items()]
+def failure_sentences(summaries: Iterable[FailureSummary]) -> list[str]:
+    """Return a sentence for each kind of failure in some runs: name, number, code, first message, and advice."""
+    found: dict[tuple[str, str], FailureKind] = {}
+    for summary in summaries:
+        for key, kind in summary.kinds.items():
+            known = found.setdefault(key, FailureKind(0, kind.message))
+            known.count += kind.count
+    return [_failure_sentence(name, code, kind) for (name, code), kind in found.items()]
 
 
-def _sentence(name: str, code: str, kind: _FailureKind) -> str:
+def _failure_sentence(name: str, code: str, kind: FailureKind) -> str:
     said = kind.message.removeprefix(f"{name}: ").strip()
     if said and not said.endswith((".", "!", "?")):
         said += "."
@@ -96,6 +56,49 @@ def drift_remarks(runs: Iterable[Run]) -> list[Remark]:
         )
         remarks.append(Remark("several_fingerprints", "", text))
     return remarks
+
+
+def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
+    """Return a remark for each model some of whose completions are older than today."""
+    today = today or datetime.now(UTC).date()
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    remarks = []
+    for model, found in by_model.items():
+        days = _sum(run.completion_days for run in found)
+        older = {day: n for day, n in days.items() if day < today.isoformat()}
+        if older:
+            text = (
+                f"{model}: {sum(older.values()):,} of {days.total():,} completions are from {span_of(older)}. "
+                "`medhelm run --fresh` requests new ones."
+            )
+            remarks.append(Remark("older_completions", model, text))
+    return remarks
+
+
+async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:
+    """Probe the servers of models whose completions all came from the cache; return what is wrong, in sentences."""
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    probes = []
+    for model, found in by_model.items():
+        n_cached = sum(run.requests_cached for run in found)
+        if n_cached and not any(run.requests_sent for run in found):
+            reported = {name for run in found for name in run.snapshots}
+            probes.append(probe(providers[model], n_cached, reported))
+    return [text for text in await asyncio.gather(*probes) if text]
+
+
+def span_of(days: Iterable[str]) -> str:
+    """Return the first and the last of some days.
+
+    >>> span_of(["2026-11-23", "2026-11-21"])
+    '2026-11-21 to 2026-11-23'
+    """
+    ordered = sorted(days)
+    return ordered[0] if ordered[0] == ordered[-1] else f"{ordered[0]} to {ordered[-1]}"
 
 
 def truncation_remarks(runs: Iterable[Run]) -> list[Remark]:

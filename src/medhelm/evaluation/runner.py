@@ -24,7 +24,6 @@ from medhelm.evaluation.completion_source import CompletionSource, LiveCompletio
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
 from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, import_engines
-from medhelm.evaluation.run_remarks import FailureSummary, drift_remarks
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -79,10 +78,11 @@ class EvaluationRunner:
                 work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
                 if not work.scheduler.stopped:
                     await work.run()
+            messages = await work.messages()
         return Evaluation(
             runs=tuple(active.recorder.run for active in work.in_order() if active.recorder.run),
             stopped=work.scheduler.stopped,
-            messages=tuple(work.messages()),
+            messages=tuple(messages),
             cost_usd=session.budget.spent_usd,
             seconds=round(perf_counter() - started, 3),
         )
@@ -100,8 +100,13 @@ class EvaluationRunner:
     def _open_models(self, session: Session) -> LiveCompletions:
         providers = open_providers(self.models, session, self.environment, self.settings, self.datasets)
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
+        fresh, note = None, self.listener.note
+        if self.settings.fresh or self.store.fresh_folder.exists():
+            from medhelm.evaluation.fresh_runs import open_fresh_runs  # imported late: most stores have no fresh runs
+
+            fresh = open_fresh_runs(self.store, self.datasets, self.models, self.settings, note)
         return LiveCompletions(
-            self.datasets, providers, self.models, session, self.store, self.settings, self.listener.note, fitter
+            self.datasets, providers, self.models, session, self.store, self.settings, note, fitter, fresh
         )
 
     def _open_panel(self, session: Session) -> JudgePanel | None:
@@ -254,7 +259,8 @@ class _Work:
         recorder = active.recorder
         reason = self.scheduler.unusable.get(recorder.model.name, "")
         self.first_run_ended.set()
-        await asyncio.to_thread(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
+        run = await asyncio.to_thread(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
+        self.source.ended(run)
         if active.lock:
             active.lock.release()
         self.listener.ended(recorder)
@@ -320,11 +326,19 @@ class _Work:
             key=lambda a: (benchmarks.index(a.recorder.benchmark.name), models.index(a.recorder.model.name)),
         )
 
-    def messages(self) -> list[str]:
+    async def messages(self) -> list[str]:
         """Return what the user must know, in sentences."""
-        return [
+        from medhelm.evaluation import run_remarks  # imported late: not needed before the last completion
+
+        runs = [active.recorder.run for active in self.active if active.recorder.run]
+        found = [
             *self.scheduler.unusable.values(),
             *(self.panel.unusable.values() if self.panel else ()),
-            *FailureSummary.of_all(active.recorder.failure_summary for active in self.active).sentences(),
-            *map(str, drift_remarks(active.recorder.run for active in self.active if active.recorder.run)),
+            *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),
+            *map(str, run_remarks.drift_remarks(runs)),
         ]
+        if isinstance(self.source, LiveCompletions):
+            found += map(str, run_remarks.age_remarks(runs))
+            if not self.config.settings.offline and not self.scheduler.stopped:
+                found += await run_remarks.server_remarks(runs, self.source.providers)
+        return found

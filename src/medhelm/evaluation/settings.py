@@ -42,6 +42,8 @@ class Settings:
     """Send requests through the provider's batch API first, where there is one: slower, at a lower price."""
     keep_batches: bool = False
     """Leave collected requests and completions at the batch API until it deletes them itself."""
+    fresh: bool = False
+    """Request new completions, whatever the cache holds; an interrupted fresh run continues."""
     offline: bool = False
     """Send requests to this machine only."""
 

@@ -1,4 +1,4 @@
-"""Totals of a run: requests to the model and to each judge, with tokens, cost and the versions that servers reported.
+"""Totals of a run: requests to the model and to each judge, with tokens, cost, reported versions and failures.
 
 `JuryRecorder` turns those of the judges into a `JuryResult`.
 """
@@ -8,15 +8,66 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.cost.prices import cost_with_batches
-from medhelm.domain import Completion, Estimate, JudgeTally, Jury, JuryResult, JuryVerdict, Model, Record, Rubric, Usage
+from medhelm.domain import (
+    Completion,
+    Estimate,
+    Failure,
+    FailureCode,
+    JudgeTally,
+    Jury,
+    JuryResult,
+    JuryVerdict,
+    Model,
+    Record,
+    Rubric,
+    Usage,
+)
 from medhelm.models.budget import is_metered
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+
+
+@dataclass(slots=True)
+class FailureKind:
+    """One kind of failure of one model or judge."""
+
+    count: int
+    """Failed requests."""
+    message: str
+    """Message of the first of them."""
+
+
+@dataclass(slots=True)
+class FailureSummary:
+    """The failed requests of a run by model or judge and by code, each with the message of the first.
+
+    Only the numbers are stored with a run: messages of services may repeat what they were sent.
+    """
+
+    kinds: dict[tuple[str, str], FailureKind] = field(default_factory=dict)
+    """Name of the model or judge, and code -> failures."""
+
+    def add(self, name: str, failure: Failure) -> None:
+        """Count one failure of a request to the model or judge of this name."""
+        known = self.kinds.get((name, failure.code))
+        if known is None:
+            self.kinds[name, failure.code] = FailureKind(1, failure.message)
+        else:
+            known.count += 1
+
+    def add_judges(self, verdicts: Sequence[JudgeVerdict]) -> None:
+        """Count failed requests to judges; a judge that cannot be used has a message of its own."""
+        for one in verdicts:
+            failure = one.reply.completion.failure
+            if failure and not one.cached and failure.code != FailureCode.UNUSABLE:
+                self.add(one.reply.judge, failure)
 
 
 class RequestTotals:
@@ -33,6 +84,7 @@ class RequestTotals:
         self._snapshots: Counter[str] = Counter()
         self._fingerprints: Counter[str] = Counter()
         self._refused_parts: Counter[str] = Counter()
+        self._days: Counter[str] = Counter()
 
     def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
         """Add a completion, the requests sent for it now, and whether it came from the cache."""
@@ -49,6 +101,8 @@ class RequestTotals:
             self._fingerprints[completion.fingerprint] += 1
         if completion.refused_parameters:
             self._refused_parts.update(completion.refused_parameters)
+        if completion.failure is None and completion.received is not None:
+            self._days[datetime.fromtimestamp(completion.received, UTC).date().isoformat()] += 1
 
     @property
     def cost_usd(self) -> float | None:
@@ -70,6 +124,11 @@ class RequestTotals:
     def refused_parameters(self) -> dict[str, int]:
         """Optional part of a request that servers refused -> completions made without it, most frequent first."""
         return by_frequency(self._refused_parts)
+
+    @property
+    def completion_days(self) -> dict[str, int]:
+        """Day of arrival, ISO 8601, UTC -> completions, the earliest first."""
+        return dict(sorted(self._days.items()))
 
 
 def by_frequency(counts: Mapping[str, int]) -> dict[str, int]:

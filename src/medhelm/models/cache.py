@@ -11,13 +11,13 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from medhelm.domain import Completion, Failure, FailureCode, Usage
+from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.errors import StoreError, StoreFullError
 
 SCHEMA_VERSION = 3
@@ -63,7 +63,7 @@ COLUMNS = {
 """Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC. New ones come last, with a
 default."""
 
-_READ = [name for name in COLUMNS if name not in ("digest", "model", "created")]
+_READ = [name for name in COLUMNS if name not in ("digest", "model")]
 
 
 def select(version: int = SCHEMA_VERSION) -> str:
@@ -74,8 +74,35 @@ def select(version: int = SCHEMA_VERSION) -> str:
 
 SELECT = select()
 
+OWN = " AND model = ?"
+"""Condition of `select` that the completion was bought under this name of the model."""
+
 Row = tuple[Any, ...]
 """Values in the order of COLUMNS."""
+
+
+class KnownCompletion(NamedTuple):
+    """A completion in the cache."""
+
+    digest: bytes
+    """Its key."""
+    completion: Completion
+    """The completion."""
+
+
+def find_completion(request: Request, get: Callable[[bytes, str], Completion | None]) -> KnownCompletion | None:
+    """Return the completion that stands for a request; None if it must be sent.
+
+    A model with a scope of its own also finds what was bought under its name before there were scopes.
+    `get`: (digest, name of the model or "" for any) -> completion.
+    """
+    if (known := get(request.digest, "")) is not None:
+        return KnownCompletion(request.digest, known)
+    if request.model.scope and not request.fresh:
+        digest = request.content_digest
+        if (known := get(digest, request.model.name)) is not None:
+            return KnownCompletion(digest, known)
+    return None
 
 
 def worth_keeping(completion: Completion) -> bool:
@@ -114,13 +141,21 @@ class Cache:
             self._reader.close()
             raise
 
-    def get(self, digest: bytes) -> Completion | None:
-        """Return the completion of the request with this digest, if there is one. Takes microseconds.
+    def find(self, request: Request) -> KnownCompletion | None:
+        """Return the completion that stands for a request, if there is one. Takes microseconds.
 
         Raises: StoreError if the file cannot be read.
         """
+        return find_completion(request, self.get)
+
+    def get(self, digest: bytes, model: str = "") -> Completion | None:
+        """Return the completion with this key, if there is one.
+
+        `model`: only if it was bought under this name. Raises: StoreError if the file cannot be read.
+        """
+        query, values = (SELECT + OWN, (digest, model)) if model else (SELECT, (digest,))
         try:
-            row = self._reader.execute(SELECT, (digest,)).fetchone()
+            row = self._reader.execute(query, values).fetchone()
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from error
         return None if row is None else completion_of_row(row)
@@ -313,7 +348,7 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         *map(_countable, (usage.input, usage.cached_input, usage.output, usage.reasoning)),
         completion.latency_s,
         _storable(completion.reported_model),
-        time.time(),
+        time.time() if completion.received is None else completion.received,
         int(completion.batched),
         _storable(completion.fingerprint),
         _storable(",".join(completion.refused_parameters)),
@@ -333,7 +368,7 @@ def _storable(text: str) -> str:
 def completion_of_row(row: Row) -> Completion:
     """Convert a row of SELECT to a completion."""
     text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
-    batched, fingerprint, refused, cache_write = later
+    created, batched, fingerprint, refused, cache_write = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
@@ -346,6 +381,7 @@ def completion_of_row(row: Row) -> Completion:
         batched=bool(batched),
         fingerprint=fingerprint or "",
         refused_parameters=tuple(filter(None, (refused or "").split(","))),
+        received=created,
     )
 
 

@@ -11,9 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from medhelm.domain import Completion, Usage
+from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import StoreError
-from medhelm.models.cache import ADDED, APPLICATION_ID, SCHEMA_VERSION, completion_of_row, select
+from medhelm.models.cache import (
+    ADDED,
+    APPLICATION_ID,
+    OWN,
+    SCHEMA_VERSION,
+    KnownCompletion,
+    completion_of_row,
+    find_completion,
+    select,
+)
 
 _PURCHASES = (
     "SELECT digest, model, input, cached_input, output, reasoning, {cache_write}, text IS NOT NULL AND input = 0, "
@@ -56,11 +65,22 @@ class CacheReader:
             return True
         return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None
 
-    def get(self, digest: bytes) -> Completion | None:
-        """Return the completion of the request with this digest, if any. Raises: StoreError if it cannot be read."""
+    def find(self, request: Request) -> KnownCompletion | None:
+        """Return the completion that stands for a request, if any. Raises: StoreError as `get`."""
+        return find_completion(request, self.get)
+
+    def get(self, digest: bytes, model: str = "") -> Completion | None:
+        """Return the completion with this key, if any. Raises: StoreError if it cannot be read.
+
+        `model`: only if it was bought under this name.
+        """
         if self._connection is None:
             return None
-        row = self._ask(self._connection, select(self._version), digest)
+        query = select(self._version)
+        if model:
+            row = self._ask(self._connection, query + OWN, digest, model)
+        else:
+            row = self._ask(self._connection, query, digest)
         return None if row is None else completion_of_row(row)
 
     def count(self, digests: Iterable[bytes]) -> int:
@@ -108,7 +128,7 @@ class CacheReader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _ask(self, connection: sqlite3.Connection, query: str, *values: bytes) -> tuple[object, ...] | None:
+    def _ask(self, connection: sqlite3.Connection, query: str, *values: bytes | str) -> tuple[object, ...] | None:
         try:
             row: tuple[object, ...] | None = connection.execute(query, values).fetchone()
         except sqlite3.Error as error:

@@ -1,14 +1,15 @@
 """Finding models: from the name of a model to its address, key and settings.
 
 A name is `PROVIDER/NAME` (`openai/gpt-4o`, `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with
-an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. Keys are in environment
-variables, and each goes only where it belongs (`models.keys`).
+an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. `OWN=NAME` gives a model a name
+of its own. Keys are in environment variables, and each goes only where it belongs (`models.keys`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,9 @@ def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Ma
     if name in definitions:
         return _defined(name, definitions[name], environment)
     provider, slash, rest = name.partition("/")
+    own, equals, target = name.partition("=")
+    if equals and provider not in SERVICES:
+        return _named(own, target, definitions, environment)
     if not slash or provider not in SERVICES:
         raise ValueError(_unknown(name, definitions))
     if not rest or not rest.isprintable():
@@ -118,6 +122,18 @@ def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Ma
         reasoning=not service.in_process and reasons(remote_name),
     )
     return service.resolve(model, environment)
+
+
+def _named(own: str, target: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:
+    """Return the model of `NAME=MODEL` under its own name. Raises: as `_find`."""
+    if own != own.strip() or not own.isprintable() or not own or "@" in own:
+        raise ValueError("the name before `=` must be one word or more on one line, without `@`.")
+    if own in definitions:
+        raise ValueError(f"{own} is defined in models.yaml: choose another name before `=`.")
+    model = _find(target, definitions, environment)
+    if answers_in_process(model.provider):
+        raise ValueError(f"{target} needs no other name.")
+    return replace(model, name=own, scope=own)
 
 
 def _unknown(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
@@ -175,6 +191,7 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
     if not definition.model and not address and name.startswith(f"{provider}/"):
         remote_name, written = _split(remote_name)  # `openai/NAME@http://...: {window: ...}` keeps its address
         address = checked_address(written, insecure=definition.insecure) if written else ""
+    is_alias = definition.model not in ("", name, name.removeprefix(f"{provider}/"))
     service = SERVICES[provider]
     base_url = service.address(address, remote_name, environment)
     if definition.serve_arguments and provider != "vllm":
@@ -195,6 +212,7 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
         price=definition.price.price if definition.price else None,
         structured=definition.structured,
         parameters=definition.parameters | serve_arguments,
+        scope="" if definition.share_completions or not is_alias else name,
     )
     return service.resolve(model, environment)
 

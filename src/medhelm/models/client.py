@@ -12,7 +12,7 @@ import random as random_numbers
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from medhelm.analysis.cost.prices import cost_of
@@ -166,9 +166,9 @@ class Client:
         """Stop sending to a model; its cached completions are still returned."""
         self._unusable.setdefault(model.name, reason)
 
-    def is_known(self, digest: bytes) -> bool:
-        """Return True if the completion of the request with this digest is in the cache. Raises: StoreError."""
-        return self._cache is not None and self._cache.get(digest) is not None
+    def is_known(self, request: Request) -> bool:
+        """Return True if the completion of a request is in the cache. Raises: StoreError."""
+        return self._cache is not None and self._cache.find(request) is not None
 
     async def complete(self, provider: Provider, request: Request) -> ClientResult:
         """Return the completion of `request`, bought only if it is not in the cache.
@@ -184,8 +184,8 @@ class Client:
             await asyncio.wait((first,))
             if (other := first.result()) is not None:
                 return ClientResult(other.completion, worth_keeping(other.completion), 0, 0.0, digest)
-        if self._cache is not None and (known := self._cache.get(digest)) is not None:
-            return ClientResult(known, True, 0, 0.0, digest)
+        if self._cache is not None and (known := self._cache.find(request)) is not None:
+            return ClientResult(known.completion, True, 0, 0.0, known.digest)
         bought: asyncio.Future[ClientResult | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
         result = None
@@ -210,7 +210,7 @@ class Client:
                     round_ = endpoint.round
                     sent += 1
                     self.requests_sent += 1
-                    completion = await self._reply(provider, request, endpoint)
+                    completion = replace(await self._reply(provider, request, endpoint), received=time.time())
                     endpoint.replied(self._clock())
                     cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
                     self._budget.charge(cost_usd or 0.0)

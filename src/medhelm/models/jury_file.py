@@ -157,7 +157,7 @@ def _judges(
             wrong[position] = _CANNOT_JUDGE[model.provider]
             continue
         # Judges of equal requests would share their replies, and one opinion would count twice.
-        same = found.setdefault(Request(model=model, prompt=Prompt(()), max_tokens=1).digest, model)
+        same = found.setdefault(Request(model=model, prompt=Prompt(()), max_tokens=1).content_digest, model)
         if same is not model:
             wrong[position] = f"is the same model as {same.name}. A judge counts once."
     return list(found.values()), wrong

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
 from medhelm.domain.completion import REASONING_TOKENS
-from medhelm.errors import ProviderError
+from medhelm.domain.text import listed
+from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.addresses import is_inside
 from medhelm.models.keys import missing_key
@@ -40,6 +41,9 @@ MAX_TOKENS = 32
 
 TIMEOUT_S = 60.0
 """Timeout of a request."""
+
+PROBE_TIMEOUT_S = 5.0
+"""Timeout of a probe."""
 
 _ADVICE = {
     **ADVICE,
@@ -99,6 +103,31 @@ def _not_asked(model: Model, text: str) -> ModelCheck:
     """Return the result for a model without a key."""
     text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
     return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
+
+
+async def probe(provider: Provider, n_cached: int, reported: Collection[str]) -> str:
+    """Check that the user's own server still serves a model whose completions all came from the cache.
+
+    Sends one request, for the list of its models. Services of vendors are not asked.
+    `n_cached`: number of those completions; `reported`: names of the model in them.
+    Returns: a sentence if it does not respond, or lists other models only; else "".
+    """
+    if not isinstance(provider, HttpProvider):
+        return ""
+    model, cached = provider.model, f"all {n_cached:,} completions come from the cache"
+    if not model.base_url or provider.service.owns(urlsplit(model.base_url).hostname or ""):
+        return ""
+    try:
+        names = await provider.listed_names(timeout_s=PROBE_TIMEOUT_S)
+    except MedHelmError as error:
+        return f"{model.name}: {cached}, and its server did not respond: {error}"
+    known = {name for one in names for name in (one, one.removesuffix(":latest"))}
+    if not names or not known.isdisjoint({model.remote_name, *reported}):
+        return ""
+    return (
+        f"{model.name}: {cached}, and its server now lists {listed(names, 3)} instead of {model.remote_name}. "
+        "`medhelm run --fresh` requests new completions."
+    )
 
 
 async def _check_all(models: Sequence[Model], environment: Mapping[str, str], policy: EgressPolicy) -> list[ModelCheck]:
@@ -187,10 +216,10 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     >>> _nearest("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct"])
     'Did you mean `Qwen/Qwen2.5-7B-Instruct`?'
     """
-    listed, wanted = {plain_name(known): known for known in names}, plain_name(name)
-    parts = [plain for plain in listed if wanted in plain]
-    near = get_close_matches(wanted, parts or listed, n=1, cutoff=0.0 if parts else 0.7)
-    return f"Did you mean `{listed[near[0]]}`?" if near else ""
+    by_plain_name, wanted = {plain_name(known): known for known in names}, plain_name(name)
+    parts = [plain for plain in by_plain_name if wanted in plain]
+    near = get_close_matches(wanted, parts or by_plain_name, n=1, cutoff=0.0 if parts else 0.7)
+    return f"Did you mean `{by_plain_name[near[0]]}`?" if near else ""
 
 
 def _unless_among(model: Model, names: list[str]) -> list[str]:

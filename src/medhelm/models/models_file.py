@@ -87,6 +87,8 @@ class ModelDefinition(_Strict):
     """The provider whose API it has; `openai` for every OpenAI-compatible server. Packages can add providers."""
     model: str = ""
     """The server's name for it; default: its name in models.yaml."""
+    share_completions: bool = False
+    """With `model`: use stored completions of other names for the same model; default: it has its own."""
     insecure: bool = False
     """Allow http:// for a host outside this machine and private networks."""
     base_url: str = ""

@@ -135,12 +135,19 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         **select(row, "published n_benchmarks"),
         "coverage": number(row.coverage),
         "cost_usd": number(row.cost_usd),
+        "completion_dates": _dates(row),
         "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
         "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
         "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
         "categories": _groups(row.categories),
         "subcategories": _groups(row.subcategories),
     }
+
+
+def _dates(row: Row) -> dict[str, str] | None:
+    """Return the first and last day on which a model's completions arrived; None if unknown."""
+    known = [cell.dates for cell in row.cells.values() if cell.dates]
+    return {"earliest": min(first for first, _ in known), "latest": max(last for _, last in known)} if known else None
 
 
 def use_as_json(row: Row, board: Leaderboard) -> dict[str, Any]:

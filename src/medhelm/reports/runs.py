@@ -27,8 +27,8 @@ def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float)
 def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     names = (
         "benchmark model tier status message n n_failed failures requests_sent requests_cached n_shortened=n_truncated "
-        "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters tokens=usage "
-        "cost_usd seconds"
+        "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters "
+        "completion_days tokens=usage cost_usd seconds"
     )
     return {
         **select(run, names),
@@ -277,7 +277,7 @@ def origin_text(run: Run) -> str:
     """Return where the completions of a run come from: a run here, a file of completions, or another harness."""
     if run.origin and not run.origin.completions_made_here:
         return f"import ({run.origin.harness})"
-    source = "replay" if run.model.startswith("replay/") else "run"
+    source = "replay" if run.model.startswith("replay/") else "fresh run" if run.fresh else "run"
     return f"{source}, prompts of {run.origin.harness}" if run.origin else source
 
 
@@ -350,6 +350,7 @@ def _facts(run: Run) -> dict[str, str | None]:
         "definition": f"digest {run.benchmark_digest[:16]}",
         "model at server": f"{model.remote_name} ({model.provider})" if model else None,
         "answered as": _counts(run.snapshots),
+        "completed on": ", ".join(f"{day} ({n:,})" for day, n in run.completion_days.items()),
         "fingerprints": _counts(run.fingerprints),
         "settings": ", ".join(f"{name} {value}" for name, value in run.settings.items() if value is not None),
         "started": f"{run.started}, took {duration(run.seconds)}",

@@ -20,9 +20,9 @@ from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import LeftOut, Rule, Tier
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs
 from medhelm.results.run_remarks import unfinished_remarks
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
 
 
 def compare_models(
@@ -36,16 +36,20 @@ def compare_models(
     adjustment: Adjustment = "holm",
     benchmark_folders: Sequence[Path] = (),
     wanted: RunFilter = EVERY_RUN,
+    short_names: bool = False,
 ) -> Comparison:
     """Paired differences between two models of the stores.
 
     Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name;
-    wanted, the runs that are read.
+    wanted, the runs that are read; short_names, names of models have no address of a server.
     Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
     """
-    return compare_inputs(
-        _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted), first, second, adjustment=adjustment
-    )
+    finished, _ = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted)
+    first, second = _full_names([first, second], finished)
+    if short_names and {first, second} <= finished.short_names.keys():
+        first, second = finished.short_names[first], finished.short_names[second]
+        finished = renamed_inputs(finished, finished.short_names)
+    return compare_inputs(finished, first, second, adjustment=adjustment)
 
 
 def compare_inputs(
@@ -71,12 +75,16 @@ def compare_all_models(
     suite: str = "all",
     benchmark_folders: Sequence[Path] = (),
     wanted: RunFilter = EVERY_RUN,
+    short_names: bool = False,
 ) -> ComparedPairs:
     """Every pair of the models of the stores, or of those that are named. `wanted`: the runs that are read.
+    `short_names`: names of models have no address of a server.
 
     Raises UserError for a model that has no finished run, and if there is no pair to compare.
     """
-    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted)
+    finished, names = _selected_inputs(
+        stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names
+    )
     found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
     left_out = _left_out_of(finished, names)
     remarks = (*found.remarks, *left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished))
@@ -123,12 +131,15 @@ def measure_power(
     design: PowerDesign,
     difference: float | None = None,
     benchmark_folders: Sequence[Path] = (),
+    wanted: RunFilter = EVERY_RUN,
+    short_names: bool = False,
 ) -> SuitePower:
     """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
+    Parameters: wanted, the runs that are read; short_names, as in `compare_models`.
     Raises UserError for a model that has no finished run, and if no two models share two independent instances.
     """
-    finished = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders)
+    finished, _ = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names)
     found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
@@ -147,15 +158,30 @@ def _selected_inputs(
     suite: str,
     folders: Sequence[Path],
     wanted: RunFilter = EVERY_RUN,
-) -> LeaderboardInputs:
-    """Read the results of the named models on the benchmarks of the suite. Raises UserError."""
+    *,
+    short_names: bool = False,
+) -> tuple[LeaderboardInputs, list[str]]:
+    """Read the results of the named models on the benchmarks of the suite, and return the models' full names as well.
+
+    Raises UserError.
+    """
     finished = read_inputs(stores, rule, tier, wanted=wanted)
+    names = _full_names(names, finished)
     left_out = _left_out_of(finished, names)
     _refuse_names(names, {cell.model for cell in finished.cells}, "no finished run of", left_out)
+    if short_names:
+        names = [finished.short_names[name] for name in names]
+        finished = renamed_inputs(finished, finished.short_names)
     columns = _of_suite(finished.columns, suite, folders)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
-    return replace(finished, columns=columns, cells=cells)
+    return replace(finished, columns=columns, cells=cells), names
+
+
+def _full_names(names: Sequence[str], finished: LeaderboardInputs) -> list[str]:
+    """Return the full names of models; unknown ones stay. Raises: UserError for names that could be several."""
+    known = {cell.model for cell in finished.cells} | {one.model for one in finished.left_out}
+    return [match_name(name, known) if matching_names(name, known) else name for name in names]
 
 
 def _left_out_of(finished: LeaderboardInputs, names: Sequence[str]) -> tuple[LeftOut, ...]:

@@ -22,6 +22,7 @@ from medhelm.analysis.comparison.non_inferiority import (
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, CellProvenance, Release, Remark, Rule, Run, Tier
+from medhelm.domain.run_folder import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.results.comparable.conditions import (
@@ -40,10 +41,15 @@ from medhelm.results.release_comparison import (
     stored_run,
 )
 from medhelm.results.run_selection import suite_sort_key
+from medhelm.results.runs.selection import match_name, matching_names
+from medhelm.results.runs.stored import SHORTEST
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.run_file import NAME, read_run
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
+
+PREVIOUS = "previous"
+"""Reference that is each model's run before its latest."""
 
 NAMES = 5
 """Most names in one sentence."""
@@ -118,7 +124,8 @@ class GateOptions:
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     """Compare the models of a store with a reference.
 
-    Parameters: against, folder of another store, of a run or of a release, or the name of a release of this store.
+    Parameters: against, folder of another store, of a run or of a release; the name of a release of this store; the
+    id of one of its runs; or `previous`.
     Raises: UserError for an unknown name; StoreError for damaged files; MissingError if nothing can be compared.
     """
     opened = open_store(store)
@@ -167,9 +174,9 @@ def gate(store: Path, against: str, options: GateOptions) -> GateResult:
 
 
 def find_reference(store: Store, against: str) -> GateReference:
-    """Find a store, run or release by its folder, or a release of the store by its name.
+    """Find a store, run or release by its folder, or a release or run of the store by its name or id.
 
-    Raises: UserError if there is none, or it is the store itself.
+    `previous` is each model's run before its latest. Raises: UserError if there is none, or it is the store itself.
     """
     folder = Path(against)
     found = GateReference(label=against)
@@ -190,12 +197,36 @@ def find_reference(store: Store, against: str) -> GateReference:
             raise UserError(f"the store {against} has no finished run. `medhelm run --store {against}` makes some.")
         return found
     names = release_names(store)
-    if not (folder / MANIFEST).is_file() and against not in names:
-        known = suggestion(against, names) if names else "`medhelm release NAME` makes one."
-        raise UserError(
-            f"`{against}` is neither the folder of a store, run or release, nor a release of {store.folder}. {known}"
-        )
-    return _release_reference(found, store, read_release(store, against), folder)
+    if (folder / MANIFEST).is_file() or against in names:
+        return _release_reference(found, store, read_release(store, against), folder)
+    runs = load_runs(store)
+    if against == PREVIOUS:
+        return _previous_runs(found, runs)
+    named = [run for run in runs if len(against) >= SHORTEST and run.id.startswith(against)]
+    if len(named) == 1 and named[0].is_complete:
+        found.add(named[0])
+        return found
+    if named:
+        several = "; ".join(f"{run.id[:SHORT_ID]} ({run.status}, {run.benchmark} with {run.model})" for run in named)
+        raise UserError(f"`{against}` is not the id of one complete run: {several}.")
+    known = suggestion(against, names) if names else "`medhelm release NAME` makes one."
+    raise UserError(
+        f"`{against}` is neither the folder of a store, run or release, nor a release or run of {store.folder}. {known}"
+    )
+
+
+def _previous_runs(found: GateReference, runs: Iterable[Run]) -> GateReference:
+    """Add the runs of each model on each benchmark except the latest. Raises: UserError if there are none."""
+    by_key: dict[tuple[str, str, str], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.fresh, run.started)):
+        if run.is_complete:
+            by_key.setdefault((run.model, run.benchmark, run.tier), []).append(run)
+    for own in by_key.values():
+        for run in own[:-1]:
+            found.add(run)
+    if not found.runs:
+        raise UserError("the store has only one run of each model on each benchmark. `medhelm run --fresh` adds one.")
+    return found
 
 
 def _release_reference(found: GateReference, store: Store, release: Release, folder: Path) -> GateReference:
@@ -241,7 +272,8 @@ def _model_pairs(comparer: _Comparer, options: GateOptions) -> list[tuple[str, s
     if options.baseline_model and len(options.models) != 1:
         raise UserError("--baseline-model names the one model of the reference to compare with: give one --model.")
     if options.models:
-        wanted = list(dict.fromkeys(options.models))
+        wanted = [match_name(name, here) if matching_names(name, here) else name for name in options.models]
+        wanted = list(dict.fromkeys(wanted))
         lines = [
             f"no finished run of `{name}`. {suggestion(name, here)}".rstrip() for name in wanted if name not in here
         ]
@@ -358,8 +390,8 @@ class _Comparer:
                     not differences,
                     new.main_metric == JURY,
                     min(new.n, old.n),
-                    new.started,
-                    old.started,
+                    (new.fresh, new.started),
+                    (old.fresh, old.started),
                 )
                 pairs.append((rank, new, old, differences))
         if not pairs:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,14 @@ from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_remarks import (
     cluster_remarks,
+    distant_dates_remarks,
     imported_remarks,
     jury_remarks,
     unfinished_remarks,
     unknown_metric_remarks,
 )
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, is_local, is_replayed, repriced
@@ -76,6 +79,7 @@ def leaderboard(
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
+    short_names: bool = False,
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
 
@@ -85,7 +89,7 @@ def leaderboard(
     `benchmark_folders` hold further ones that a suite's file may name. `resample`, `shared` and `panel`: see
     `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury scores get what clinicians would give
     beside them; ranks go by the jury. `pricing`: prices to compute costs with; None for the costs that the runs
-    recorded. `wanted`: only these runs are read.
+    recorded. `wanted`: only these runs are read. `short_names`: names of models have no address of a server.
     Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
     ratings and for the file of a suite.
     """
@@ -103,6 +107,8 @@ def leaderboard(
     )
     if clinicians:
         finished = _calibrated(finished, clinicians, stores, rule)
+    if short_names:
+        finished = renamed_inputs(finished, finished.short_names)
     names = []
     if Path(suite).is_file():
         from medhelm.benchmarks.catalog import all_names
@@ -243,10 +249,12 @@ def leaderboard_from_scores(
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))
 
 
-def find_instance(stores: Sequence[Path], benchmark: str, instance_id: str) -> dict[str, Any]:
+def find_instance(
+    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
+) -> dict[str, Any]:
     """Everything the stores know about one instance, as JSON: prompt, references, each model's record and judgments.
 
-    Raises UserError if no run has it.
+    `wanted`: only these runs. Raises UserError if none of them has it.
     """
     runs: list[tuple[str, Store, Run]] = []
     for path in stores:
@@ -256,10 +264,11 @@ def find_instance(stores: Sequence[Path], benchmark: str, instance_id: str) -> d
     if benchmark not in names:
         places = ", ".join(map(str, stores))
         raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
+    runs = wanted.apply([one for one in runs if one[2].benchmark == benchmark], lambda one: one[2])
     completions = []
     prompt: Mapping[str, Any] | None = None
     for label, store, run in runs:
-        if run.benchmark != benchmark or (record := read_record(run, instance_id)) is None:
+        if (record := read_record(run, instance_id)) is None:
             continue
         prompt = prompt or read_prompt(
             store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
@@ -293,6 +302,8 @@ class LeaderboardInputs:
     """Model and benchmark -> the selected run."""
     left_out: Sequence[LeftOut] = ()
     """Models that do not count on a benchmark, because they were measured under other conditions."""
+    short_names: Mapping[str, str] = field(default_factory=dict)
+    """Name of each model and judge -> its name without the address of its server."""
 
     def left_out_of(self, columns: Iterable[Column]) -> tuple[LeftOut, ...]:
         """Return the models that are left out of these benchmarks."""
@@ -350,9 +361,32 @@ def read_inputs(
     else:
         cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
     remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
-    remarks += [*truncation_remarks(ranked), *drift_remarks(ranked)]
+    remarks += [*truncation_remarks(ranked), *drift_remarks(ranked), *distant_dates_remarks(chosen)]
     remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
-    return LeaderboardInputs(cells, tuple(columns.values()), tier, choice.unfinished, remarks, chosen, choice.left_out)
+    return LeaderboardInputs(
+        cells,
+        tuple(columns.values()),
+        tier,
+        choice.unfinished,
+        remarks,
+        chosen,
+        choice.left_out,
+        names_in(found),
+    )
+
+
+def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
+    """Return the runs with other names of models and judges, in sentences too. `names`: see `runs.names`."""
+    text = partial(with_names, names)
+    return replace(
+        found,
+        cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
+        columns=[replace(one, judges=tuple(names.get(judge, judge) for judge in one.judges)) for one in found.columns],
+        runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
+        left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
+        remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
+        unfinished=[text(one) for one in found.unfinished],
+    )
 
 
 def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
@@ -372,6 +406,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
+        dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
     return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
 

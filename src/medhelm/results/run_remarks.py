@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import JURY, JuryResult, Remark, Rule, Run
@@ -16,6 +17,9 @@ _NAMED = 5
 
 _FEW_CLUSTERS = 6
 """Effective number of clusters below which a remark says so, if it is also well below their number."""
+
+_FAR_APART_DAYS = 90
+"""Days between the latest completions of two models beyond which a remark says so."""
 
 
 def unfinished_remarks(unfinished: Iterable[str]) -> list[Remark]:
@@ -45,6 +49,30 @@ def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterato
                 f"as {effective:.1f} independent units, so it is wide."
             )
             yield Remark("dominant_cluster", cell.benchmark, text)
+
+
+def distant_dates_remarks(runs: Mapping[tuple[str, str], Run]) -> list[Remark]:
+    """Return a remark if the completions of some models are much older than those of another.
+
+    `runs`: model and benchmark -> run. Only models with known dates are looked at; baselines have none.
+    """
+    latest: dict[str, date] = {}
+    for (model, _), run in runs.items():
+        if run.completion_days:
+            day = date.fromisoformat(max(run.completion_days))
+            latest[model] = max(day, latest.get(model, day))
+    if not latest:
+        return []
+    newest = max(latest.values())
+    older = {model: day for model, day in sorted(latest.items()) if (newest - day).days > _FAR_APART_DAYS}
+    if not older:
+        return []
+    named = listed([f"{model} ({day})" for model, day in older.items()], _NAMED)
+    text = (
+        f"The latest completions of {named} are more than {_FAR_APART_DAYS} days older than the newest here "
+        f"({newest}). A model can change behind its name; `medhelm run --fresh` requests new completions."
+    )
+    return [Remark("distant_dates", next(iter(older)) if len(older) == 1 else "", text)]
 
 
 def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:

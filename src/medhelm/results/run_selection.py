@@ -43,7 +43,7 @@ def select_runs(found: Iterable[tuple[str, Run]], *, comparable_only: bool = Tru
     """
     complete: dict[str, list[Candidate]] = {}
     unfinished: dict[tuple[str, str], str] = {}
-    for label, run in sorted(found, key=lambda pair: (pair[1].n, pair[1].started)):
+    for label, run in sorted(found, key=lambda pair: (pair[1].n, pair[1].fresh, pair[1].started)):
         if run.is_complete:
             conditions = conditions_of(run, comparable_only=comparable_only)
             store = str(run.folder.parents[2]) if label and run.folder else ""

@@ -36,12 +36,14 @@ class JsonForm(Generic[T]):
         keys: Mapping[str, str],
         *,
         nested: Mapping[str, Nested] = _NOTHING_NESTED,
+        later: Collection[str] = (),
         not_stored: Collection[str] = (),
     ) -> None:
         """Check the table.
 
         Parameters: keys, JSON key -> field, in the order of the file; nested, JSON key -> how its value is converted,
-        for values that are not plain JSON; not_stored, fields that are not written.
+        for values that are not plain JSON; later, JSON keys that are left out if empty, so that older files stay the
+        same; not_stored, fields that are not written.
         Raises: TypeError if the table does not have each field exactly once.
         """
         stored = [*keys.values(), *not_stored]
@@ -51,13 +53,14 @@ class JsonForm(Generic[T]):
             raise TypeError(f"the keys of {kind.__name__} do not match its fields: {', '.join(wrong)}")
         if unknown := nested.keys() - keys.keys():
             raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
-        self.kind, self.keys, self.nested = kind, keys, nested
+        self.kind, self.keys, self.nested, self.later = kind, keys, nested, frozenset(later)
         self._readers = {key: nested[key].read if key in nested else _shared for key in keys}
 
     def write(self, value: T) -> dict[str, Any]:
         """Convert a value to a JSON object."""
         content = {key: getattr(value, field) for key, field in self.keys.items()}
-        return content | {key: nested.write(content[key]) for key, nested in self.nested.items()}
+        content = {key: one for key, one in content.items() if one or key not in self.later}
+        return content | {key: nested.write(content[key]) for key, nested in self.nested.items() if key in content}
 
     def read(self, content: Mapping[str, Any], **not_stored: Any) -> T:
         """Convert a JSON object to a value; a missing key gets the default of its field.

@@ -42,10 +42,11 @@ COMPLETION_COLUMNS: Mapping[str, str] = {
     "fingerprint": "VARCHAR",
     "refused_parts": "VARCHAR",
     "cache_write_tokens": "BIGINT",
+    "received": "DOUBLE",
 }
 """Columns of a completion, except its text, whose column name differs between tables."""
 
-LATER_COLUMNS = ("batched", "fingerprint", "refused_parts", "cache_write_tokens")
+LATER_COLUMNS = ("batched", "fingerprint", "refused_parts", "cache_write_tokens", "received")
 """Columns that older files do not have."""
 
 REPLY_COLUMNS: Mapping[str, str] = {
@@ -196,6 +197,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
         "fingerprint": completion.fingerprint,
         "refused_parts": ",".join(completion.refused_parameters),
         "cache_write_tokens": usage.cache_write,
+        "received": completion.received,
     }
 
 
@@ -220,6 +222,7 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         batched=bool(row.get("batched")),
         fingerprint=row.get("fingerprint") or "",
         refused_parameters=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
+        received=row.get("received"),
     )
 
 

@@ -63,8 +63,10 @@ MODEL = JsonForm(
         "price": "price",
         "parameters": "parameters",
         "structured": "structured",
+        "scope": "scope",
     },
     nested={"price": PRICE.one_or_none},
+    later=("scope",),
 )
 
 ORIGIN = JsonForm(
@@ -142,6 +144,7 @@ RUN = JsonForm(
         "snapshots": "snapshots",
         "fingerprints": "fingerprints",
         "refused_parts": "refused_parameters",
+        "completion_days": "completion_days",
         "estimates": "estimates",
         "groups": "groups",
         "not_computed": "not_computed",
@@ -160,6 +163,7 @@ RUN = JsonForm(
         "reached": MODEL.one_or_none,
         "origin": ORIGIN.one_or_none,
     },
+    later=("completion_days",),
     not_stored=("folder",),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

@@ -10,6 +10,7 @@ STORE/
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
+├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
 ├── running/             status of evaluations in progress (see `storage.running`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests
 """
@@ -50,6 +51,11 @@ class Store:
     def removed_folder(self) -> Path:
         """Folder of removed runs; made by the first removal."""
         return self.folder / "removed"
+
+    @property
+    def fresh_folder(self) -> Path:
+        """Folder of the starts of fresh runs; made by the first one, and never removed."""
+        return self.folder / "fresh"
 
     @property
     def running_folder(self) -> Path:

@@ -9,9 +9,10 @@ from typing import Any
 from medhelm.domain import Release
 from medhelm.results.release_comparison import ReleaseComparison, compare_releases, current_like
 from medhelm.results.releases import CURRENT
+from medhelm.results.runs.names import without_address
 from medhelm.storage.releases import RELEASE
 from medhelm.web.page import PageNotFound, PageRequest
-from medhelm.web.site import ADDRESS, Site
+from medhelm.web.site import Site
 
 THE_STORE = "the store now"
 """Name for people of the present state of the store."""
@@ -62,7 +63,7 @@ def _shown(site: Site, release: Release) -> Release:
 def _renamed(site: Site, value: Any) -> Any:
     """Return JSON with the names of the site for models, and without any other address."""
     if isinstance(value, str):
-        return ADDRESS.sub("", site.shortened(value))
+        return without_address(site.shortened(value))
     if isinstance(value, Mapping):
         return {_renamed(site, key): _renamed(site, one) for key, one in value.items()}
     return [_renamed(site, one) for one in value] if isinstance(value, (list, tuple)) else value

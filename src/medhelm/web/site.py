@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from medhelm.benchmarks.catalog import all_names, load_benchmarks
 from medhelm.domain import Benchmark, Rule, Run, Tier
 from medhelm.errors import MedHelmError, UserError
-from medhelm.results.leaderboard import LeaderboardInputs, read_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.release_comparison import KnownRelease, find_releases, released_models
+from medhelm.results.runs.names import ADDRESS, short_names, with_names
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import MANIFEST
 from medhelm.storage.run_file import NAME
-from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 
 T = TypeVar("T")
@@ -51,6 +50,8 @@ class Site:
     """Name -> file of the user's own suites. A URL can name these only."""
     release_folders: Sequence[Path] = ()
     """Releases of other stores to compare with."""
+    wanted: RunFilter = EVERY_RUN
+    """Runs of the stores that are shown."""
     with_published: bool = False
     """True if the leaderboard also offers the published models."""
     with_text: bool = True
@@ -88,8 +89,8 @@ class Site:
         self._state, self._checked = state, now
 
     def runs(self) -> Sequence[Run]:
-        """Return all finished runs of the stores."""
-        return self.keep("runs", lambda: [run for path in self.stores for run in load_runs(open_store(path))])
+        """Return the runs of the stores that are shown."""
+        return self.keep("runs", lambda: [run for _, run in load_filtered(self.stores, self.wanted)])
 
     def releases(self) -> Mapping[str, KnownRelease]:
         """Return the releases of the stores and of further folders: name -> release, by time."""
@@ -103,13 +104,13 @@ class Site:
         """
         chosen = rule or self.rule
         names = self.names  # used with the runs, so that they stay in memory together
-        return self.keep(("inputs", chosen), lambda: _renamed(self._read(chosen), names))
+        return self.keep(("inputs", chosen), lambda: renamed_inputs(self._read(chosen), names))
 
     def _read(self, rule: Rule) -> LeaderboardInputs:
         """Read the runs that count. The most frequent correct answer is a text of the data."""
 
         def read() -> LeaderboardInputs:
-            found = read_inputs(self.stores, rule, self.tier)
+            found = read_inputs(self.stores, rule, self.tier, wanted=self.wanted)
             columns = [
                 column if self.shows_text_of(column.benchmark) else replace(column, constant_answer="")
                 for column in found.columns
@@ -138,7 +139,7 @@ class Site:
 
     def shortened(self, text: str) -> str:
         """Return a sentence with the names of the site for models."""
-        return _with_names(self.names, text)
+        return with_names(self.names, text)
 
     def runs_of(self, model: str) -> Sequence[Run]:
         """Return the runs of a model that count."""
@@ -190,50 +191,3 @@ class Site:
     def shows_text_of(self, benchmark: str) -> bool:
         """Return True if prompts, completions and explanations of a benchmark may be shown."""
         return self.with_text or self.access_of(benchmark) == "public"
-
-
-ADDRESS = re.compile(r"@https?://\S+")
-"""Address of a server in the name of a model."""
-
-
-def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Map names of models to names without the address of their server; equal ones are numbered.
-
-    >>> short_names(["a@http://x/v1", "a@http://y/v1", "b@http://x/v1"])
-    {'a@http://x/v1': 'a (server 1)', 'a@http://y/v1': 'a (server 2)', 'b@http://x/v1': 'b'}
-    """
-    names = sorted(set(names))
-    plain = {name: ADDRESS.sub("", name) for name in names}
-    counts, used = Counter(plain.values()), Counter[str]()
-    found = {}
-    for name in names:
-        short = plain[name]
-        used[short] += 1
-        found[name] = short if counts[short] == 1 else f"{short} (server {used[short]})"
-    return found
-
-
-def _renamed(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
-    """Return the runs with other names of models, in sentences too."""
-    text = partial(_with_names, names)
-    return replace(
-        found,
-        cells=[replace(cell, model=names[cell.model]) for cell in found.cells],
-        columns=[replace(one, judges=tuple(names.get(judge, judge) for judge in one.judges)) for one in found.columns],
-        runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
-        left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
-        remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
-        unfinished=[text(one) for one in found.unfinished],
-    )
-
-
-def _with_names(names: Mapping[str, str], text: str) -> str:
-    """Return a text with other names of models, the longest first. Only names with an address change."""
-    if "@http" not in text:
-        return text
-    if text in names:
-        return names[text]
-    for name in sorted(names, key=len, reverse=True):
-        if name != names[name]:
-            text = text.replace(name, names[name])
-    return text

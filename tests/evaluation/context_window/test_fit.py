@@ -433,7 +433,9 @@ def test_runs_of_older_versions_are_read(tmp_path: Path, server: Server) -> None
 
 
 def fitter(bought: Sequence[bytes] = (), estimator: TokenEstimator | None = None) -> ContextFitter:
-    return ContextFitter(estimator or TokenEstimator(lambda: RunHistory(None)), set(bought).__contains__)
+    return ContextFitter(
+        estimator or TokenEstimator(lambda: RunHistory(None)), lambda request: request.digest in bought
+    )
 
 
 def test_answers_take_the_place_of_the_rule_of_thumb(tmp_path: Path, server: Server) -> None:

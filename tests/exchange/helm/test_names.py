@@ -73,7 +73,7 @@ def test_a_long_name_is_cut_to_what_file_systems_take() -> None:
 
 def test_models_lose_their_address_and_stay_apart() -> None:
     names = model_names(["openai/m@http://10.0.0.1:1/v1", "openai/m@http://10.0.0.1:1/v2", "qwen", "hf/a/b"])
-    assert list(names.values()) == ["hf/a/b", "openai/m@10.0.0.1:1", "openai/m@10.0.0.1:1-2", "medhelm/qwen"]
+    assert list(names.values()) == ["hf/a/b", "openai/m", "openai/m-2", "medhelm/qwen"]
     assert model_names(["openai/m@http://10.0.0.1:1/v1"]) == {"openai/m@http://10.0.0.1:1/v1": "openai/m"}
 
 

@@ -55,6 +55,8 @@ class Server:
         """Most of those at once, since the start or since the last `script`."""
         self.connections = 0
         """Connections that requests came on."""
+        self.lists_models = False
+        """False: a request for the list of models gets a 404 and is not recorded, like on a server without one."""
         self._held_after: int | None = None
         self._changed = threading.Condition()
         self._seen: set[object] = set()
@@ -156,6 +158,8 @@ class Server:
 
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
+        if not self.lists_models and request.method == "GET" and request.path.endswith("/models"):
+            return web.Response(status=404)
         if request.protocol not in self._seen:
             self._seen.add(request.protocol)
             self.connections += 1

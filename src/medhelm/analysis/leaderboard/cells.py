@@ -87,6 +87,8 @@ class Cell:
     """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+    dates: tuple[str, str] | None = None
+    """First and last day on which its completions arrived, ISO 8601; None if unknown."""
 
     @property
     def n_completions(self) -> int | None:

@@ -173,7 +173,7 @@ def _panel(text: str) -> tuple[str, ...]:
     return names
 
 
-_run_filter_options = add_options(
+_model_filter = add_options(
     click.option(
         "--model",
         "only_models",
@@ -190,32 +190,42 @@ _run_filter_options = add_options(
         shell_complete=shell_completion.stored_models,
         help="No runs of this model; repeatable.",
     ),
-    click.option(
-        "--benchmark",
-        "only_benchmarks",
-        metavar="BENCHMARK",
-        multiple=True,
-        shell_complete=shell_completion.stored_benchmarks,
-        help="Only runs on this benchmark; repeatable.",
-    ),
-    click.option(
-        "--since",
-        type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
-        metavar="DATE",
-        help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
-    ),
+)
+_benchmark_filter = click.option(
+    "--benchmark",
+    "only_benchmarks",
+    metavar="BENCHMARK",
+    multiple=True,
+    shell_complete=shell_completion.stored_benchmarks,
+    help="Only runs on this benchmark; repeatable.",
+)
+_since_filter = click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="Only runs that started on this day or later, in UTC, such as 2026-11-01 or 2026-11-01T14:30.",
 )
 
 
 def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that select runs of a store; the command gets them as one `wanted`."""
+    return add_options(_model_filter, _benchmark_filter, _since_filter)(_with_filter(command))
+
+
+def model_filter_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the same options without `--benchmark`, for a command about one benchmark."""
+    return add_options(_model_filter, _since_filter)(_with_filter(command))
+
+
+def _with_filter(command: Callable[..., int]) -> Callable[..., int]:
+    """Combine the values of these options into one `wanted`."""
 
     @wraps(command)
     def with_filter(
         *args: Any,
         only_models: tuple[str, ...],
         excluded: tuple[str, ...],
-        only_benchmarks: tuple[str, ...],
+        only_benchmarks: tuple[str, ...] = (),
         since: datetime | None,
         **options: Any,
     ) -> int:
@@ -224,7 +234,7 @@ def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
         wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
         return command(*args, wanted=wanted, **options)
 
-    return _run_filter_options(with_filter)
+    return with_filter
 
 
 completers_option = click.option(
@@ -346,7 +356,7 @@ run_options = add_options(
         multiple=True,
         shell_complete=shell_completion.models,
         required=True,
-        help="PROVIDER/NAME, NAME@URL or your own name; repeatable.",
+        help="PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
     ),
     judge_options,
     limit_option,
@@ -369,6 +379,11 @@ run_options = add_options(
     ),
     click.option(
         "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
+    ),
+    click.option(
+        "--fresh",
+        is_flag=True,
+        help="Request new completions instead of using stored ones; the earlier run stays in the store.",
     ),
     seed_option,
 )

@@ -115,7 +115,7 @@ class BatchJob:
         """Yield the requests that are neither in the cache nor in a batch, and were not left unanswered by one."""
         seen = {bytes.fromhex(d) for batch in self._own() for d in (*batch.digests, *batch.unanswered)}
         for request in self.target.requests():
-            if (digest := request.digest) not in seen and self.session.cache.get(digest) is None:
+            if (digest := request.digest) not in seen and not self.session.client.is_known(request):
                 seen.add(digest)
                 yield request
 

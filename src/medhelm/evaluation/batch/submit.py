@@ -20,8 +20,9 @@ from medhelm.evaluation.batch.job import BatchJob, BatchTarget
 from medhelm.evaluation.batch.polling import RetryPolicy, WaitCancelled
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.truncate import n_characters
+from medhelm.evaluation.fresh_runs import FreshRuns
 from medhelm.evaluation.request_counts import complete_locally
-from medhelm.evaluation.requests import judge_requests, model_requests
+from medhelm.evaluation.requests import ModelRequest, judge_requests, model_requests
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
@@ -52,6 +53,8 @@ class BatchSubmitter:
     """The user's settings."""
     note: Callable[[str], object]
     """Receives messages for the user."""
+    fresh: FreshRuns | None
+    """The fresh runs of the evaluation; None if there are none."""
     scheduler: Scheduler = field(init=False)
     retries: RetryPolicy = field(init=False)
     batches: Batches = field(init=False)
@@ -69,8 +72,8 @@ class BatchSubmitter:
         # A prompt in a batch counts as bought: it must not be truncated to another length meanwhile.
         self.fitter, self.judge_fitter = (ContextFitter.of(self.store, self._is_known, self.note) for _ in range(2))
 
-    def _is_known(self, digest: bytes) -> bool:
-        return digest in self.in_flight or self.session.client.is_known(digest)
+    def _is_known(self, request: Request) -> bool:
+        return request.digest in self.in_flight or self.session.client.is_known(request)
 
     async def buy(self) -> StopReason:
         """Buy the models' completions, which the judges read, then the judges'; return why it stopped early."""
@@ -150,7 +153,7 @@ class BatchSubmitter:
     async def _judged_requests(self, model: Model) -> AsyncIterator[tuple[Benchmark, Request]]:
         """Yield the requests to a model whose completions go to judges, until the work is stopped."""
         for dataset in self._judged():
-            for _, _, request in model_requests(dataset, model):
+            for _, _, request in self._requests(dataset, model):
                 if self.scheduler.is_stopped(model.name):
                     return
                 yield dataset.benchmark, request
@@ -165,10 +168,15 @@ class BatchSubmitter:
         """Yield the data sets with completions for the judges."""
         return (dataset for dataset in self.datasets if self.judges and JURY in dataset.benchmark.metrics)
 
+    def _requests(self, dataset: Dataset, model: Model) -> Iterator[ModelRequest]:
+        """Yield the requests to a model on a data set."""
+        fresh = self.fresh.start_of(model, dataset) if self.fresh else ""
+        return model_requests(dataset, model, fresh=fresh)
+
     def _model_requests(self, model: Model) -> Iterator[Request]:
         """Yield all requests to a model."""
         for dataset in self.datasets:
-            for _, _, request in model_requests(dataset, model):
+            for _, _, request in self._requests(dataset, model):
                 fit = self.fitter.fit(request, dataset.benchmark)
                 if fit.failure is None:
                     yield fit.request
@@ -179,7 +187,7 @@ class BatchSubmitter:
             benchmark = dataset.benchmark
             for model, provider in self.models:
                 provider.prepare(benchmark.name, dataset)
-                for _, instance, request in model_requests(dataset, model):
+                for _, instance, request in self._requests(dataset, model):
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):
                         continue
@@ -195,7 +203,8 @@ class BatchSubmitter:
         if provider.local:
             return None
         fit = self.fitter.fit(request, benchmark)
-        return None if fit.failure else self.session.cache.get(fit.request.digest)
+        known = None if fit.failure else self.session.cache.find(fit.request)
+        return known.completion if known else None
 
     # --- cost ---------------------------------------------------------------------------------------------------------
 
@@ -227,7 +236,7 @@ class BatchSubmitter:
         n, usd = 0, 0.0
         for request in target.requests():
             digest = request.digest
-            if digest in seen or self.session.cache.get(digest) is not None:
+            if digest in seen or self.session.client.is_known(request):
                 continue
             seen.add(digest)
             n += digest not in self.in_flight and digest not in unanswered

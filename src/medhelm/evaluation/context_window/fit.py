@@ -79,15 +79,18 @@ class ContextFitter:
     """Sends requests that fit the context windows of models, and learns these windows."""
 
     def __init__(
-        self, estimator: TokenEstimator, known: Callable[[bytes], bool], note: Callable[[str], object] = lambda _: None
+        self,
+        estimator: TokenEstimator,
+        known: Callable[[Request], bool],
+        note: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`known`: returns True if the completion of a request with this digest was bought; `note`: shows a message."""
+        """`known`: returns True if the completion of a request was bought; `note`: shows a message."""
         self.estimator = estimator
         self._known, self._note = known, note
         self._windows: dict[str, int | None] = {}
 
     @classmethod
-    def of(cls, store: Store, known: Callable[[bytes], bool], note: Callable[[str], object]) -> ContextFitter:
+    def of(cls, store: Store, known: Callable[[Request], bool], note: Callable[[str], object]) -> ContextFitter:
         """Make a fitter that learns lengths from the runs of a store; they are read when they are first needed."""
         return cls(TokenEstimator(lambda: RunHistory(store)), known, note)
 
@@ -143,7 +146,7 @@ class ContextFitter:
     def fit(self, request: Request, benchmark: Benchmark) -> FittedRequest:
         """Return the request as it is to be sent: with the whole prompt, a truncated one, or not at all."""
         whole, room = FittedRequest(request), self._room(request)
-        if room is None or n_characters(request.prompt) <= room or self._known(request.digest):
+        if room is None or n_characters(request.prompt) <= room or self._known(request):
             return whole  # even with a token for each character
         steps = list(self._steps(request, benchmark, room))
         if not steps:  # nothing can be left out
@@ -160,7 +163,7 @@ class ContextFitter:
         None if it is to be sent: it is more likely to fit than not, or was bought before.
         """
         room, length = self._room(request), n_characters(request.prompt)
-        if room is None or length <= room or self._known(request.digest):
+        if room is None or length <= room or self._known(request):
             return None
         ratio = self._ratio(request, benchmark)
         per_character = ratio.most if _truncates_silently(request.model) else ratio.tokens_per_character
@@ -173,7 +176,7 @@ class ContextFitter:
         return (self._bought_before(steps) or self._longest_fit(request, benchmark, steps)) if steps else None
 
     def _bought_before(self, steps: Sequence[_Step]) -> FittedRequest | None:
-        return next((step.fit for step in steps if self._known(step.fit.request.digest)), None)
+        return next((step.fit for step in steps if self._known(step.fit.request)), None)
 
     def _longest_fit(self, request: Request, benchmark: Benchmark, steps: Sequence[_Step]) -> FittedRequest:
         """Return the longest request that fits by estimate; if none does, the shortest."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from medhelm.benchmarks.suites import helm_classes
 from medhelm.domain import JURY
@@ -127,33 +126,21 @@ def _value(text: str) -> str:
 
 
 def model_names(models: Iterable[str]) -> dict[str, str]:
-    """Map models to their names in HELM: without the server's address, unless two models share a name.
+    """Map models to their names in HELM: without the server's address; equal ones are numbered.
 
     >>> model_names(["openai/gpt-4o", "openai/m@http://h:1/v1", "openai/m@http://u:secret@h:2/v1", "mine"])
-    {'mine': 'medhelm/mine', 'openai/gpt-4o': 'openai/gpt-4o', 'openai/m@http://h:1/v1': 'openai/m@h:1', \
-'openai/m@http://u:secret@h:2/v1': 'openai/m@h:2'}
+    {'mine': 'medhelm/mine', 'openai/gpt-4o': 'openai/gpt-4o', 'openai/m@http://h:1/v1': 'openai/m', \
+'openai/m@http://u:secret@h:2/v1': 'openai/m-2'}
     """
-    plain = {name: _plain(name) for name in sorted(set(models))}
     found: dict[str, str] = {}
-    for name, short in plain.items():
-        if list(plain.values()).count(short) > 1 and "@" in name:
-            short = f"{short}@{_host(name.partition('@')[2])}"
-        found[name] = _unique(short, found.values())
+    for name in sorted(set(models)):
+        found[name] = _unique(_plain(name), found.values())
     return found
 
 
 def _plain(name: str) -> str:
     short = name.partition("@")[0]
     return short if "/" in short else f"medhelm/{short}"
-
-
-def _host(address: str) -> str:
-    """Return only the host and port of an address, which may contain a password."""
-    return address.rpartition("@")[2].partition("/")[0] if "://" not in address else _netloc(address)
-
-
-def _netloc(address: str) -> str:
-    return urlsplit(address).netloc.rpartition("@")[2]
 
 
 def judge_names(judges: Iterable[str]) -> dict[str, str]:

@@ -149,11 +149,21 @@ class HttpProvider(Provider):
 
         `url`: the list's address, if it is not the dialect's.
         """
+        try:
+            return await self.listed_names(url)
+        except MedHelmError:
+            return []
+
+    async def listed_names(self, url: str = "", *, timeout_s: float = NAMES_TIMEOUT_S) -> list[str]:
+        """Return the same; empty if the server responds with anything but a list.
+
+        Raises: ProviderError if it cannot be reached; UserError if its host is not allowed.
+        """
         url = url or self.dialect.names_url
         if not url:
             return []
+        reply = await self._http.get(url, headers=self.dialect.headers(None), timeout_s=timeout_s)
         try:
-            reply = await self._http.get(url, headers=self.dialect.headers(None), timeout_s=NAMES_TIMEOUT_S)
             names = self.dialect.names_in(read_json(reply))[:MAX_NAMES] if reply.status == 200 else []
         except MedHelmError:
             return []

@@ -111,7 +111,7 @@ def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
 
 def _seed(request: Request) -> int:
     """Return the seed of one completion: different for each prompt, sample and `seed`."""
-    return int.from_bytes(hashlib.sha256(b"hf" + request.digest).digest()[:6], "big")
+    return int.from_bytes(hashlib.sha256(b"hf" + request.content_digest).digest()[:6], "big")
 
 
 def _read(state: GenerationState, request: Request, *, reported: str) -> Completion:

@@ -17,6 +17,7 @@ from medhelm.results.published.boards import MARK, leaderboard_with_published, p
 from medhelm.results.published.cells import published_costs, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.run_selection import select_runs
+from medhelm.results.runs.names import names_in, with_names, without_address
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 
@@ -79,6 +80,8 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
     """
     _refuse_contradictions(request)
     board = read_leaderboard(request)
+    # The command of a remark may hold the address of a server, which no report shows.
+    board = replace(board, remarks=tuple(replace(one, text=without_address(one.text)) for one in board.remarks))
     clinical = None
     if request.ratings:
         from medhelm.results.agreement import agreement
@@ -94,8 +97,10 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         counted = _counted(spending.items, board)
         days = _days(counted.values())
         if with_costs:
-            own = _own_costs(spending.items, counted, board)
-            remarks = [remark for remark in spending.remarks if any(cost.model in remark.text for cost in own)]
+            names = names_in((item.model.removeprefix(item.run.model), item.run) for item in spending.items if item.run)
+            own = _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
+            named = [replace(remark, text=with_names(names, remark.text)) for remark in spending.remarks]
+            remarks = [remark for remark in named if any(cost.model in remark.text for cost in own)]
     published: list[ModelCost] = []
     if request.published != "no":
         published = _published_costs(board)
@@ -141,6 +146,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
             benchmark_folders=request.benchmark_folders,
             pricing=request.pricing,
             wanted=request.wanted,
+            short_names=True,
         )
     if request.scores:
         return leaderboard_from_scores(request.scores, suite=request.suite)
@@ -152,6 +158,7 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
         benchmark_folders=request.benchmark_folders,
         pricing=request.pricing,
         wanted=request.wanted,
+        short_names=True,
     )
 
 

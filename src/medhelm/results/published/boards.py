@@ -14,7 +14,7 @@ from medhelm.domain import Remark, Rule, Tier
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import PUBLISHED, LeaderboardInputs, read_inputs
+from medhelm.results.leaderboard import PUBLISHED, LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.published.cells import published_cells, resolve_suite
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
@@ -83,6 +83,7 @@ def leaderboard_with_published(
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
+    short_names: bool = False,
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
@@ -90,11 +91,14 @@ def leaderboard_with_published(
     which give every own model the win rate that it would have in the published table; none for all other models.
     Benchmarks without own results, or with another metric, are left out; warnings give their number.
     `pricing`: prices of own models, None for those that the runs recorded; `wanted`: the own runs that are read.
+    `short_names`: names of models have no address of a server.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
     _only_published(rule)
     finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing, wanted=wanted)
+    if short_names:
+        finished = renamed_inputs(finished, finished.short_names)
     return board_of_own_and_published(
         finished, suite=suite, resample=resample, shared=shared, panel=panel, benchmark_folders=benchmark_folders
     )

@@ -12,7 +12,9 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
+from medhelm.models.model_names import plain_name
 from medhelm.results.run_selection import store_label
+from medhelm.results.runs.names import without_address
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store
 
@@ -115,21 +117,37 @@ def refuse_filter(wanted: RunFilter) -> None:
 
 
 def match_name(name: str, known: Collection[str]) -> str:
-    """Return the known name that is meant: the name itself, or the only one that begins with it.
+    """Return the known name that is meant, see `matching_names`.
 
-    Raises: UserError naming the candidates of an ambiguous prefix, or the nearest name.
+    Raises: UserError naming the candidates if there are several, or the nearest name.
     """
-    if name in known:
-        return name
-    # The folder of a run whose `run.json` is damaged spells the name of its model in this way.
-    if file_name(name) in known:
-        return file_name(name)
-    found = sorted(one for one in known if name and one.startswith(name))
-    if len(found) == 1:
-        return found[0]
-    if found:
+    found = matching_names(name, known)
+    if not found:
+        raise UserError(f"no run of `{name}`. {suggestion(name, known)}".rstrip())
+    if len(found) > 1:
         raise UserError(f"`{name}` could be {listed(found, _NAMED)}. Write more of the name.")
-    raise UserError(f"no run of `{name}`. {suggestion(name, known)}".rstrip())
+    return found[0]
+
+
+def matching_names(name: str, known: Collection[str]) -> list[str]:
+    """Return the known names that may be meant, sorted.
+
+    The first kind with a match counts: the name itself; names that equal it without the address of their server; names
+    that begin with it; names that equal it without provider and address.
+    """
+    # The folder of a run whose `run.json` is damaged spells the name of its model like a file.
+    for exact in (name, file_name(name)):
+        if exact in known:
+            return [exact]
+    kinds: list[Callable[[str], bool]] = [
+        lambda one: without_address(one) == name,
+        lambda one: one.startswith(name),
+        lambda one: plain_name(one) == name.lower(),
+    ]
+    for is_meant in kinds if name else ():
+        if found := sorted(filter(is_meant, known)):
+            return found
+    return []
 
 
 def _resolved(option: str, names: Iterable[str], known: Collection[str], problems: list[str]) -> set[str]:

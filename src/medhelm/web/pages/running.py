@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from medhelm.domain import Run
 from medhelm.results import running
 from medhelm.results.running import EvaluationProgress, ModelProgress, ProgressTotals
+from medhelm.results.runs.names import short_names
 from medhelm.storage.running import RunProgress
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.pages.cases import json_download
-from medhelm.web.site import Site, short_names
+from medhelm.web.site import Site
 
 MOST_ROWS = 150
 """Most runs of one evaluation with a row of their own."""

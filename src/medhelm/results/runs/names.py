@@ -1,0 +1,59 @@
+"""Names of models for people: without the addresses of servers, which take space and do not concern readers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from medhelm.domain import Run
+
+ADDRESS = re.compile(r"@https?://\S+")
+"""Address of a server in the name of a model."""
+
+
+def without_address(name: str) -> str:
+    """Return a model's name without the address of its server.
+
+    >>> without_address("openai/letter@http://127.0.0.1:8000/v1")
+    'openai/letter'
+    """
+    return ADDRESS.sub("", name)
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Map names of models to names without the address of their server; equal ones are numbered.
+
+    >>> short_names(["a@http://x/v1", "a@http://y/v1", "b@http://x/v1"])
+    {'a@http://x/v1': 'a (server 1)', 'a@http://y/v1': 'a (server 2)', 'b@http://x/v1': 'b'}
+    """
+    names = sorted(set(names))
+    plain = {name: without_address(name) for name in names}
+    counts, used = Counter(plain.values()), Counter[str]()
+    found = {}
+    for name in names:
+        short = plain[name]
+        used[short] += 1
+        found[name] = short if counts[short] == 1 else f"{short} (server {used[short]})"
+    return found
+
+
+def names_in(runs: Iterable[tuple[str, Run]]) -> dict[str, str]:
+    """Return the short names of the models and judges of runs, each with the label of its store."""
+    known = set()
+    for label, run in runs:
+        known.add(run.model + label)
+        known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+    return short_names(known)
+
+
+def with_names(names: Mapping[str, str], text: str) -> str:
+    """Return a text with other names of models, the longest first. Only names with an address change."""
+    if "@http" not in text:
+        return text
+    if text in names:
+        return names[text]
+    for name in sorted(names, key=len, reverse=True):
+        if name != names[name]:
+            text = text.replace(name, names[name])
+    return text
