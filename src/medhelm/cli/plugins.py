@@ -20,8 +20,8 @@ def plugins(shared: Shared) -> int:
     Example:
       medhelm plugins
     """
-    from medhelm.evaluation.plugin_versions import installed_plugins
     from medhelm.reports.plugins import to_text
+    from medhelm.scoring.installed_plugins import installed_plugins
 
     found, problems = installed_plugins(shared.benchmark_folders)
     rows = [

@@ -52,7 +52,7 @@ class Column:
         return share if self.higher_is_better else 1 - share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Cell:
     """One model on one benchmark."""
 
@@ -87,6 +87,9 @@ class Cell:
     """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+
+    def __repr__(self) -> str:
+        return f"<Cell: {self.model} on {self.benchmark}, {self.value}>"
 
     @property
     def n_completions(self) -> int | None:
