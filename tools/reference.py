@@ -233,7 +233,7 @@ def api_page() -> str:
     lines += [
         "## Errors\n",
         table(("error", "base", "meaning"), (
-            (f"`{name}`", f"`{one.__base__.__name__}`", one_line(one.__doc__)) for name, one in errors.items()
+            (f"`{name}`", f"`{one.__mro__[1].__name__}`", one_line(one.__doc__)) for name, one in errors.items()
         )),
     ]  # fmt: skip
     return "\n".join(lines)

@@ -106,32 +106,36 @@ def test_keys_and_data_come_from_the_environment(tmp_path: Path, monkeypatch: py
         medhelm.evaluate("medec", "openai/gpt-4o", store=tmp_path / "s", settings=SAMPLE, environment={})
 
 
+API: Any = medhelm
+"""The module without its types, to pass wrong ones."""
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda s: medhelm.load_benchmark("public"), r"`public` is a group of \d+ benchmarks"),
-        (lambda s: medhelm.load_benchmark(3), r"`benchmarks` must be .*This is not: 3 \(int\)"),
-        (lambda s: medhelm.find_models([1]), "`names` must be a name"),
-        (lambda s: medhelm.evaluate("medc", MODELS, store=s), "Did you mean `medec`"),
-        (lambda s: medhelm.evaluate([], MODELS, store=s), "`benchmarks` is empty"),
-        (lambda s: medhelm.evaluate("medec", [], store=s), "`models` is empty"),
-        (lambda s: medhelm.evaluate("medec", MODELS, store=None), "`store` must be a path"),
-        (lambda s: medhelm.evaluate("medec", MODELS, store=s, settings={}), "must be medhelm.Settings"),
-        (lambda s: medhelm.evaluate("medec", MODELS, store=s, settings=medhelm.Settings(limit=0)), "`limit` must be"),
-        (lambda s: medhelm.evaluate("medec", MODELS, store=s, jury=MODELS), "it cannot judge"),
-        (lambda s: medhelm.leaderboard([]), "`stores` is empty"),
-        (lambda s: medhelm.leaderboard(3), "`stores` must be a path"),
-        (lambda s: medhelm.leaderboard(s, rule="correct"), "Did you mean `corrected`"),
-        (lambda s: medhelm.leaderboard(s, tier="test"), "Known: real, sample"),
-        (lambda s: medhelm.leaderboard(s, resample="all"), "`resample` cannot be"),
-        (lambda s: medhelm.leaderboard(s).to_frame("rows"), "Cannot show the leaderboard by `rows`"),
-        (lambda s: medhelm.leaderboard(s).to_frame(library="arrow"), "Known: pandas, polars"),
-        (lambda s: medhelm.load_runs(s).to_frame("model"), "`by` cannot be `model` here"),
-        (lambda s: medhelm.compare(s, MODELS[0]), "Name a second model"),
-        (lambda s: medhelm.compare(s, adjustment="none"), "`adjustment` cannot be"),
-        (lambda s: medhelm.read_records(medhelm.load_runs(s)[0], "text"), "no column `text`"),
-        (lambda s: medhelm.read_judgments("run"), "`run` must be a run"),
-        (lambda s: medhelm.RunFilter(since="2026"), "`since` must be a datetime"),
+        (lambda s: API.load_benchmark("public"), r"`public` is a group of \d+ benchmarks"),
+        (lambda s: API.load_benchmark(3), r"`benchmarks` must be .*This is not: 3 \(int\)"),
+        (lambda s: API.find_models([1]), "`names` must be a name"),
+        (lambda s: API.evaluate("medc", MODELS, store=s), "Did you mean `medec`"),
+        (lambda s: API.evaluate([], MODELS, store=s), "`benchmarks` is empty"),
+        (lambda s: API.evaluate("medec", [], store=s), "`models` is empty"),
+        (lambda s: API.evaluate("medec", MODELS, store=None), "`store` must be a path"),
+        (lambda s: API.evaluate("medec", MODELS, store=s, settings={}), "must be medhelm.Settings"),
+        (lambda s: API.evaluate("medec", MODELS, store=s, settings=API.Settings(limit=0)), "`limit` must be"),
+        (lambda s: API.evaluate("medec", MODELS, store=s, jury=MODELS), "it cannot judge"),
+        (lambda s: API.leaderboard([]), "`stores` is empty"),
+        (lambda s: API.leaderboard(3), "`stores` must be a path"),
+        (lambda s: API.leaderboard(s, rule="correct"), "Did you mean `corrected`"),
+        (lambda s: API.leaderboard(s, tier="test"), "Known: real, sample"),
+        (lambda s: API.leaderboard(s, resample="all"), "`resample` cannot be"),
+        (lambda s: API.leaderboard(s).to_frame("rows"), "Cannot show the leaderboard by `rows`"),
+        (lambda s: API.leaderboard(s).to_frame(library="arrow"), "Known: pandas, polars"),
+        (lambda s: API.load_runs(s).to_frame("model"), "`by` cannot be `model` here"),
+        (lambda s: API.compare(s, MODELS[0]), "Name a second model"),
+        (lambda s: API.compare(s, adjustment="none"), "`adjustment` cannot be"),
+        (lambda s: API.read_records(API.load_runs(s)[0], "text"), "no column `text`"),
+        (lambda s: API.read_judgments("run"), "`run` must be a run"),
+        (lambda s: API.RunFilter(since="2026"), "`since` must be a datetime"),
     ],
 )
 def test_wrong_input_is_an_error_of_the_project(store: Path, call: Callable[[Any], Any], words: str) -> None:

@@ -214,7 +214,7 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     assert "Traceback" not in unknown.err + other.err + model.err
 
 
-def test_a_benchmark_with_a_metric_that_does_not_work_is_not_run(
+def test_a_metric_that_does_not_work_is_missing_and_others_are_scored(
     medhelm: Medhelm, install: Install, example: Path, tmp_path: Path, server: Server
 ) -> None:
     install("shaky", "raise RuntimeError('not on this machine')\n", metrics={"shaky_metric": "M"})
@@ -226,9 +226,23 @@ def test_a_benchmark_with_a_metric_that_does_not_work_is_not_run(
     (folder / "sample.jsonl").write_bytes((example / "benchmarks" / "ward_terms" / "sample.jsonl").read_bytes())
     assert medhelm("benchmarks", "list", "--benchmarks", folder.parent).code == 0
     server.answer_with(ward)
-    done = medhelm("run", "ward_terms", folder, "--tier", "sample", "--model", f"ward/m1@{server.url}")
-    assert (done.code, server.count) == (2, 0)
-    assert "shaky 0.1 (entry point `shaky_metric` of medhelm.metrics) cannot be imported: RuntimeError" in done.err
+    why = "shaky 0.1 (entry point `shaky_metric` of medhelm.metrics) cannot be imported: RuntimeError"
+    command = ("run", folder, "--tier", "sample", "--model", f"ward/m1@{server.url}")
+    done = medhelm(*command, "--json")
+    (run,) = done.json["runs"]
+    assert (done.code, server.count, run["main_metric"]) == (1, 4, "shaky_metric")  # 1: the main metric is missing
+    assert why in run["metrics"]["shaky_metric"]["not_computed"]
+    assert run["metrics"]["exact_match"]["n"] == 4
+    assert why in medhelm(*command).out
+    check = medhelm("benchmarks", "check", folder, "--tier", "sample")
+    assert (check.code, why in check.err) == (2, True)
+
+    definition = folder / "benchmark.yaml"
+    definition.write_text(text.replace(", exact_match]", "]"), encoding="utf-8")
+    refused = medhelm(*command)
+    assert (refused.code, server.count) == (2, 4)
+    assert why in refused.err
+    assert "has no other metric. Nothing was sent." in refused.err
 
 
 def test_a_store_outlives_the_package(
