@@ -185,7 +185,7 @@ def test_the_reference_pages_are_up_to_date() -> None:
 def test_nothing_tells_to_install_the_package_of_another_project() -> None:
     """`medhelm` on the package index is another project, and this one is not there."""
     files = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.yaml"), ROOT / "Makefile"]
-    files += [*(ROOT / "tests" / "example_plugin").rglob("*.toml"), ROOT / "pyproject.toml"]
+    files += [ROOT / "pyproject.toml"]
     wrong = re.compile(
         r"""(?:pip|uvx?|pipx|conda)\s+(?:install|add|run|tool)?\s*["']?medhelm|dependencies = \["medhelm["\[]"""
     )

@@ -68,9 +68,9 @@ def plugins(context: click.Context) -> int:
 @shared_options("json")
 @click.pass_obj
 def new(shared: Shared, /, name: str, kinds: tuple[str, ...], out: Path) -> int:
-    """Create a package of plug-ins that works, with its tests.
+    """Create a package of plug-ins.
 
-    NAME names the provider, metric or benchmark. The package is `medhelm-NAME`.
+    The package `medhelm-NAME` works as it is and has tests. NAME names its provider, metric and benchmark.
 
     \b
     Examples:
