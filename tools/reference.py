@@ -30,6 +30,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.cli import cli
+from medhelm.domain.display import Displayable
 from medhelm.errors import MedHelmError
 from medhelm.models.cache import COLUMNS as CACHE
 from medhelm.models.example_models import example_models
@@ -203,20 +204,43 @@ def slug(heading: str) -> str:
 
 def api_page() -> str:
     """Return the page about `import medhelm`."""
+    public = {name: getattr(medhelm, name) for name in medhelm.__all__ if not name.startswith("__")}
+    errors = {name: one for name, one in public.items() if inspect.isclass(one) and issubclass(one, MedHelmError)}
+    types_ = {name: one for name, one in public.items() if inspect.isclass(one) and name not in errors}
+    functions = {name: one for name, one in public.items() if not inspect.isclass(one)}
     lines = [
         "# Python API\n",
         f"```python\n{inspect.cleandoc(medhelm.__doc__ or '').partition(chr(10))[2].strip()}\n```\n",
+        "These names are public; everything else may change with any version. `medhelm.__version__` is the installed "
+        "version. How to use them: [MedHELM from Python](../how-to/use_from_python.md).\n",
+        f"Functions: {_links(functions)}.\n",
+        f"Objects: {_links(types_, ' objects')}. [Errors](#errors).\n",
+        "`AnyPath` is a `str` or a path. `AnyPaths`, `AnyNames`, `AnyBenchmarks` and `AnyModels` are one value or "
+        "several. Wrong input raises one of the errors below, before anything is sent.\n",
     ]
-    lines.append("These names are public; everything else may change with any version.\n")
-    for name in medhelm.__all__:
-        thing = getattr(medhelm, name)
-        if inspect.isclass(thing):
-            lines += [f"## {name}\n", f"{docstring(thing)}\n", fields_table(thing)]
-        elif callable(thing):
-            lines += [f"## {name}\n", f"```python\n{signature(thing)}\n```\n", f"{docstring(thing)}\n"]
-        else:
-            lines += [f"## {name}\n", f"A {type(thing).__name__}: the version that is installed.\n"]
+    for name, function in functions.items():
+        lines += [f"## {name}\n", f"```python\n{signature(function)}\n```\n", f"{docstring(function)}\n"]
+    lines += [
+        "## Results\n",
+        f"{', '.join(name for name, one in types_.items() if issubclass(one, Displayable))} have a short `repr`, the "
+        "command's text as `str`, a table in notebooks, and these methods:\n",
+    ]
+    for method in (Displayable.to_dict, Displayable.to_frame):
+        lines += [f"```python\n{signature(method)}\n```\n", f"{docstring(method)}\n"]
+    for name, owner in types_.items():
+        lines += [f"## {name} objects\n", f"{docstring(owner)}\n"]
+        lines += [fields_table(owner)] if dataclasses.is_dataclass(owner) else []
+    lines += [
+        "## Errors\n",
+        table(("error", "base", "meaning"), (
+            (f"`{name}`", f"`{one.__mro__[1].__name__}`", one_line(one.__doc__)) for name, one in errors.items()
+        )),
+    ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _links(names: Iterable[str], suffix: str = "") -> str:
+    return ", ".join(f"[{name}](#{slug(name + suffix)})" for name in names)
 
 
 def signature(function: Callable[..., Any]) -> str:
@@ -224,6 +248,8 @@ def signature(function: Callable[..., Any]) -> str:
     parameters = inspect.signature(function)
     parts = []
     for parameter in parameters.parameters.values():
+        if parameter.name == "self":
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
             parts.append("*")
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
@@ -240,6 +266,8 @@ def fields_table(owner: type) -> str:
     rows = []
     for field in dataclasses.fields(owner):
         default = "" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
+        if field.default_factory is not dataclasses.MISSING:
+            default = f"`{field.default_factory()!r}`"
         rows.append((f"`{field.name}`", f"`{field.type}`", default, docs.get(field.name, "")))
     return table(("field", "type", "default", "meaning"), rows)
 

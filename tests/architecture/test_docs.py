@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import sys
 import tomllib
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from math import comb
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -68,6 +71,36 @@ def test_the_example_of_an_own_benchmark_works(medhelm: Medhelm, tmp_path: Path)
         "Note: Fever and low blood pressure.\n\nQuestion: What is likely?\nA. Sepsis\nB. Migraine\nC. Gout" in preview
     )
     assert medhelm("run", folder, "--model", "baseline/majority").code == 0
+
+
+@pytest.mark.parametrize("page", ["how-to/use_from_python.md", "tutorials/notebook.ipynb"])
+def test_the_examples_in_python_work(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page runs from top to bottom in an empty folder; a module with one class takes the place of pandas."""
+    frames = ModuleType("pandas")
+    frames.DataFrame = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", frames)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in fenced(DOCS / page, "python") if page.endswith(".md") else notebook_code(DOCS / page):
+        exec(compile(code, page, "exec"), names)
+    assert len(names["leaderboard"].rows) >= 2
+    assert "baseline/lexical" in names["scores"]["model"]
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def notebook_code(path: Path) -> list[str]:
+    """Check the parts of the format that notebooks need, and return the code cells, which hold no outputs."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert notebook["metadata"]["language_info"]["name"] == "python"
+    cells = notebook["cells"]
+    assert len({cell["id"] for cell in cells}) == len(cells)
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert {frozenset(cell) for cell in cells if cell not in code} == {
+        frozenset(("cell_type", "id", "metadata", "source"))
+    }
+    return ["".join(cell["source"]) for cell in code]
 
 
 def test_the_example_of_own_models_can_be_read() -> None:
@@ -140,7 +173,8 @@ def test_the_index_and_the_site_list_every_page() -> None:
         for page in ([entry] if isinstance(entry, str) else entry)
     ]
     assert sorted(listed) == sorted(pages)
-    assert {path for path, _ in links(DOCS / "index.md")} == pages - {"index.md"}
+    notebooks = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.ipynb")}
+    assert {path for path, _ in links(DOCS / "index.md")} == (pages | notebooks) - {"index.md"}
 
 
 def test_the_reference_pages_are_up_to_date() -> None:
@@ -151,7 +185,7 @@ def test_the_reference_pages_are_up_to_date() -> None:
 def test_nothing_tells_to_install_the_package_of_another_project() -> None:
     """`medhelm` on the package index is another project, and this one is not there."""
     files = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.yaml"), ROOT / "Makefile"]
-    files += [*(ROOT / "tests" / "example_plugin").rglob("*.toml"), ROOT / "pyproject.toml"]
+    files += [ROOT / "pyproject.toml"]
     wrong = re.compile(
         r"""(?:pip|uvx?|pipx|conda)\s+(?:install|add|run|tool)?\s*["']?medhelm|dependencies = \["medhelm["\[]"""
     )

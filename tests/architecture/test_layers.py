@@ -147,7 +147,7 @@ def test_public_class_names_are_unique() -> None:
 
 def test_test_folders_mirror_the_source() -> None:
     """Each package is tested in a folder of its name; other folders hold tests of the whole."""
-    whole = {"architecture", "system", "bench", "support", "fixtures", "golden", "example_plugin"}
+    whole = {"architecture", "system", "bench", "support", "fixtures", "golden"}
     folders = {
         path.parent.relative_to(TESTS)
         for path in TESTS.rglob("test_*.py")

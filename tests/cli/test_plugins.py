@@ -14,14 +14,14 @@ from medhelm.io import plugins
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.cli import Medhelm
-from tests.support.plugins import EXAMPLE, Install
+from tests.support.plugins import Install
 from tests.support.servers.openai import Answer, Server
 
 ANSWERS = {"left leg": "Swollen; warm", "cough": "fever", "corridor": "no complaints"}
 """What stands in a note -> the answer of the ward's server; notes that it does not know it is silent about."""
 
-EXPECTED = {"corrected": (1 + 0.5 + 1 + 0) / 4, "published": (0.5 + 0.5 + 1 + 0) / 4}
-"""Mean share of terms named: of the second note's two terms one, of the first one's two one letter by letter."""
+EXPECTED = (1 + 0.5 + 1 + 0) / 4
+"""Mean share of terms named: of the second note's two terms one, of the last one's none."""
 
 
 def ward(body: dict[str, Any]) -> Answer:
@@ -39,39 +39,39 @@ def model(server: Server) -> str:
 @pytest.fixture
 def data(example: Path, tmp_path: Path) -> Path:
     """The sample rows in the place of real ones."""
-    place = tmp_path / "data" / "ward_terms"
+    place = tmp_path / "data" / "ward"
     place.mkdir(parents=True)
-    rows = (example / "benchmarks" / "ward_terms" / "sample.jsonl").read_bytes()
+    rows = (example / "benchmarks" / "ward" / "sample.jsonl").read_bytes()
     (place / "notes.jsonl").write_bytes(rows)
     return place.parent
 
 
 def test_run_leaderboard_verify_and_rescore(medhelm: Medhelm, data: Path, server: Server, model: str) -> None:
-    done = medhelm("run", "ward_terms", "--data", data, "--model", model, "--model", "baseline/lexical", "--json")
+    done = medhelm("run", "ward", "--data", data, "--model", model, "--model", "baseline/lexical", "--json")
     assert done.code == 0, done.err
     run, floor = done.json["runs"]
     assert (run["benchmark"], run["model"], run["status"], run["n"], run["main_metric"]) == (
-        "ward_terms", model, "complete", 4, "ward_recall",
+        "ward", model, "complete", 4, "ward",
     )  # fmt: skip
-    assert run["metrics"]["ward_recall"]["value"] == pytest.approx(EXPECTED["corrected"])
+    assert run["metrics"]["ward"]["value"] == pytest.approx(EXPECTED)
     assert run["tokens"]["output"] == 12
     assert run["cost_usd"] is None
     assert (server.count, set(server.paths)) == (4, {"/answer"})
     assert server.bodies[0]["limit"] == 50
     assert floor["model"] == "baseline/lexical"
 
-    again = medhelm("run", "ward_terms", "--data", data, "--model", model, "--json")
+    again = medhelm("run", "ward", "--data", data, "--model", model, "--json")
     assert (again.code, server.count) == (0, 4)
 
     (stored,) = [run for run in load_runs(open_store(Path("medhelm-store"))) if run.model == model]
-    assert stored.versions["medhelm-ward-example"] == "1.2.0"
-    assert stored.estimates["published"]["ward_recall"].value == pytest.approx(EXPECTED["published"])
+    assert stored.versions["medhelm-ward"] == "0.1.0"
+    assert stored.estimates["published"]["ward"].value == pytest.approx(EXPECTED)
 
     board = medhelm("leaderboard", "--format", "json")
     assert board.code == 0
-    assert [column["metric"] for column in board.json["benchmarks"]] == ["ward_recall"]
+    assert [column["metric"] for column in board.json["benchmarks"]] == ["ward"]
     assert "scale of these metrics is not known" not in json.dumps(board.json)
-    assert "Term recall" in medhelm("leaderboard", "--by", "benchmark").out
+    assert "Ward" in medhelm("leaderboard", "--by", "benchmark").out
 
     verified = medhelm("verify", "--data", data)
     assert verified.code == 0, verified.out + verified.err
@@ -79,19 +79,19 @@ def test_run_leaderboard_verify_and_rescore(medhelm: Medhelm, data: Path, server
 
     assert stored.folder is not None
     file = stored.folder / "run.json"
-    file.write_text(file.read_text(encoding="utf-8").replace('"1.2.0"', '"1.1.9"'), encoding="utf-8")
-    assert "made with medhelm-ward-example 1.1.9; this is 1.2.0" in medhelm("verify", "--data", data, "--json").out
+    file.write_text(file.read_text(encoding="utf-8").replace('"0.1.0"', '"0.0.9"'), encoding="utf-8")
+    assert "made with medhelm-ward 0.0.9; this is 0.1.0" in medhelm("verify", "--data", data, "--json").out
 
-    rescored = medhelm("rescore", "ward_terms", "--data", data, "--json")
+    rescored = medhelm("rescore", "ward", "--data", data, "--json")
     assert rescored.code == 0, rescored.err
-    assert {run["model"]: run["metrics"]["ward_recall"]["value"] for run in rescored.json["runs"]}[model] == (
-        pytest.approx(EXPECTED["corrected"])
+    assert {run["model"]: run["metrics"]["ward"]["value"] for run in rescored.json["runs"]}[model] == (
+        pytest.approx(EXPECTED)
     )
     assert server.count == 4
 
 
 def test_a_plan_knows_the_model_and_sends_nothing(medhelm: Medhelm, data: Path, server: Server, model: str) -> None:
-    plan = medhelm("plan", "ward_terms", "--data", data, "--model", model, "--json")
+    plan = medhelm("plan", "ward", "--data", data, "--model", model, "--json")
     assert plan.code == 0, plan.err
     (row,) = plan.json["rows"]
     assert (row["requests"], row["cost_usd"], server.count) == (4, None, 0)
@@ -106,12 +106,12 @@ def test_a_price_and_a_name_of_ones_own(
         "  price: {input: 1, output: 1000}\n",
         encoding="utf-8",
     )
-    refused = medhelm("run", "ward_terms", "--data", data, "--model", "night-shift")
+    refused = medhelm("run", "ward", "--data", data, "--model", "night-shift")
     assert (refused.code, server.count) == (4, 0)
     assert "WARD_KEY" in refused.err
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WARD_KEY", "secret-of-the-ward\n")
-        done = medhelm("run", "ward_terms", "--data", data, "--model", "night-shift", "--json")
+        done = medhelm("run", "ward", "--data", data, "--model", "night-shift", "--json")
     assert done.code == 0, done.err
     assert server.headers[0]["authorization"] == "Bearer secret-of-the-ward"
     tokens = done.json["runs"][0]["tokens"]
@@ -119,23 +119,21 @@ def test_a_price_and_a_name_of_ones_own(
 
 
 def test_the_one_gate_stands_before_plug_ins_too(medhelm: Medhelm, example: Path) -> None:
-    done = medhelm(
-        "run", "ward_terms", "--tier", "sample", "--offline", "--model", "ward/m1@https://ward.example.org/api"
-    )
+    done = medhelm("run", "ward", "--tier", "sample", "--offline", "--model", "ward/m1@https://ward.example.org/api")
     assert done.code == 2
     assert "ward.example.org may not be reached: offline mode" in done.err
-    nowhere = medhelm("run", "ward_terms", "--tier", "sample", "--model", "ward/m1")
+    nowhere = medhelm("run", "ward", "--tier", "sample", "--model", "ward/m1")
     assert (nowhere.code, "ward/m1 needs an address: write ward/m1@http://" in nowhere.err) == (2, True)
 
 
 def test_the_one_client_retries_and_tells_failures(medhelm: Medhelm, example: Path, server: Server) -> None:
     model = f"ward/m1@{server.url}"
     server.script(Answer(status=401))
-    done = medhelm("run", "ward_terms", "--tier", "sample", "--model", model)
-    assert "the ward's server rejects this key" in done.err + done.out
+    done = medhelm("run", "ward", "--tier", "sample", "--model", model)
+    assert "the server does not accept this key" in done.err + done.out
     assert done.code != 0
     server.script(Answer(body={"answer": "x", "tokens": [1, 2, 3]}))
-    broken = medhelm("run", "ward_terms", "--tier", "sample", "--model", model, "--json")
+    broken = medhelm("run", "ward", "--tier", "sample", "--model", model, "--json")
     assert broken.code == 1
     assert (broken.json["runs"][0]["n_failed"], broken.json["runs"][0]["status"]) == (4, "failed")
     assert "Traceback" not in broken.err
@@ -144,13 +142,13 @@ def test_the_one_client_retries_and_tells_failures(medhelm: Medhelm, example: Pa
 
 def test_lists_say_whose_it_is(medhelm: Medhelm, example: Path) -> None:
     listed = medhelm("benchmarks", "list")
-    (line,) = [line for line in listed.out.splitlines() if line.startswith("ward_terms ")]
-    assert line.split()[-1] == "medhelm-ward-example"
+    (line,) = [line for line in listed.out.splitlines() if line.startswith("ward ")]
+    assert line.split()[-1] == "medhelm-ward"
     assert "package" in listed.out.splitlines()[0]
-    shown = medhelm("benchmarks", "list", "ward_tasks", "--json").json["benchmarks"]
-    assert [(one["name"], one["package"]) for one in shown] == [("ward_terms", "medhelm-ward-example")]
-    assert "package       medhelm-ward-example" in medhelm("benchmarks", "show", "ward_terms").out
-    assert medhelm("benchmarks", "check", "ward_terms", "--tier", "sample").code == 0
+    shown = medhelm("benchmarks", "list", "ward_benchmarks", "--json").json["benchmarks"]
+    assert [(one["name"], one["package"]) for one in shown] == [("ward", "medhelm-ward")]
+    assert "package       medhelm-ward" in medhelm("benchmarks", "show", "ward").out
+    assert medhelm("benchmarks", "check", "ward", "--tier", "sample").code == 0
     assert "package" not in medhelm("benchmarks", "list", "pubmed_qa").out.splitlines()[0]
 
 
@@ -159,11 +157,11 @@ def test_plugins_lists_all(medhelm: Medhelm, site: Path, example: Path) -> None:
     assert listed.code == 0
     assert [(one["kind"], one["name"], one["gives"], one["problems"]) for one in listed.json["plugins"]] == [
         ("provider", "ward", ["ward"], []),
-        ("metric", "ward_recall", ["ward_recall"], []),
-        ("benchmark", "ward_tasks", ["ward_terms"], []),
+        ("metric", "ward", ["ward"], []),
+        ("benchmark", "ward_benchmarks", ["ward"], []),
     ]
     assert listed.json["problems"] == []
-    assert medhelm("plugins").out.count("medhelm-ward-example 1.2.0") == 3
+    assert medhelm("plugins").out.count("medhelm-ward 0.1.0") == 3
 
 
 def test_plugins_where_there_are_none(medhelm: Medhelm, site: Path) -> None:
@@ -194,10 +192,10 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
 
     benchmarks = medhelm("benchmarks", "list")
     assert benchmarks.code == 0
-    assert "ward_terms" in benchmarks.out
+    assert "ward" in benchmarks.out
     assert "medhelm: skipped: shaky 0.1 (entry point `shaky_tasks`" in benchmarks.err
     assert "thief 0.1 (entry point `pubmed_qa` of medhelm.benchmarks) uses the name" in benchmarks.err
-    ran = medhelm("run", "ward_terms", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
+    ran = medhelm("run", "ward", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority")
     assert (ran.code, "shaky" in ran.err + ran.out) == (0, False)
     assert medhelm("leaderboard").code == 0
 
@@ -214,50 +212,70 @@ def test_what_is_broken_is_listed_and_disturbs_nothing_else(
     assert "Traceback" not in unknown.err + other.err + model.err
 
 
-def test_a_benchmark_with_a_metric_that_does_not_work_is_not_run(
+def test_a_metric_that_does_not_work_is_missing_and_others_are_scored(
     medhelm: Medhelm, install: Install, example: Path, tmp_path: Path, server: Server
 ) -> None:
     install("shaky", "raise RuntimeError('not on this machine')\n", metrics={"shaky_metric": "M"})
-    folder = tmp_path / "own" / "ward_terms_2"
+    folder = tmp_path / "own" / "ward_2"
     folder.mkdir(parents=True)
-    text = (example / "benchmarks" / "ward_terms" / "benchmark.yaml").read_text(encoding="utf-8")
-    text = text.replace("ward_terms", "ward_terms_2").replace("[ward_recall,", "[shaky_metric,")
+    text = (example / "benchmarks" / "ward" / "benchmark.yaml").read_text(encoding="utf-8")
+    text = text.replace("name: ward", "name: ward_2").replace("[ward,", "[shaky_metric,")
     (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
-    (folder / "sample.jsonl").write_bytes((example / "benchmarks" / "ward_terms" / "sample.jsonl").read_bytes())
+    (folder / "sample.jsonl").write_bytes((example / "benchmarks" / "ward" / "sample.jsonl").read_bytes())
     assert medhelm("benchmarks", "list", "--benchmarks", folder.parent).code == 0
     server.answer_with(ward)
-    done = medhelm("run", "ward_terms", folder, "--tier", "sample", "--model", f"ward/m1@{server.url}")
-    assert (done.code, server.count) == (2, 0)
-    assert "shaky 0.1 (entry point `shaky_metric` of medhelm.metrics) cannot be imported: RuntimeError" in done.err
+    why = "shaky 0.1 (entry point `shaky_metric` of medhelm.metrics) cannot be imported: RuntimeError"
+    command = ("run", folder, "--tier", "sample", "--model", f"ward/m1@{server.url}")
+    done = medhelm(*command, "--json")
+    (run,) = done.json["runs"]
+    assert (done.code, server.count, run["main_metric"]) == (1, 4, "shaky_metric")  # 1: the main metric is missing
+    assert why in run["metrics"]["shaky_metric"]["not_computed"]
+    assert run["metrics"]["exact_match"]["n"] == 4
+    assert why in medhelm(*command).out
+    check = medhelm("benchmarks", "check", folder, "--tier", "sample")
+    assert (check.code, why in check.err) == (2, True)
+
+    definition = folder / "benchmark.yaml"
+    definition.write_text(text.replace(", exact_match]", "]"), encoding="utf-8")
+    refused = medhelm(*command)
+    assert (refused.code, server.count) == (2, 4)
+    assert why in refused.err
+    assert "has no other metric. Nothing was sent." in refused.err
 
 
 def test_a_store_outlives_the_package(
-    medhelm: Medhelm, site: Path, install: Install, data: Path, model: str, monkeypatch: pytest.MonkeyPatch
+    medhelm: Medhelm,
+    site: Path,
+    install: Install,
+    example: Path,
+    data: Path,
+    model: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert medhelm("run", "ward_terms", "--data", data, "--model", model).code == 0
+    assert medhelm("run", "ward", "--data", data, "--model", model).code == 0
     for folder in site.glob("*.dist-info"):
         shutil.rmtree(folder)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(EXAMPLE / "src")])
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(example.parent)])
     plugins.forget()
     board = medhelm("leaderboard", "--format", "json")
     assert board.code == 0
-    assert board.json["models"][0]["benchmarks"]["ward_terms"]["value"] == pytest.approx(EXPECTED["corrected"])
+    assert board.json["models"][0]["benchmarks"]["ward"]["value"] == pytest.approx(EXPECTED)
     assert "The scale of these metrics is unknown" in medhelm("leaderboard").out
-    gone = medhelm("run", "ward_terms", "--data", data, "--model", model)
-    assert (gone.code, "unknown benchmark `ward_terms`" in gone.err) == (2, True)
+    gone = medhelm("run", "ward", "--data", data, "--model", model)
+    assert (gone.code, "unknown benchmark `ward`" in gone.err) == (2, True)
 
-    install("newer", "raise OSError('no dictionary')\n", metrics={"ward_recall": "M"})
+    install("newer", "raise OSError('no dictionary')\n", metrics={"ward": "M"})
     broken = medhelm("leaderboard")
     assert broken.code == 0
     assert "The scale of these metrics is unknown" in broken.out
-    assert "newer 0.1 (entry point `ward_recall` of medhelm.metrics) cannot be imported: OSError: no dict" in broken.out
+    assert "newer 0.1 (entry point `ward` of medhelm.metrics) cannot be imported: OSError: no dict" in broken.out
     assert medhelm("export", "csv", Path("out")).code == 0
 
 
 def test_the_demo_is_of_what_is_built_in(medhelm: Medhelm, example: Path) -> None:
     done = medhelm("demo", "--json")
     assert done.code == 0
-    assert "ward_terms" not in {run["benchmark"] for run in done.json["runs"]}
+    assert "ward" not in {run["benchmark"] for run in done.json["runs"]}
     assert len({run["benchmark"] for run in done.json["runs"]}) == 37
 
 
@@ -268,4 +286,4 @@ def test_models_check_asks_a_plug_in(medhelm: Medhelm, example: Path, server: Se
     server.script(Answer(status=401))
     refused = medhelm("models", "check", f"ward/m1@{server.url}")
     assert refused.code == 1
-    assert "rejects this key" in refused.out
+    assert "does not accept this key" in refused.out

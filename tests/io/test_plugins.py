@@ -182,7 +182,7 @@ try:
 except SystemExit as ended:
     assert not ended.code, ended.code
 plugins = sys.modules.get("medhelm.io.plugins")
-print("LOOKED", plugins is not None and plugins._scan.cache_info().misses > 0, "ward_plugin" in sys.modules)
+print("LOOKED", plugins is not None and plugins._scan.cache_info().misses > 0, "medhelm_ward" in sys.modules)
 """
 
 
@@ -193,7 +193,7 @@ print("LOOKED", plugins is not None and plugins._scan.cache_info().misses > 0, "
         (["medhelm", "run", "--help"], False, False),
         (["medhelm", "benchmarks", "show", "pubmed_qa"], False, False),
         (["medhelm", "benchmarks", "show", "shc_ptbm_med"], False, False),
-        (["medhelm", "benchmarks", "show", "ward_terms"], True, True),
+        (["medhelm", "benchmarks", "show", "ward"], True, True),
     ],
 )
 def test_who_asks_for_no_plug_in_does_not_wait_for_any(

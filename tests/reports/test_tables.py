@@ -89,8 +89,8 @@ def test_a_table_without_rows_is_only_a_header(format: str) -> None:
 
 
 def test_another_format_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"Unknown table format `html`\. Known: table, csv, md, latex"):
-        render(ROWS, HEADERS, format="html")
+    with pytest.raises(UserError, match=r"Unknown table format `xml`\. Known: table, csv, md, latex"):
+        render(ROWS, HEADERS, format="xml")
 
 
 def test_a_row_of_another_length_is_refused() -> None:

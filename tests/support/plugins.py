@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.benchmarks.plugin_scaffold import KINDS, scaffold_plugin
 from medhelm.io import plugins
-
-EXAMPLE = Path(__file__).parents[1] / "example_plugin"
-"""The example package of the documentation."""
 
 Groups = Mapping[str, Mapping[str, str]]
 """Group of entry points -> name -> where it leads."""
@@ -34,11 +32,10 @@ def write_metadata(site: Path, package: str, version: str, groups: Groups) -> No
     (folder / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def install_example(site: Path) -> None:
-    """The example, as `pip install --editable` would put it there: its metadata in `site`, its code where it is."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def install_example(site: Path, package: Path) -> None:
+    """Install a package as `pip install --editable` does: its metadata in `site`, its code where it is."""
+    project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     write_metadata(site, project["name"], project["version"], project["entry-points"])
-    (site / "ward_example.pth").write_text(f"{EXAMPLE / 'src'}\n", encoding="utf-8")
 
 
 def module_name() -> str:
@@ -81,11 +78,12 @@ def install(site: Path) -> Install:
 
 
 @pytest.fixture
-def example(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The example package, installed; gives its folder of code."""
-    install_example(site)
-    monkeypatch.syspath_prepend(EXAMPLE / "src")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "ward_plugin"]:
+def example(site: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install a package that `medhelm plugins new ward` makes, with one plug-in of each kind; its folder of code."""
+    package = scaffold_plugin("ward", KINDS, tmp_path_factory.mktemp("example"))
+    install_example(site, package)
+    monkeypatch.syspath_prepend(package / "src")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "medhelm_ward"]:
         monkeypatch.delitem(sys.modules, name)
     plugins.forget()
-    return EXAMPLE / "src" / "ward_plugin"
+    return package / "src" / "medhelm_ward"

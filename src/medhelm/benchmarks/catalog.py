@@ -6,10 +6,10 @@ so that groups of built-in benchmarks match the published tables. Packages are i
 that are not found elsewhere. A package lists its benchmarks by an entry point:
 
     [project.entry-points."medhelm.benchmarks"]
-    ward = "ward_plugin.benchmarks"
+    ward = "medhelm_ward.benchmarks"
 
 The target is a package that is a folder of benchmark folders, or a `pathlib.Path` or text in a module
-(`ward_plugin:FOLDER`). The name of the entry point is a group of all its benchmarks.
+(`medhelm_ward:FOLDER`). The name of the entry point is a group of all its benchmarks.
 """
 
 from __future__ import annotations

@@ -1,28 +1,34 @@
-"""`medhelm plugins`."""
+"""`medhelm plugins` and `medhelm plugins new`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from medhelm.cli.common.options import Shared, print_json, shared_options
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @shared_options("benchmarks", "json")
-@click.pass_obj
-def plugins(shared: Shared) -> int:
+@click.pass_context
+def plugins(context: click.Context) -> int:
     """List and check installed plug-ins.
 
     Imports every provider, metric and benchmark that installed packages add. Plug-ins run with your permissions:
     install only those you trust. Exit code 1: a plug-in does not work.
 
     \b
-    Example:
+    Examples:
       medhelm plugins
+      medhelm plugins new triage_distance --kind metric
     """
-    from medhelm.evaluation.plugin_versions import installed_plugins
+    if context.invoked_subcommand is not None:
+        return 0
     from medhelm.reports.plugins import to_text
+    from medhelm.scoring.installed_plugins import installed_plugins
 
+    shared: Shared = context.obj
     found, problems = installed_plugins(shared.benchmark_folders)
     rows = [
         {
@@ -41,3 +47,50 @@ def plugins(shared: Shared) -> int:
     else:
         click.echo(to_text(rows, problems), nl=False)
     return int(bool(problems) or any(one.problems for one in found))
+
+
+@plugins.command()
+@click.argument("name")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(["provider", "metric", "benchmark"]),
+    multiple=True,
+    required=True,
+    help="What the package adds; repeatable.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Parent of the new folder.  [default: current folder]",
+)
+@shared_options("json")
+@click.pass_obj
+def new(shared: Shared, /, name: str, kinds: tuple[str, ...], out: Path) -> int:
+    """Create a package of plug-ins.
+
+    The package `medhelm-NAME` works as it is and has tests. NAME names its provider, metric and benchmark.
+
+    \b
+    Examples:
+      medhelm plugins new triage_distance --kind metric
+      medhelm plugins new ward --kind provider --kind benchmark --out plugins
+    """
+    from medhelm.benchmarks.catalog import all_names
+    from medhelm.benchmarks.plugin_scaffold import scaffold_plugin
+    from medhelm.benchmarks.schema import check_name
+    from medhelm.errors import UserError
+    from medhelm.models.providers import SERVICES
+    from medhelm.scoring.metrics import METRIC_NAMES
+
+    for kind, known in {"provider": SERVICES, "metric": METRIC_NAMES, "benchmark": all_names()}.items():
+        if kind in kinds and name in known:
+            raise UserError(f"`{name}` is already the name of a {kind}. Choose another name.")
+    place = scaffold_plugin(check_name(name), kinds, out)
+    if shared.json:
+        print_json({"name": name, "kinds": list(dict.fromkeys(kinds)), "folder": str(place)})
+    else:
+        click.echo(f"Created {place}. Install it, check it, and run its tests:")
+        click.echo(f"  pip install -e {place}\n  medhelm plugins\n  pytest {place}")
+    return 0

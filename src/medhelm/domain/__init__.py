@@ -57,7 +57,7 @@ from medhelm.domain.reference_filter import (
 )
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import LeftOut, Remark, Remedy
-from medhelm.domain.run import Harness, Origin, Record, Run, RunStatus
+from medhelm.domain.run import Harness, Origin, Record, Run, Runs, RunStatus
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
@@ -117,6 +117,7 @@ __all__ = [
     "Run",
     "RunOnDisk",
     "RunStatus",
+    "Runs",
     "SampleRule",
     "Score",
     "Source",

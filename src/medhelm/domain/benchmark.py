@@ -155,7 +155,7 @@ class RuleDescription:
     """Reason for the difference; `-` if there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Benchmark:
     """A benchmark: its data, prompt, limits and metrics."""
 
@@ -233,6 +233,9 @@ class Benchmark:
     """Hash of everything that decides prompts and scores: the definition and its hooks."""
     package: str = ""
     """Installed package that provides it; empty for built-in benchmarks and the user's own."""
+
+    def __repr__(self) -> str:
+        return f"<Benchmark: {self.name}, {self.title}>"
 
     @property
     def main_metric(self) -> str:

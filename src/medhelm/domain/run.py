@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from medhelm.domain.benchmark import Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
+from medhelm.domain.display import Displayable
 from medhelm.domain.jury import InjectionSign, JudgeReply, JuryResult, JuryVerdict
 from medhelm.domain.score import Estimate, Rule, Score
 
@@ -75,9 +76,11 @@ class Origin:
     """True if it ran a MedHELM task there: instances and prompts are MedHELM's, the requests were made there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Run(Displayable):
     """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
+
+    VIEW: ClassVar[str] = "medhelm.reports.runs:RUN_VIEW"
 
     id: str
     """Digest of benchmark, data, model and settings."""
@@ -159,3 +162,9 @@ class Run:
     def fresh(self) -> str:
         """Start of the fresh run that its completions belong to, ISO 8601, UTC; empty if they may be of any age."""
         return str(self.settings.get("fresh") or "")
+
+class Runs(Displayable, list[Run]):
+    """Runs of one or more stores: a list that also has the conversions of `Displayable`."""
+
+    __slots__ = ()
+    VIEW = "medhelm.reports.runs:RUNS_VIEW"

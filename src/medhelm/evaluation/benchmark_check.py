@@ -14,7 +14,7 @@ from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Insta
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.constant_baseline import majority_baseline
 from medhelm.scoring.metric import Metric, apply
-from medhelm.scoring.metrics import metrics_of
+from medhelm.scoring.metrics import metrics_of, unusable_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,10 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
     """Check every instance, and score its reference as if it were the completion.
 
     A sound benchmark gives its own references the best score, as far as that needs no judge.
-    `windows`: model -> its context window in tokens.
+    `windows`: model -> its context window in tokens. Raises: UserError for a plug-in that cannot be used.
     """
+    if unusable := unusable_metrics(dataset.benchmark):
+        raise UserError("\n".join(unusable.values()))
     metrics = metrics_of(dataset.benchmark, judged=False)
     values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
     exceptions: list[RejectedReference] = []

@@ -17,7 +17,7 @@ from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.settings import Settings
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
-from medhelm.scoring.metrics import metrics_of
+from medhelm.scoring.metrics import metrics_of, unusable_metrics
 
 if TYPE_CHECKING:
     from medhelm.models.price_book import PriceBook
@@ -54,10 +54,16 @@ def check_scorable(
 ) -> None:
     """Check that every benchmark has a metric that can be computed with or without judges.
 
-    Imports the benchmarks' metrics, so that a broken plug-in is reported now. `imported`: the prompts come from
-    another harness. `option`: how the caller names judges. Raises: UserError.
+    Imports the benchmarks' metrics, so that a benchmark with broken plug-ins only is reported now. `imported`: the
+    prompts come from another harness. `option`: how the caller names judges. Raises: UserError.
     """
-    wrong = [b.name for b in benchmarks if not metrics_of(b, judged=judged, imported=imported)]
+    wrong = []
+    for benchmark in benchmarks:
+        metrics = metrics_of(benchmark, judged=judged, imported=imported)
+        unusable = unusable_metrics(benchmark)
+        if metrics and all(metric.name in unusable for metric in metrics):
+            raise UserError("\n".join([*unusable.values(), f"{benchmark.name} has no other metric. Nothing was sent."]))
+        wrong += [] if metrics else [benchmark.name]
     if wrong:
         raise UserError(f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent.")
 

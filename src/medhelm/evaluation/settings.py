@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from medhelm.domain import Run, Tier
+from medhelm.domain.display import Displayable
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
@@ -48,9 +49,11 @@ class Settings:
     """Send requests to this machine only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Evaluation(Displayable):
     """The runs of an evaluation, and how it ended."""
+
+    VIEW: ClassVar[str] = "medhelm.reports.runs:EVALUATION_VIEW"
 
     runs: tuple[Run, ...]
     """One for each model and benchmark, in the order of the arguments."""

@@ -1,7 +1,7 @@
 """Plug-ins: providers, metrics and benchmark folders that installed packages declare as entry points.
 
     [project.entry-points."medhelm.metrics"]
-    ward_terms = "ward_plugin.metrics:WARD_TERMS"
+    ward_terms = "medhelm_ward.metric:WARD_TERMS"
 
 Names are read from package metadata; a package is imported only when one of its names is used, or when everything is
 listed. Built-in names cannot be replaced, and a name that two packages declare is refused. A broken package is reported

@@ -7,6 +7,7 @@ of its own. Keys are in environment variables, and each goes only where it belon
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Model
+from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
 from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address
 from medhelm.models.keys import key_variable
@@ -33,12 +35,30 @@ _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>https?:.*)", re.IGNORECAS
 _LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
 
 
-def find_models(names: Sequence[str], *, file: Path | None, environment: Mapping[str, str]) -> list[Model]:
-    """Return the models of these names, in order and each once.
+def find_models(
+    names: AnyNames, *, file: AnyPath | None = None, environment: Mapping[str, str] | None = None
+) -> list[Model]:
+    """Find models by the names that `--model` takes, in order and each once.
 
-    `file`: models.yaml; None: the file that MEDHELM_MODELS names, or ./models.yaml if it exists.
-    Raises: ConfigError with all problems of models.yaml, or UserError with the problems of all names.
+    Parameters
+    ----------
+    names
+        One name or several: `PROVIDER/NAME`, `openai/NAME@URL`, or a name in `file`.
+    file
+        A `models.yaml`; None for the file that MEDHELM_MODELS names, or `./models.yaml` if it exists.
+    environment
+        Variables with API keys and settings; None for those of the process.
+
+    Raises
+    ------
+    UserError
+        If a name is wrong; lists every problem.
+    ConfigError
+        With all problems of `file`.
     """
+    names = as_names(names, "names")
+    file = None if file is None else as_path(file, "file")
+    environment = os.environ if environment is None else environment
     found, problems = _find_all(names, _definitions(file, environment), environment)
     if problems:
         raise UserError("\n".join(problems))

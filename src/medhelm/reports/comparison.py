@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.domain.text import listed
 from medhelm.reports.json_output import left_out_json, probability, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, render
+from medhelm.reports.tables import (
+    Columns,
+    ObjectView,
+    Value,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    records_as_columns,
+    render,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
@@ -394,3 +403,39 @@ def _p(p: float, format: str) -> Value:
 
 def _spread(effect: DetectableEffect | None) -> str | None:
     return f"{decimal(effect.value)} ± {decimal(effect.sd)}" if effect else None
+
+
+# --- Python and notebooks ---------------------------------------------------------------------------------------------
+
+
+def _pair_columns(compared: ComparedPairs, by: str) -> Columns:
+    """Return one row per test: win share, macro average, or benchmark of a pair."""
+    rows = [
+        {"first": pair["first"], "second": pair["second"], "test": name, **test}
+        for pair in pairs_as_json(compared, compared.adjustment)["pairs"]
+        for name, test in [("win share", pair["win_share"]), ("macro average", pair["macro_average"]),
+                           *pair["benchmarks"].items()]
+        if test is not None
+    ]  # fmt: skip
+    return records_as_columns(rows, by)
+
+
+VIEW: ObjectView[Comparison] = ObjectView(
+    summary=lambda comparison: verdict(comparison)[0],
+    table=to_table,
+    as_json=as_json,
+    columns=lambda comparison, by: records_as_columns(as_json(comparison)["benchmarks"], by),
+    verdict=lambda comparison: verdict(comparison)[:1],
+    remarks=lambda comparison: [*verdict(comparison)[1:], *comparison.remarks],
+)
+"""Two models in Python."""
+
+PAIRS_VIEW: ObjectView[ComparedPairs] = ObjectView(
+    summary=lambda compared: " ".join(pairs_verdict(compared, compared.adjustment)),
+    table=lambda compared, format: pairs_to_table(compared, compared.adjustment, format=format),
+    as_json=lambda compared: pairs_as_json(compared, compared.adjustment),
+    columns=_pair_columns,
+    verdict=lambda compared: pairs_verdict(compared, compared.adjustment),
+    remarks=lambda compared: [*in_words(compared, compared.adjustment), *compared.remarks],
+)
+"""Every pair of models in Python."""

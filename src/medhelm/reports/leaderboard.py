@@ -12,7 +12,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import left_out_json, probability, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
+from medhelm.reports.tables import Columns, ObjectView, Value, decimal, estimate_numbers, estimate_text, number, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -209,8 +209,7 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     `tables.render`. CSV holds the same numbers in columns of their own, with six decimals.
     Raises: UserError for another `by` or format.
     """
-    if by not in get_args(By):
-        raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
+    check_by(by)
     if by == "head-to-head":
         return _head_to_head(board, format, width)
     if format == "csv":
@@ -223,6 +222,12 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
     else:
         headers, rows = _by_group(board, by)
     return render(rows, headers, format=format, caption=caption(board), width=width, keep=3 if by == "overall" else 2)
+
+
+def check_by(by: str) -> None:
+    """Raise UserError for an unknown meaning of the rows."""
+    if by not in get_args(By):
+        raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
 
 
 Table = tuple[list[str], list[list[Value]]]
@@ -553,3 +558,26 @@ def head_to_head_note(found: HeadToHead) -> str:
     if len(found.models) > MOST_SHOWN:
         text += f"; the first {MOST_SHOWN} of {len(found.models)} models, CSV lists all pairs"
     return text
+
+
+# --- Python and notebooks ---------------------------------------------------------------------------------------------
+
+
+def _columns(board: Leaderboard, by: str) -> Columns:
+    """Return the columns of `--format csv`. Raises: UserError for another `by`."""
+    by = by or "overall"
+    check_by(by)
+    if by == "head-to-head":
+        return CSV_HEADERS, head_to_head_list(head_to_head(board))
+    return _csv_overall(board) if by == "overall" else _csv_long(board, by)
+
+
+VIEW: ObjectView[Leaderboard] = ObjectView(
+    summary=lambda board: f"{caption(board)}. {' '.join(board.verdict)}".strip(),
+    table=lambda board, format: to_table(board, format=format),
+    as_json=as_json,
+    columns=_columns,
+    verdict=lambda board: board.verdict,
+    remarks=lambda board: board.remarks,
+)
+"""The leaderboard in Python."""

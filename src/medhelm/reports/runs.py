@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Removal, RemovalEffect, Rule, Run, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, printable, size_text
+from medhelm.reports.tables import (
+    Columns,
+    ObjectView,
+    Value,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    printable,
+    size_text,
+)
 
 
 def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float) -> dict[str, Any]:
@@ -68,6 +77,14 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
     The chosen rule comes first and with its interval. The notes list truncated prompts, unsupported parameters, the
     work of juries, and metrics that could not be computed.
     """
+    return "\n".join([_table(runs, rule, "table"), *_notes(runs)])
+
+
+def _notes(runs: Sequence[Run]) -> list[str]:
+    return [*_shortened(runs), *_refused(runs), *_juries(runs), *_not_computed(runs)]
+
+
+def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     other: Rule = "published" if rule == "corrected" else "corrected"
     headers = ["benchmark", "model", "status", "n", "failed", "metric", rule, other, "sent", "cached", "cost USD"]
     rows = [
@@ -86,8 +103,7 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
         ]
         for run in runs
     ]
-    table = tables.render(rows, headers, format="table")
-    return "\n".join([table, *_shortened(runs), *_refused(runs), *_juries(runs), *_not_computed(runs)])
+    return tables.render(rows, headers, format=format)
 
 
 def _shortened(runs: Sequence[Run]) -> list[str]:
@@ -466,3 +482,69 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
         + listed([f"{run.benchmark} with {run.model}" for run in one.runs], 5)
         for one in removals
     )
+
+
+# --- Python and notebooks ---------------------------------------------------------------------------------------------
+
+
+def _summary(run: Run) -> str:
+    score = estimate_text(run.estimates.get("corrected", {}).get(run.main_metric))
+    data = "" if run.tier == "real" else ", sample rows"
+    return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {run.main_metric} {score or '-'}"
+
+
+def _runs_summary(runs: Sequence[Run]) -> str:
+    models, benchmarks = ({getattr(run, name) for run in runs} for name in ("model", "benchmark"))
+    return f"{plural(len(runs), 'run')} of {plural(len(models), 'model')} on {plural(len(benchmarks), 'benchmark')}"
+
+
+def _run_columns(runs: Iterable[Run], by: str) -> Columns:
+    """Return one row per run, metric and rule."""
+    rows = [
+        {
+            **select(run, "benchmark model tier status"),
+            "metric": metric,
+            "scoring": rule,
+            "is_main": metric == run.main_metric,
+            **select(found, "value low high n n_failed method", rounded=True),
+            **select(run, "cost_usd seconds started id", rounded=True),
+        }
+        for run in runs
+        for rule, by_metric in run.estimates.items()
+        for metric, found in by_metric.items()
+    ]
+    return tables.records_as_columns(rows, by)
+
+
+def _evaluation_summary(done: Any) -> str:
+    stopped = f", stopped early: {done.stopped}" if done.stopped else ""
+    sent = plural(done.requests_sent, "request")
+    return f"{_runs_summary(done.runs)}, {sent} sent, {done.cost_usd:.4f} USD spent{stopped}"
+
+
+RUN_VIEW: ObjectView[Run] = ObjectView(
+    summary=_summary,
+    table=lambda run, format: _table([run], "corrected", format),
+    as_json=lambda run: _run_json(run, "corrected"),
+    columns=lambda run, by: _run_columns([run], by),
+    remarks=lambda run: [note.removeprefix("- ") for note in _notes([run])],
+)
+"""A run in Python."""
+
+RUNS_VIEW: ObjectView[Sequence[Run]] = ObjectView(
+    summary=_runs_summary,
+    table=lambda runs, format: _table(runs, "corrected", format),
+    as_json=lambda runs: {"runs": [_run_json(run, "corrected") for run in runs]},
+    columns=_run_columns,
+    remarks=lambda runs: [note.removeprefix("- ") for note in _notes(runs)],
+)
+"""Runs of a store in Python."""
+
+EVALUATION_VIEW: ObjectView[Any] = ObjectView(  # an `Evaluation`, a class of a layer above
+    summary=_evaluation_summary,
+    table=lambda done, format: _table(done.runs, "corrected", format),
+    as_json=lambda done: as_json(done.runs, "corrected", cost_usd=done.cost_usd, seconds=done.seconds),
+    columns=lambda done, by: _run_columns(done.runs, by),
+    remarks=lambda done: [*(note.removeprefix("- ") for note in _notes(done.runs)), *done.messages],
+)
+"""An evaluation in Python."""

@@ -1,4 +1,4 @@
-"""Tables as aligned text, CSV, Markdown and LaTeX.
+"""Tables as aligned text, CSV, Markdown and LaTeX, as HTML for notebooks, and as data frames.
 
 A cell holds a text, a number, or None: an en dash for people, an empty field in CSV. Special characters of the format
 are escaped, and control characters, which could move a terminal's cursor, become spaces. In CSV a text that a
@@ -12,11 +12,14 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Sequence
-from typing import Literal, Protocol, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 from unicodedata import category, combining, east_asian_width
+from xml.etree import ElementTree as ET
 
-from medhelm.errors import UserError
+from medhelm.errors import MissingError, UserError
 from medhelm.reports.latex import tabular
 
 Format = Literal["table", "csv", "md", "latex"]
@@ -54,8 +57,9 @@ def render(
 ) -> str:
     """Return a table that ends with a line feed.
 
-    Parameters: rows, each as long as headers; format, one of FORMATS; caption, a line above the table, left out of
-    CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the first `keep` columns.
+    Parameters: rows, each as long as headers; format, one of FORMATS, or `html` for notebooks; caption, a line above
+    the table, left out of CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the
+    first `keep` columns.
     Raises: UserError for another format; ValueError for a row of another length.
     """
     texts, heads, numeric = as_texts(rows, headers)
@@ -68,6 +72,8 @@ def render(
         return _markdown(texts, heads, numeric, caption)
     if format == "latex":
         return tabular(texts, heads, numeric, caption)
+    if format == "html":
+        return _html(texts, heads, numeric, caption)
     raise UserError(f"Unknown table format `{format}`. Known: {', '.join(FORMATS)}.")
 
 
@@ -248,6 +254,127 @@ def escape_markdown(text: str) -> str:
     """Escape a text for Markdown. An underscore within a word needs no escape."""
     text = re.sub(r"([\\`*|<~])", r"\\\1", text)
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
+
+
+# --- notebooks and data frames ----------------------------------------------------------------------------------------
+
+
+def _html(texts: list[list[str]], heads: list[str], numeric: list[bool], caption: str) -> str:
+    """Return an HTML table; the element tree escapes every text."""
+    table = ET.Element("table")
+    if caption:
+        ET.SubElement(table, "caption").text = caption
+    styles = ["text-align: right" if right else "text-align: left" for right in numeric]
+    for group, tag, rows in (("thead", "th", [heads]), ("tbody", "td", texts)):
+        part = ET.SubElement(table, group)
+        for row in rows:
+            line = ET.SubElement(part, "tr")
+            for cell, style in zip(row, styles, strict=True):
+                ET.SubElement(line, tag, style=style).text = cell
+    return ET.tostring(table, encoding="unicode", method="html") + "\n"
+
+
+def _paragraphs(texts: Iterable[object]) -> str:
+    found = []
+    for text in texts:
+        paragraph = ET.Element("p")
+        paragraph.text = as_line(str(text))
+        found.append(ET.tostring(paragraph, encoding="unicode", method="html") + "\n")
+    return "".join(found)
+
+
+FRAME_LIBRARIES = ("pandas", "polars")
+"""Libraries of data frames, the preferred one first."""
+
+
+def to_frame(columns: Mapping[str, Sequence[Any]], library: str = "") -> Any:
+    """Return columns as a data frame.
+
+    Parameters: library, one of FRAME_LIBRARIES; empty for the first that is installed.
+    Raises: MissingError if it is not installed; UserError for another library.
+    """
+    if library and library not in FRAME_LIBRARIES:
+        raise UserError(f"`library` cannot be `{library}`. Known: {', '.join(FRAME_LIBRARIES)}.")
+    wanted = [library] if library else list(FRAME_LIBRARIES)
+    for name in wanted:
+        try:
+            found = import_module(name)
+        except ImportError:
+            continue
+        return found.DataFrame({head: _of_one_type(values) for head, values in columns.items()})
+    raise MissingError(
+        f"data frames need {' or '.join(wanted)}: "
+        f"{' or '.join(f'`pip install {name}`' for name in wanted)}. `to_dict()` needs neither pandas nor polars."
+    )
+
+
+def _of_one_type(values: Sequence[Any]) -> list[Any]:
+    """Return the values of a column with whole numbers as floats if any is a float, and members of enums as texts."""
+    has_floats = any(isinstance(value, float) for value in values)
+    return [
+        float(value) if has_floats and type(value) is int else str(value) if isinstance(value, str) else value
+        for value in values
+    ]
+
+
+LONGEST_SUMMARY = 300
+"""Most characters of a summary."""
+
+T = TypeVar("T")
+
+Columns = tuple[Sequence[str], Sequence[Sequence[Value]]]
+"""Headings and rows of numbers in full."""
+
+
+def _no_lines(_: object) -> Sequence[object]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectView(Generic[T]):
+    """Functions of a report that show the objects of one class in Python."""
+
+    summary: Callable[[T], str]
+    """One short line for `repr`."""
+    table: Callable[[T, str], str]
+    """Table in the format `table` or `html`."""
+    as_json: Callable[[T], dict[str, Any]]
+    """JSON of the command that shows it."""
+    columns: Callable[[T, str], Columns]
+    """Columns of a data frame. The second argument selects the rows; empty for the default."""
+    verdict: Callable[[T], Sequence[object]] = _no_lines
+    """Sentences above the table."""
+    remarks: Callable[[T], Sequence[object]] = _no_lines
+    """Remarks below the table."""
+
+    def summarize(self, shown: T) -> str:
+        """Return one line of limited length."""
+        text = as_line(self.summary(shown))
+        return text if len(text) <= LONGEST_SUMMARY else f"{text[:LONGEST_SUMMARY]} [...]"
+
+    def to_text(self, shown: T) -> str:
+        """Return the verdict, the table, and the remarks, as the command prints them."""
+        verdict = " ".join(map(str, self.verdict(shown)))
+        remarks = "".join(f"- {remark}\n" for remark in self.remarks(shown))
+        return "\n".join(part for part in (verdict and f"{verdict}\n", self.table(shown, "table"), remarks) if part)
+
+    def to_html(self, shown: T) -> str:
+        """Return the same as HTML."""
+        verdict = [" ".join(map(str, self.verdict(shown)))]
+        return _paragraphs(filter(None, verdict)) + self.table(shown, "html") + _paragraphs(self.remarks(shown))
+
+    def to_frame(self, shown: T, by: str, library: str) -> Any:
+        """Return a data frame. Raises: as `tables.to_frame`, and UserError for a wrong `by`."""
+        headers, rows = self.columns(shown, by)
+        return to_frame({head: [row[j] for row in rows] for j, head in enumerate(headers)}, library)
+
+
+def records_as_columns(records: Sequence[Mapping[str, Any]], by: str = "") -> Columns:
+    """Return dictionaries with equal keys as columns. Raises: UserError for any `by`."""
+    if by:
+        raise UserError(f"`by` cannot be `{by}` here: it selects the rows of a leaderboard. Leave it out.")
+    headers = list(dict.fromkeys(key for record in records for key in record))
+    return headers, [[record.get(head) for head in headers] for record in records]
 
 
 # --- untrusted text ---------------------------------------------------------------------------------------------------

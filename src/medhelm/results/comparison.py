@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
@@ -17,12 +18,64 @@ from medhelm.analysis.comparison.two_models import Comparison, compare_two_model
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import all_names
-from medhelm.domain import LeftOut, Rule, Tier
+from medhelm.domain import RULES, LeftOut, Rule, Tier
+from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs
 from medhelm.results.run_remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
+
+
+def compare(
+    stores: AnyPaths,
+    models: AnyNames = (),
+    *,
+    rule: Rule = "corrected",
+    tier: Tier | None = None,
+    suite: AnyPath = "all",
+    adjustment: Adjustment = "holm",
+    benchmark_folders: AnyPaths = (),
+    wanted: RunFilter = EVERY_RUN,
+) -> Comparison | ComparedPairs:
+    """Test whether models of one store, or of several, differ significantly.
+
+    Parameters
+    ----------
+    stores
+        Folder of a store, or several.
+    models
+        Names of two models or more; empty for every model.
+    rule, tier, suite, benchmark_folders, wanted
+        As in `leaderboard`.
+    adjustment
+        Adjustment of p-values: `holm` (family-wise error), or `bh` (false discovery rate, Benjamini and Hochberg).
+
+    Returns
+    -------
+    Comparison or ComparedPairs
+        For two named models their differences on each benchmark and overall; otherwise those of every pair.
+
+    Raises
+    ------
+    StoreError
+        If a folder is not a store.
+    UserError
+        For wrong arguments, for a model without a finished run, or if models share no instance.
+    """
+    names, paths = as_names(models, "models"), as_paths(stores, "stores")
+    folders = as_paths(benchmark_folders, "benchmark_folders")
+    check_choice(rule, RULES, "rule")
+    check_choice(tier or "real", get_args(Tier), "tier")
+    check_choice(adjustment, get_args(Adjustment), "adjustment")
+    if len(names) == 1:
+        raise UserError(f"one model cannot be compared: {names[0]}. Name a second model, or none for every pair.")
+    options: dict[str, Any] = {
+        "rule": rule, "tier": tier, "suite": str(suite), "benchmark_folders": folders, "wanted": wanted,
+    }  # fmt: skip
+    if len(names) == 2:
+        return compare_models(paths, *names, adjustment=adjustment, **options)
+    return replace(compare_all_models(paths, names, **options), adjustment=adjustment)
 
 
 def compare_models(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import comparison_values, linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
+from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
@@ -36,7 +37,7 @@ from medhelm.results.run_selection import select_runs, store_label, suite_sort_k
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
-from medhelm.results.spending import Pricing, is_local, is_replayed, repriced
+from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
@@ -55,7 +56,7 @@ PUBLISHED = "published"
 class CalibrationOptions:
     """Ratings to calibrate jury scores with."""
 
-    ratings: Path
+    ratings: AnyPath
     """The ratings file."""
     definitions: Sequence[Benchmark] = ()
     """Benchmarks whose rubrics are known."""
@@ -64,35 +65,76 @@ class CalibrationOptions:
 
 
 def leaderboard(
-    stores: Sequence[Path],
+    stores: AnyPaths,
     *,
     rule: Rule = "corrected",
     tier: Tier | None = None,
-    suite: str = "all",
+    suite: AnyPath = "all",
     resample: Resample | None = None,
     shared: bool = False,
     clinicians: CalibrationOptions | None = None,
     rank_baselines: bool = False,
     completers_only: bool = False,
     comparable_only: bool = True,
-    panel: Sequence[str] = (),
-    benchmark_folders: Sequence[Path] = (),
-    pricing: Pricing | None = None,
+    panel: AnyNames = (),
+    benchmark_folders: AnyPaths = (),
+    pricing: Pricing | AnyPaths | None = None,
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> Leaderboard:
     """Build the leaderboard of one store, or of several together.
 
     Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
-    was stopped on the way does not count; a warning names it. `comparable_only`: see `run_selection.select_runs`.
-    `tier` None: real data, or the sample rows if there is nothing else. `suite`: see `benchmarks.suites.find_suite`;
-    `benchmark_folders` hold further ones that a suite's file may name. `resample`, `shared` and `panel`: see
-    `analysis.leaderboard.build`; "none" opens no records. `clinicians`: jury scores get what clinicians would give
-    beside them; ranks go by the jury. `pricing`: prices to compute costs with; None for the costs that the runs
-    recorded. `wanted`: only these runs are read. `short_names`: names of models have no address of a server.
-    Raises StoreError for a folder that is not a store, UserError if there is nothing to rank, ConfigError for
-    ratings and for the file of a suite.
+    was stopped early does not count; a remark names it.
+
+    Parameters
+    ----------
+    stores
+        Folder of a store, or several.
+    rule
+        `corrected`, or `published` for the rules of the reference implementation.
+    tier
+        `real` or `sample`; None for real data, or the sample rows if there is nothing else.
+    suite
+        `all`, `paper35`, or the path of a suite file.
+    resample
+        Unit of intervals and tests: `instances` within benchmarks, `benchmarks`, or `none`; None for the default.
+    shared
+        True to use only benchmarks that all models have.
+    clinicians
+        Ratings: jury scores also get what clinicians would give. Ranks go by the jury.
+    rank_baselines
+        True to rank baselines among the models.
+    completers_only
+        True to leave out failures that the model caused, which otherwise count as the worst answer.
+    comparable_only
+        False to use runs under other conditions too, as leaderboards released before 0.2.0 did.
+    panel
+        Fixed models against which win shares and win rates are computed: one name or several.
+    benchmark_folders
+        Folders with further benchmarks that a suite file may name.
+    pricing
+        A file of prices, or several, to compute costs with; None for the costs that the runs recorded.
+    wanted
+        Only these runs are read.
+    short_names
+        True for names of models without addresses of servers.
+
+    Raises
+    ------
+    StoreError
+        If a folder is not a store.
+    UserError
+        For wrong arguments, or if there is nothing to rank.
+    ConfigError
+        For a wrong file of ratings, prices or a suite.
     """
+    stores, suite, panel = as_paths(stores, "stores"), str(suite), as_names(panel, "panel")
+    check_choice(rule, RULES, "rule")
+    check_choice(tier or "real", get_args(Tier), "tier")
+    check_choice(resample or "none", get_args(Resample), "resample")
+    if not stores:
+        raise UserError("`stores` is empty: name the folder of a store.")
     if clinicians and resample == "none":
         raise UserError("ratings need single scores, which --resample none does not read. Leave one of them out.")
     finished = read_inputs(
@@ -102,7 +144,7 @@ def leaderboard(
         single_scores=resample != "none",
         completers_only=completers_only,
         comparable_only=comparable_only,
-        pricing=pricing,
+        pricing=_pricing(pricing),
         wanted=wanted,
     )
     if clinicians:
@@ -113,7 +155,7 @@ def leaderboard(
     if Path(suite).is_file():
         from medhelm.benchmarks.catalog import all_names
 
-        names = all_names(benchmark_folders)
+        names = all_names(as_paths(benchmark_folders, "benchmark_folders"))
     return leaderboard_from_inputs(
         finished,
         suite=suite,
@@ -126,6 +168,17 @@ def leaderboard(
     )
 
 
+def _pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
+    """Return the prices in some files. Raises: ConfigError for a wrong file."""
+    if prices is None or isinstance(prices, Pricing):
+        return prices
+    from medhelm.models.catalog import find_models
+    from medhelm.models.price_book import read_price_books
+
+    files = [str(path) for path in as_paths(prices, "pricing")]
+    return Pricing(books=read_price_books(files), find_model=model_finder(find_models))
+
+
 def _calibrated(
     finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path], rule: Rule
 ) -> LeaderboardInputs:
@@ -135,7 +188,9 @@ def _calibrated(
     from medhelm.results.calibration import calibrate
 
     judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
-    cells, more = calibrate(finished.cells, judged, clinicians.ratings, clinicians.definitions, curve=clinicians.curve)
+    cells, more = calibrate(
+        finished.cells, judged, as_path(clinicians.ratings, "ratings"), clinicians.definitions, curve=clinicians.curve
+    )
     return replace(finished, cells=cells, remarks=[*finished.remarks, *more])
 
 

@@ -135,6 +135,13 @@ def read_judgments(run: Run) -> Judgments:
     )
 
 
+def read_columns(run: Run) -> dict[str, list[Any]]:
+    """Read all columns of the judgments of a run, in the order written; empty columns without a jury."""
+    names = list(JUDGMENT_COLUMNS)[1:]
+    rows = _rows(run, "judgments.parquet", ", ".join(names))
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
 def read_explanations(run: Run, instance_id: str) -> list[dict[str, Any]]:
     """Read the judgments of one completion, each with its explanation or the reason why it is missing."""
     names = list(JUDGMENT_COLUMNS)[2:]

@@ -222,12 +222,22 @@ def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
     )
 
 
-def read_columns(run: Run, names: Sequence[str]) -> dict[str, list[Any]]:
-    """Read columns of a run's records, in the order of its instances; a missing column is all None."""
-    with connect() as connection:
-        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
-        wanted = [sql_name(name) if name in known else "NULL" for name in names]
-        rows = connection.execute(f"SELECT {', '.join(wanted)} FROM {_records(run)} ORDER BY position").fetchall()
+def read_columns(run: Run, names: Sequence[str] | None = None) -> dict[str, list[Any]]:
+    """Read columns of a run's records, in the order of its instances; a missing column is all None.
+
+    Parameters: names, columns to read; None for all.
+    Raises: StoreError if the records are missing or damaged.
+    """
+    import duckdb
+
+    try:
+        with connect() as connection:
+            known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
+            names = known if names is None else names
+            wanted = [sql_name(name) if name in known else "NULL" for name in names]
+            rows = connection.execute(f"SELECT {', '.join(wanted)} FROM {_records(run)} ORDER BY position").fetchall()
+    except duckdb.Error as error:
+        raise _damaged(run, error) from error
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 

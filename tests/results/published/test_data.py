@@ -22,7 +22,7 @@ from medhelm.results.published.cells import (
     ceiling_of,
     published_cells,
     published_costs,
-    published_rows,
+    published_scores,
 )
 from medhelm.results.published.data import FOLDER, load_results
 from medhelm.results.scores_csv import read_scores
@@ -364,7 +364,7 @@ def test_a_suite_selects_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_for_notebooks_have_the_same_numbers() -> None:
-    rows = published_rows("paper35")
+    rows = published_scores("paper35")
     assert len(rows) == 9 * 35
     row = next(row for row in rows if (row["name"], row["benchmark"]) == ("GPT-4o", "aci_bench"))
     assert row == {

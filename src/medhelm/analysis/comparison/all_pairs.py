@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
 from medhelm.domain import LeftOut, Remark, Rule, Tier
+from medhelm.domain.display import Displayable
 from medhelm.errors import UserError
 
 MOST_MODELS = 2_000
@@ -193,9 +194,11 @@ class AllPairs:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedPairs:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ComparedPairs(Displayable):
     """Every pair of models, and the settings of the comparison."""
+
+    VIEW: ClassVar[str] = "medhelm.reports.comparison:PAIRS_VIEW"
 
     all_pairs: AllPairs
     """The tests."""
@@ -207,6 +210,8 @@ class ComparedPairs:
     """Scoring rule."""
     tier: Tier = "real"
     """Real data or sample rows."""
+    adjustment: Adjustment = "holm"
+    """Adjustment of the p-values that decides where this comparison is shown in Python."""
     left_out: tuple[LeftOut, ...] = ()
     """Models that do not count on a benchmark, because they were measured under other conditions."""
     remarks: tuple[Remark, ...] = ()

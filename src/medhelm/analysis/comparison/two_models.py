@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from medhelm.analysis.comparison.all_pairs import AdjustedDifference, Unit, compare_all_pairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import LeftOut, Remark
+from medhelm.domain.display import Displayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +26,11 @@ class ComparedBenchmark:
     """P-value adjusted for the number of benchmarks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison(Displayable):
     """Two models on all benchmarks they share."""
+
+    VIEW: ClassVar[str] = "medhelm.reports.comparison:VIEW"
 
     first: str
     """Name of one model."""

@@ -52,7 +52,7 @@ class Column:
         return share if self.higher_is_better else 1 - share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Cell:
     """One model on one benchmark."""
 
@@ -89,6 +89,9 @@ class Cell:
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
     dates: tuple[str, str] | None = None
     """First and last day on which its completions arrived, ISO 8601; None if unknown."""
+
+    def __repr__(self) -> str:
+        return f"<Cell: {self.model} on {self.benchmark}, {self.value}>"
 
     @property
     def n_completions(self) -> int | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import LeftOut, Remark, Rule, Tier
+from medhelm.domain.display import Displayable
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AllPairs
@@ -46,7 +47,7 @@ class GroupMean:
     """Benchmarks behind it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Row:
     """One model on the board."""
 
@@ -102,6 +103,9 @@ class Row:
     use: CompletionUse | None = None
     """Cost, tokens and time of its completions, without judges; None if the use of any run is unknown."""
 
+    def __repr__(self) -> str:
+        return f"<Row: {self.model}, rank {self.rank}, {self.n_benchmarks} benchmarks>"
+
     @property
     def usd_per_1000(self) -> float | None:
         """Cost of 1,000 completions in US dollars; None if the cost, or the number of completions, is unknown."""
@@ -114,9 +118,11 @@ class Row:
         return 1000 * self.cost_usd / sum(known)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Leaderboard:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Leaderboard(Displayable):
     """Models in order of rank, on the benchmarks that at least one of them was run on."""
+
+    VIEW: ClassVar[str] = "medhelm.reports.leaderboard:VIEW"
 
     rows: tuple[Row, ...]
     """One per model, best first."""

@@ -11,6 +11,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain.arguments import AnyNames, AnyPath, as_names
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
@@ -35,19 +36,34 @@ MARK = "[published]"
 
 def published_leaderboard(
     *,
-    suite: str = "all",
+    suite: AnyPath = "all",
     tier: Tier | None = None,
     rule: Rule | None = None,
     resample: Resample | None = None,
-    panel: Sequence[str] = (),
+    panel: AnyNames = (),
     only: Container[str] | None = None,
 ) -> Leaderboard:
-    """Return the leaderboard of the nine published models; `paper35` gives tables 1 and 3 of the paper.
+    """Return the leaderboard of the nine published models.
 
-    `panel`: see `leaderboard_with_published`. Published results have one rule and one tier, so the only valid values of
-    `rule` and `tier` are those and None. `only`: benchmarks to keep of the suite; None for all.
-    Raises: UserError for another rule or tier, an unknown suite, or a suite without published benchmarks.
+    Parameters
+    ----------
+    suite
+        `all`, `paper35` for tables 1 and 3 of the paper, or the path of a suite file.
+    tier, rule
+        None. Published results have one tier, `real`, and one rule, `published`.
+    resample
+        As in `leaderboard`.
+    panel
+        Models against which win rates are computed: one name or several, `published` for all nine.
+    only
+        Benchmarks to keep of the suite; None for all.
+
+    Raises
+    ------
+    UserError
+        For another rule or tier, an unknown suite, or a suite without published benchmarks.
     """
+    suite, panel = str(suite), as_names(panel, "panel")
     _only_published(rule)
     if tier == "sample":
         raise UserError("--tier sample: published results are on real data. Leave out --tier sample.")

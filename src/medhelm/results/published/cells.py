@@ -46,10 +46,25 @@ def published_cells(suite: str | Suite = "all") -> tuple[list[Cell], list[Column
     return cells, columns
 
 
-def published_rows(suite: str = "all") -> list[dict[str, Any]]:
-    """Return one dictionary per model and benchmark; see `medhelm.published_scores` for the keys.
+def published_scores(suite: str = "paper35") -> list[dict[str, Any]]:
+    """Return the published score of each of nine models on each benchmark of a suite: rows for a data frame.
 
-    Raises: UserError for an unknown suite.
+    Parameters
+    ----------
+    suite
+        `paper35`, `all`, or the path of a suite file.
+
+    Returns
+    -------
+    list of dict
+        Keys: model, name, benchmark, title, category, metric, scale_low, scale_high, value, low, high, n,
+        input_tokens, output_tokens, cost_usd. `value`, `low` and `high` are in the metric's own unit; `low` and `high`
+        are None where no interval can be given. Output tokens and costs are upper bounds.
+
+    Raises
+    ------
+    UserError
+        For an unknown suite.
     """
     results = load_results()
     keys = {model.name: key for key, model in results.models.items()}

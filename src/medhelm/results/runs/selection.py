@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run
+from medhelm.domain.arguments import as_names, shortened
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
@@ -53,6 +54,13 @@ class RunFilter:
     """Only runs on these benchmarks, by name or alias; none for all."""
     since: datetime | None = None
     """Only runs that started at this time or later, UTC if it has no zone."""
+
+    def __post_init__(self) -> None:
+        """Take one name for several. Raises: UserError for values that are not names or a time."""
+        for name in ("models", "excluded", "benchmarks"):
+            object.__setattr__(self, name, tuple(as_names(getattr(self, name), name)))
+        if self.since is not None and not isinstance(self.since, datetime):
+            raise UserError(f"`since` must be a datetime. This is not: {shortened(self.since)}.")
 
     @property
     def is_empty(self) -> bool:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 
 from medhelm.domain import JURY, Benchmark
+from medhelm.errors import UserError
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, WithPlugins
 from medhelm.scoring.metric import Metric
@@ -101,6 +102,8 @@ METRIC_NAMES: Collection[str] = _MetricNames()
 def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) -> list[Metric]:
     """Return the metrics of a benchmark in its own order, the main metric first.
 
+    A plug-in that cannot be used does not affect other metrics: its scores are missing, with the reason.
+
     Parameters
     ----------
     benchmark
@@ -122,5 +125,21 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) ->
 
             found.append(on_imported_instances(METRICS[name]) if name in METRICS else imported_metric(name))
         else:
-            found.append(METRICS[name])
+            found.append(_or_stand_in(name))
     return found
+
+
+def _or_stand_in(name: str) -> Metric:
+    """Return a metric; for a plug-in that cannot be used, one whose scores are missing for that reason."""
+    try:
+        return METRICS[name]
+    except UserError as error:
+        from medhelm.scoring.metrics.plugin import missing_metric
+
+        return missing_metric(name, str(error))
+
+
+def unusable_metrics(benchmark: Benchmark) -> dict[str, str]:
+    """Return metric -> reason for the metrics of a benchmark whose plug-in cannot be used."""
+    theirs = [name for name in benchmark.metrics if name not in METRICS.built_in and name in METRICS]
+    return {name: why for name in theirs if (why := METRICS.why_not(name))}

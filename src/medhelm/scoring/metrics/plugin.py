@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from medhelm.domain import RULES, Instance, Parts, Reference
-from medhelm.errors import DataError
+from medhelm.errors import DataError, NotComputed
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.scoring.metric import Metric, ScoreFunction
 
@@ -73,6 +73,15 @@ def accept_metric(plugin: Plugin, found: object) -> Metric:
     return metric
 
 
+def missing_metric(name: str, reason: str) -> Metric:
+    """Return a metric that computes nothing, in place of a plug-in that cannot be used."""
+
+    def rule(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
+        raise NotComputed(reason)
+
+    return Metric(name=name, title=name, description=reason, source="A plug-in", corrected=rule)
+
+
 def _problem(plugin: Plugin, metric: Metric) -> str:
     """Describe the first problem with the fields of a metric; "" if there is none."""
     if metric.name != plugin.name:
@@ -99,12 +108,19 @@ def _try(plugin: Plugin, metric: Metric, completion: str, instance: Instance) ->
         except DataError:
             continue
         except Exception as error:  # noqa: BLE001 - code of a package
-            raise plugin.refuse(f"{where} fails on an example: {last_line(error)}") from None
+            raise plugin.refuse(
+                f"{where} fails on an example: {last_line(error)} ({_example(completion, instance)}). Raise DataError "
+                "for an instance that the metric cannot score"
+            ) from None
         for value in (first, second):
             if problem := _out_of_scale(metric, value):
-                raise plugin.refuse(f"{where} gives {problem} for an example")
+                raise plugin.refuse(f"{where} gives {problem} for an example ({_example(completion, instance)})")
         if first != second:
             raise plugin.refuse(f"{where} gives {first!r} and then {second!r} for the same example: it must be pure")
+
+
+def _example(completion: str, instance: Instance) -> str:
+    return f"completion {completion!r}, reference {instance.expected!r}"
 
 
 def _guard(plugin: Plugin, function: Callable[_P, _Result]) -> Callable[_P, _Result]:

@@ -1,0 +1,183 @@
+"""`evaluate` and `load_benchmark` of the Python API: they take names or objects, and check them first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from os import PathLike
+from typing import TYPE_CHECKING, get_args
+
+from medhelm.domain import Benchmark, Jury, Model, Tier
+from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, check_choice, shortened
+from medhelm.errors import UserError
+from medhelm.evaluation.settings import Evaluation, Settings
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.data.dataset import Dataset
+    from medhelm.evaluation.run_recorder import ProgressListener
+
+AnyBenchmarks = str | PathLike[str] | Benchmark | Iterable[str | PathLike[str] | Benchmark]
+"""Benchmarks, names of benchmarks and groups, or paths of definitions: one or several."""
+
+AnyModels = str | Model | Iterable[str | Model]
+"""Models or names of models: one or several."""
+
+_LEAST = {"limit": 1, "subset": 1, "concurrency": 1, "attempts": 1, "max_cost_usd": 0, "timeout_s": 0}
+"""Setting -> its lowest value."""
+
+
+def evaluate(
+    benchmarks: AnyBenchmarks,
+    models: AnyModels,
+    *,
+    store: AnyPath,
+    data: AnyPath | None = None,
+    settings: Settings | None = None,
+    jury: Jury | AnyModels | None = None,
+    environment: Mapping[str, str] | None = None,
+    listener: ProgressListener | None = None,
+    datasets: Sequence[Dataset] = (),
+) -> Evaluation:
+    """Send every request that the store has no completion for, score the completions, and store the runs.
+
+    It also works inside a running event loop, such as that of a notebook.
+
+    Parameters
+    ----------
+    benchmarks
+        Benchmarks, their names or groups, or paths of definitions: one or several.
+    models
+        Models, or names as `find_models` takes them: one or several.
+    store
+        Folder of the store; created if it does not exist.
+    data
+        Folder with one folder per benchmark; not needed for the sample tier. None for the folder that MEDHELM_DATA
+        names.
+    settings
+        Options; None means the defaults.
+    jury
+        Judges for open-ended benchmarks: a `Jury`, or models or their names. Without a jury their other metrics are
+        used.
+    environment
+        Variables with API keys; None for those of the process.
+    listener
+        Receives progress and notes.
+    datasets
+        More benchmarks whose instances are open already, such as the prompts of a finished HELM run.
+
+    Returns
+    -------
+    Evaluation
+        The runs, and how the evaluation ended. Completions received are stored even if it ends early.
+
+    Raises
+    ------
+    UserError
+        For wrong arguments, names or data, before anything is sent.
+    MissingError
+        For missing data, keys or packages, before anything is sent.
+    StoreError
+        If the store cannot be used, or the disk is full.
+    """
+    settings = Settings() if settings is None else settings
+    environment = os.environ if environment is None else environment
+    check_settings(settings)
+    folder, data = as_path(store, "store"), data or environment.get("MEDHELM_DATA") or None
+    found, named = find_benchmarks(benchmarks), models_of(models, environment)
+    if not named:
+        raise UserError("`models` is empty: name a model, such as `openai/gpt-4o`.")
+    if not found and not datasets:
+        raise UserError("`benchmarks` is empty: name a benchmark, such as `pubmed_qa`.")
+    from medhelm.evaluation.evaluate import evaluate
+
+    return evaluate(
+        found,
+        named,
+        store=folder,
+        data=None if data is None else as_path(data, "data"),
+        settings=settings,
+        environment=environment,
+        listener=listener,
+        jury=jury_of(jury, environment),
+        datasets=datasets,
+    )
+
+
+def load_benchmark(name: str | PathLike[str], *, folders: AnyPaths = ()) -> Benchmark:
+    """Load the benchmark with this name, alias, or path.
+
+    Parameters
+    ----------
+    name
+        Name or alias of a benchmark, or the path of a definition or its folder.
+    folders
+        One folder or several with further definitions.
+
+    Raises
+    ------
+    UserError
+        If the name is unknown, or that of a group of benchmarks.
+    ConfigError
+        If the definition is wrong; lists every problem with its line.
+    """
+    found = find_benchmarks(str(as_path(name, "name")) if isinstance(name, PathLike) else name, folders)
+    if len(found) != 1:
+        names = ", ".join(benchmark.name for benchmark in found)
+        raise UserError(
+            f"`{name}` is a group of {len(found)} benchmarks: {names}. Load one of them; `medhelm.evaluate` also takes "
+            "the name of a group."
+        )
+    return found[0]
+
+
+def find_benchmarks(benchmarks: AnyBenchmarks, folders: AnyPaths = ()) -> list[Benchmark]:
+    """Return benchmarks, each once: those given as objects, then those that are named. Raises: UserError."""
+    from medhelm.benchmarks.catalog import load_benchmarks
+    from medhelm.scoring.metrics import METRIC_NAMES
+
+    kinds = (str, PathLike, Benchmark)
+    wanted = as_list(benchmarks, kinds, "benchmarks", "a benchmark, its name, or the path of its definition")
+    names = [str(one) for one in wanted if not isinstance(one, Benchmark)]
+    loaded = load_benchmarks(names, metrics=METRIC_NAMES, extra=as_paths(folders, "folders")) if names else []
+    given = [one for one in wanted if isinstance(one, Benchmark)]
+    return list({benchmark.name: benchmark for benchmark in (*loaded, *given)}.values()) if given else loaded
+
+
+def models_of(models: AnyModels, environment: Mapping[str, str], name: str = "models") -> list[Model]:
+    """Return models as they are, and find those that are named, in this order. Raises: UserError."""
+    from medhelm.models.catalog import find_models
+
+    wanted = as_list(models, (str, Model), name, "a model or its name")
+    named = dict.fromkeys(one for one in wanted if isinstance(one, str))
+    found = dict(zip(named, find_models(named, environment=environment) if named else (), strict=True))
+    return [found[one] if isinstance(one, str) else one for one in wanted]
+
+
+def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Jury | None:
+    """Return the jury of these judges; None without any. Raises: UserError for a model that cannot judge."""
+    if jury is None or isinstance(jury, Jury):
+        return jury
+    from medhelm.models.jury_file import AT_LEAST, find_jury
+
+    judges = as_list(jury, (str, Model), "jury", "a medhelm.Jury, or a model or its name")
+    if all(isinstance(judge, str) for judge in judges):
+        return find_jury(judges, file=None, at_least=None, models_file=None, environment=environment)[0]
+    found = tuple(models_of(judges, environment, "jury"))
+    return Jury(judges=found, min_judges=min(AT_LEAST, len(found)))
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise UserError for settings outside their range."""
+    if not isinstance(settings, Settings):
+        raise UserError(f"`settings` must be medhelm.Settings(...). This is not: {shortened(settings)}.")
+    check_choice(settings.tier, get_args(Tier), "tier")
+    for field in fields(settings):
+        value, least = getattr(settings, field.name), _LEAST.get(field.name)
+        if least is None or value is None:
+            continue
+        is_whole = "int" in str(field.type)
+        kinds = int if is_whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
+            kind = "a whole number" if is_whole else "a number"
+            raise UserError(f"`{field.name}` must be {kind} of at least {least}. This is not: {shortened(value)}.")

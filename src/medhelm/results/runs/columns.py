@@ -1,0 +1,98 @@
+"""Runs, records and judgments as Python reads them: for data frames and own analyses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medhelm.domain import Run, Runs
+from medhelm.domain.arguments import AnyNames, AnyPaths, as_names, as_paths, shortened
+from medhelm.errors import UserError, suggestion
+from medhelm.storage import judgments, runs
+from medhelm.storage.store import open_store
+
+
+def load_runs(stores: AnyPaths) -> Runs:
+    """Load every complete or partial run of one store or several, with its estimates under both rules.
+
+    Parameters
+    ----------
+    stores
+        Folder of a store, or several.
+
+    Returns
+    -------
+    Runs
+        A list of runs, by benchmark and model, that also has `to_dict` and `to_frame`.
+
+    Raises
+    ------
+    StoreError
+        If a folder is not a store, or a run in it is damaged.
+    """
+    return Runs(run for store in as_paths(stores, "stores") for run in runs.load_runs(open_store(store)))
+
+
+def read_records(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
+    """Read the records of a run as columns, in the order of its instances.
+
+    Parameters
+    ----------
+    run
+        A stored run, as `load_runs` and `evaluate` return it.
+    columns
+        One column or several; empty for all. They hold texts of completions, which can be about patients.
+
+    Returns
+    -------
+    dict
+        Column -> values, one per instance. Scores are in `METRIC_corrected` and `METRIC_published`; None if missing.
+
+    Raises
+    ------
+    UserError
+        For a column that the run does not have.
+    StoreError
+        If the run is not stored, or its records are damaged.
+    """
+    return _selected(runs.read_columns(_stored(run)), columns)
+
+
+def read_judgments(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
+    """Read the judgments of a run as columns: one row per instance, judge and criterion. Empty without a jury.
+
+    Parameters
+    ----------
+    run
+        A stored run, as `load_runs` and `evaluate` return it.
+    columns
+        One column or several; empty for all.
+
+    Returns
+    -------
+    dict
+        Column -> values. `score` is None where a judgment failed; `failure_code` has the reason.
+
+    Raises
+    ------
+    UserError
+        For a column that does not exist.
+    StoreError
+        If the run is not stored.
+    """
+    return _selected(judgments.read_columns(_stored(run)), columns)
+
+
+def _stored(run: Run) -> Run:
+    """Return the run. Raises: UserError for anything else."""
+    if not isinstance(run, Run):
+        raise UserError(f"`run` must be a run of `load_runs` or `evaluate`. This is not: {shortened(run)}.")
+    return run
+
+
+def _selected(found: dict[str, list[Any]], columns: AnyNames) -> dict[str, list[Any]]:
+    """Return some columns, or all of them. Raises: UserError for unknown ones."""
+    names = as_names(columns, "columns")
+    for name in names:
+        if name not in found:
+            raise UserError(f"no column `{name}`. {suggestion(name, found)}".rstrip())
+    return {name: found[name] for name in names} if names else found

@@ -1,1 +1,0 @@
-"""The entry point `ward_tasks` of medhelm.benchmarks: this folder holds one folder per benchmark."""
