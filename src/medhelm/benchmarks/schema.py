@@ -41,6 +41,8 @@ _ONLY_FOR = {
     "key": {"json"},
     "sheet": {"xlsx"},
     "encoding": {"csv", "tsv", "json", "jsonl", "text", "lines"},
+    "delimiter": {"csv"},
+    "header_row": {"csv", "tsv", "xlsx"},
 }
 
 
@@ -94,6 +96,14 @@ def _known_encoding(name: str) -> str:
     return name
 
 
+def _delimiter(text: str) -> str:
+    """Return the character between cells; `tab` is a name of one."""
+    character = "\t" if text == "tab" else text
+    if len(character) > 1 or character in {'"', "\n", "\r"}:
+        raise ValueError(f'must be one character, such as ";", or `tab`, is {value_in_words(text)}.')
+    return character
+
+
 def _all_different(entries: list[str]) -> list[str]:
     repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
     if repeated:
@@ -116,8 +126,9 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_choices(value: Any) -> Any:
+    """Expand a list to a mapping. Truth values, unquoted in YAML, are the texts that spreadsheets have for them."""
     if isinstance(value, list):
-        return {"texts": value}
+        return {"texts": [str(entry).lower() if isinstance(entry, bool) else entry for entry in value]}
     if not isinstance(value, dict):
         shown = value_in_words(value)
         raise ValueError(f"must be a list of texts, or a mapping with `columns` or `texts`, is {shown}.")
@@ -195,6 +206,8 @@ class SourceShape(_Shape):
     key: str = ""
     sheet: str = ""
     encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8-sig"
+    delimiter: Annotated[str, AfterValidator(_delimiter)] = ""
+    header_row: Annotated[int, Field(ge=1)] | None = None
     expected_count: Annotated[int, Field(ge=1)] | None = None
     note: str = ""
 

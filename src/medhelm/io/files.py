@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from medhelm.errors import DataError
+from medhelm.io.text_encoding import encodings_by_line
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -74,10 +75,18 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         line, position = _undecodable(path, encoding)
         wrong = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "the end"
-        raise DataError(
-            f"{path}, line {line}, byte {position}: {wrong} is not {encoding.removesuffix('-sig')} text. "
-            "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
-        ) from None
+        words = f"{path}, line {line}, byte {position}: {wrong} is not {encoding.removesuffix('-sig')} text."
+        raise DataError(f"{words} {_encoding_advice(path, encoding)}") from None
+
+
+def _encoding_advice(path: Path, encoding: str) -> str:
+    """Return what to do about a file that is not in its encoding."""
+    if encoding.startswith("utf-8"):
+        with open_bytes(path) as file:
+            found = encodings_by_line(file)
+        if found.is_mixed:
+            return f"{found.in_words()} Save all of it as UTF-8; read in one encoding, the other lines are garbled."
+    return "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
 
 
 def check_file(path: Path) -> None:

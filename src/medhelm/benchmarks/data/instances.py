@@ -52,13 +52,15 @@ class InstanceReader:
         self._columns: tuple[str, ...] = ()
 
     def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
-        """Convert the row at `position` (from 0); return None if a required column is empty.
+        """Convert the row at `position` (from 0); return None if all of it, or a required column, is empty.
 
         Raises DataError, or ConfigError for a placeholder of the prompt, with all missing columns; RowError if a value
         is invalid, such as an answer that is not an option.
         """
         values = self._values(row)
         benchmark = self.benchmark
+        if all(_is_empty(value) for name, value in row.items() if name != benchmark.source.file_column):
+            return None
         if any(_is_empty(values[name]) for name in benchmark.required_columns):
             return None
         place = f"{self.place}, row {position + 1}"
@@ -166,7 +168,7 @@ class InstanceReader:
             case "number":
                 correct = _by_number(text, len(choices))
             case _:
-                correct = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+                correct = _by_text(text, choices)
         if not correct:
             raise RowError(
                 f"{place}: the answer {value_in_words(text)} is not one of the options: {self._listed(choices)}."
@@ -224,8 +226,16 @@ def _value_at(row: Mapping[str, object], column: str) -> object:
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:
-            return _ABSENT
+            name = _same_name(column, row)
+            return row[name] if name is not None else _ABSENT
     return value
+
+
+def _same_name(column: str, names: Iterable[str]) -> str | None:
+    """Return the only name that differs from a column's in spaces and line breaks alone; None if there is none."""
+    wanted = column.split()
+    found = [name for name in names if name.split() == wanted]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_empty(value: object) -> bool:
@@ -269,6 +279,16 @@ def _any_text(value: object) -> str:
     """Convert a value for metrics: nested data to JSON, everything else to text."""
     nested = isinstance(value, list | tuple | Mapping)
     return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
+
+
+def _by_text(text: str, choices: Sequence[str]) -> set[int]:
+    """Return the options with this text; if there are none, the only one that differs in case and spaces."""
+    exact = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+    if exact:
+        return exact
+    wanted = " ".join(text.casefold().split())
+    similar = {i for i, choice in enumerate(choices) if " ".join(choice.casefold().split()) == wanted}
+    return similar if len(similar) == 1 else set()
 
 
 def _by_letter(text: str, n_options: int) -> set[int]:

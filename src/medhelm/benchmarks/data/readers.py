@@ -7,19 +7,18 @@ by element (xml) or in batches (parquet, arrow, feather) are never in memory as 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
-from medhelm.io.files import check_file, decoded, open_bytes, open_text, read_text
+from medhelm.io.files import check_file, decoded, open_text, read_text
 from medhelm.io.rows import Row, header
-from medhelm.io.spreadsheets import MAX_CELL, QUOTING_RULE, find_delimiter, marked_encoding
+from medhelm.io.spreadsheets import WORKBOOKS, TextTableFormat, find_format, is_workbook, read_records
+from medhelm.io.text_encoding import DEFAULT
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -30,7 +29,7 @@ def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
     kind
         A format such as `csv`.
     **options
-        As under `source` of a definition: rows, key, sheet, encoding.
+        As under `source` of a definition: rows, key, sheet, encoding, delimiter, header_row.
 
     Raises
     ------
@@ -45,51 +44,33 @@ def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
 
 
 def _csv(path: Path, source: Source) -> Iterator[Row]:
-    """Yield one row per record, values as text; the first record is the header. Empty lines are skipped.
+    """Yield one row per record below the header, values as text. Empty lines are skipped.
 
-    Semicolons or tabs may replace commas, and UTF-16 is recognized by its byte order mark.
+    Encoding, delimiter and header are found where the definition does not name them.
     """
-    csv.field_size_limit(MAX_CELL)
-    encoding = _csv_encoding(path, source)
-    with decoded(path, encoding), open_text(path, encoding) as file:
-        head = []
-        for line in file:
-            head.append(line)
-            if line.strip():
-                break
-        delimiter = "\t" if source.kind == "tsv" else _csv_delimiter(head[-1] if head else "")
-        reader = csv.reader(chain(head, file), delimiter=delimiter, strict=True)
-        names: list[str] | None = None
-        try:
-            for record in reader:
-                if not record:
-                    continue
-                if names is None:
-                    names = header(record, path)
-                elif len(record) != len(names):
-                    raise DataError(
-                        f"{path}, line {reader.line_num}: the record has {len(record)} fields, the header has "
-                        f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes."
-                    )
-                else:
-                    yield dict(zip(names, record, strict=True))
-        except csv.Error as error:
+    if is_workbook(path):
+        fix = "Write `kind: xlsx` under `source`." if path.suffix.lower() in WORKBOOKS else "Save the sheet as CSV."
+        raise DataError(f"{path}: is a workbook, not text. {fix}")
+    records = read_records(path, table_format(path, source))
+    names = header(next(records, (0, []))[1], path)
+    for line, record in records:
+        if len(record) < len(names) or any(record[len(names) :]):
             raise DataError(
-                f"{path}, line {reader.line_num}: not a well-formed record ({error}). {QUOTING_RULE}"
-            ) from None
+                f"{path}, line {line}: the record has {len(record)} fields, the header has "
+                f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes; or name the "
+                "line of the header with `header_row` under `source`."
+            )
+        yield dict(zip(names, record, strict=False))
 
 
-def _csv_encoding(path: Path, source: Source) -> str:
-    """Return the encoding of a byte order mark where the definition names no encoding, else that of the definition."""
-    if source.encoding != "utf-8-sig":
-        return source.encoding
-    with open_bytes(path) as file:
-        return marked_encoding(file.read(4)) or source.encoding
-
-
-def _csv_delimiter(header_line: str) -> str:
-    """Return a comma, unless it gives a single column and a semicolon or tab gives more."""
-    return "," if len(next(csv.reader([header_line]), [])) > 1 else find_delimiter(header_line)
+def table_format(path: Path, source: Source) -> TextTableFormat:
+    """Return how a file of kind `csv` or `tsv` is written: as the definition says, or as the file shows."""
+    return find_format(
+        path,
+        encoding="" if source.encoding == DEFAULT else source.encoding,
+        delimiter="\t" if source.kind == "tsv" else source.delimiter,
+        header_row=source.header_row,
+    )
 
 
 def _jsonl(path: Path, source: Source) -> Iterator[Row]:
