@@ -167,7 +167,18 @@ def check_name(name: str) -> str:
     try:
         return _snake_case(name)
     except ValueError as error:
-        raise UserError(f"the name {error}") from None
+        near = slug(name)
+        hint = f" Try `{near}`." if _SNAKE.fullmatch(near) else ""
+        raise UserError(f"the name {error}{hint}") from None
+
+
+def slug(text: str) -> str:
+    """Return a text in snake case.
+
+    >>> slug("Discharge QA")
+    'discharge_qa'
+    """
+    return "_".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:

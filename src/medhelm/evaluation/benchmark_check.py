@@ -105,6 +105,7 @@ def check_all(
     tier: Tier,
     sample: str,
     windows: Mapping[str, int],
+    own_data: bool = False,
 ) -> BenchmarkChecks:
     """Check all benchmarks, even if some cannot be opened.
 
@@ -122,7 +123,7 @@ def check_all(
                 skipped.append(benchmark.name)
                 continue
             try:
-                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample)
+                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample, own_data=own_data)
                 checks[benchmark.name] = check(dataset, windows)
             except (UserError, MissingError) as error:
                 errors.append(error)

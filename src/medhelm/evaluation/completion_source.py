@@ -122,6 +122,7 @@ class LiveCompletions(CompletionSource):
             "sample": self.options.sample,
             "limit": self.options.limit,
             **({"subset": self.options.subset} if self.options.subset else {}),
+            **({"own_data": True} if self.options.own_data else {}),
             "seed": self.options.seed,
             "max_tokens": completion_limit(dataset.benchmark, model),
             **dataset.settings,

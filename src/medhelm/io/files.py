@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from medhelm.errors import DataError
-from medhelm.io.text_encoding import encodings_by_line
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -82,6 +81,8 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
 def _encoding_advice(path: Path, encoding: str) -> str:
     """Return what to do about a file that is not in its encoding."""
     if encoding.startswith("utf-8"):
+        from medhelm.io.text_encoding import encodings_by_line  # lazy: only this error needs it
+
         with open_bytes(path) as file:
             found = encodings_by_line(file)
         if found.is_mixed:

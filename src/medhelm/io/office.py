@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, suggestion
-from medhelm.io.files import check_zip
+from medhelm.io.files import check_file, check_zip
 from medhelm.io.rows import HEAD_ROWS, Row, header, header_position, plain
 
 if TYPE_CHECKING:
@@ -79,6 +79,21 @@ def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]
         others = ", ".join(f"`{name}`" for name in names[1:])
         raise DataError(f"{path}: the first sheet, `{sheet}`, has no rows below a header. Name another: {others}.")
     yield from chain(head, numbered)
+
+
+def fullest_sheet(path: Path) -> str:
+    """Return the sheet with the most rows; empty if the workbook has one sheet."""
+    from python_calamine import CalamineWorkbook
+
+    with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
+        check_file(path)
+        if zipfile.is_zipfile(path):
+            check_zip(path)
+            _check_extent(path)
+        with CalamineWorkbook.from_path(str(path)) as workbook:
+            names = workbook.sheet_names
+            heights = {name: workbook.get_sheet_by_name(name).height for name in names} if len(names) > 1 else {"": 0}
+    return max(heights, key=lambda name: heights[name])
 
 
 def read_docx(path: Path, _source: Source) -> Iterator[Row]:

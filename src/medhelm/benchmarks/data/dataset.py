@@ -11,7 +11,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -118,16 +118,21 @@ def open_dataset(
     subset: int | None = None,
     seed: int = 0,
     scoring: bool = False,
+    own_data: bool = False,
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
     Parameters: data, folder with one folder per benchmark, None if there is none; tier, real data, or all invented rows
     next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
     the first so many of the selected instances; subset, evaluate only a random draw of so many; seed, of random draws;
-    scoring, also require files that only scoring needs.
+    scoring, also require files that only scoring needs; own_data, the real data is the user's own, see
+    `with_own_data`.
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
+    if own_data and tier == "sample":
+        raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
+    benchmark = with_own_data(benchmark) if own_data else benchmark
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
@@ -166,6 +171,31 @@ def open_dataset(
         read=table.read,
         instances=scan.kept,
     )
+
+
+def with_own_data(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark for other data of the same form, without all that describes the published files.
+
+    Checksums and numbers of instances are not compared, and selections are random draws from all rows instead of
+    published lists. The title says that the data is another.
+    """
+    source = benchmark.source
+    return replace(
+        benchmark,
+        title=f"{benchmark.title} (own data)",
+        source=replace(
+            source,
+            files=dict.fromkeys(source.files, ""),
+            scoring_files=dict.fromkeys(source.scoring_files, ""),
+            expected_count=None,
+        ),
+        sample=_without_lists(benchmark.sample),
+        samples={name: _without_lists(rule) for name, rule in benchmark.samples.items()},
+    )
+
+
+def _without_lists(rule: SampleRule) -> SampleRule:
+    return SampleRule(size=rule.size, variant=rule.variant)
 
 
 def _digest(tier: Tier, checksums: Mapping[str, str], draw: Sequence[object], limit: int | None) -> str:

@@ -113,7 +113,7 @@ class InstanceReader:
             kind = "an object" if isinstance(value, Mapping) else "binary" if isinstance(value, bytes) else "a list"
             fix = "Convert it to text in hooks.py, or use a dotted name under `columns`."
             raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
-        return _scalar_text(value)
+        return scalar_text(value)
 
     def _group(self, values: Mapping[str, object], place: str) -> str:
         """Return the group of the instance. Raises RowError without one."""
@@ -242,10 +242,10 @@ def _is_empty(value: object) -> bool:
     """Tell whether a value is None, has no entries, or is white space only."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return not value
-    return not _scalar_text(value).strip()
+    return not scalar_text(value).strip()
 
 
-def _scalar_text(value: object) -> str:
+def scalar_text(value: object) -> str:
     """Convert a value to text. None is empty, and so is NaN, which data frames write for it."""
     match value:
         case None:
@@ -260,7 +260,7 @@ def _scalar_text(value: object) -> str:
 
 def _labels(value: object) -> list[str]:
     """Return the distinct labels of a set, in order: entries of a list, or of a text with separators."""
-    entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
+    entries = map(scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(scalar_text(value))
     return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
 
 
@@ -278,7 +278,7 @@ def _short(cluster: str) -> str:
 def _any_text(value: object) -> str:
     """Convert a value for metrics: nested data to JSON, everything else to text."""
     nested = isinstance(value, list | tuple | Mapping)
-    return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
+    return json.dumps(value, ensure_ascii=False, default=str) if nested else scalar_text(value)
 
 
 def _by_text(text: str, choices: Sequence[str]) -> set[int]:

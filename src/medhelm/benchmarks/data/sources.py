@@ -71,8 +71,8 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
             lines += [shown, f"  sha256 is     {actual[name]}", f"  it should be  {wanted[name]}"]
             lines += [f"  get it from   {address}" for address in addresses(source, [name])]
         lines.append(
-            "This is not the data in the definition. Get it again; or, if it is the data you want, correct the sha256 "
-            "under `source.files` in benchmark.yaml."
+            "This is not the published data. Get it again; for data of your own, use --own-data; in a definition of "
+            "your own, correct the sha256 under `source.files`."
         )
         raise DataError("\n".join(lines))
     return digests
