@@ -45,6 +45,9 @@ RELEASED_DIGESTS = Path(__file__).parent / "library" / "released_digests.json"
 SAMPLE_ROWS = "sample.jsonl"
 """Name of the file next to it with a few invented rows."""
 
+DEFINITION_FILES = (FILE_NAME, HOOKS, SAMPLE_ROWS)
+"""Files of a benchmark's folder that are not its data."""
+
 HELM_MARK = "dataset_file"
 """A key that identifies a definition in HELM's custom format."""
 

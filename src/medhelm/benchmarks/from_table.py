@@ -22,6 +22,7 @@ from medhelm.benchmarks.schema import slug
 from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
+from medhelm.io.files import names_beside
 from medhelm.io.office import fullest_sheet
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS
@@ -132,17 +133,6 @@ def table_source(file: Path) -> Source:
     if kind is None:
         raise UserError(f"{file} is not a spreadsheet by its suffix. Known: {', '.join(KINDS)}.")
     return Source(kind=kind, sheet=fullest_sheet(file) if kind == "xlsx" else "", files={file.name: ""})
-
-
-def names_beside(file: Path) -> str:
-    """Return the files in the folder of a missing file as a sentence, with the most similar name."""
-    try:
-        names = sorted(path.name for path in file.parent.iterdir() if path.is_file() and path.name != FILE_NAME)
-    except OSError:
-        return ""
-    near = suggestion(file.name, names) if names else ""
-    held = f" {file.parent}/ holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}." if names else ""
-    return f"{held} {near}".rstrip() if near.startswith("Did") else held
 
 
 def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> ColumnGuess:

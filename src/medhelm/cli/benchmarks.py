@@ -235,14 +235,17 @@ def check(
 
     Scores each reference as if it were a completion. Lists repeated or contradictory questions, references contained
     in the prompt, nearly constant references, options that differ only in case, prompts that are too long for a model,
-    and personal identifiers. In a group, benchmarks without data are skipped. Exit codes: 0 if every reference gets
-    the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named benchmark is missing.
+    characters garbled by a wrong encoding, and what looks like a personal identifier: it says which categories of
+    HIPAA it looks for; this is no de-identification. In a group, benchmarks without data are skipped. Exit codes: 0 if
+    every reference gets the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named
+    benchmark is missing.
 
     \b
     Example:
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
+    from medhelm.benchmarks.data_quality import IDENTIFIERS, UNSEARCHED
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json
@@ -251,12 +254,14 @@ def check(
     groups = [load(shared, [name]) for name in names]
     done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows, own_data=own_data)
     if shared.json:
-        print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped)})
+        search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED)}
+        print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped), "identifier_search": search})
     else:
         click.echo(
             "\n\n".join(
                 [
                     *(benchmarks_report.check_text(plain_json(check)) for check in done.checks),
+                    *([benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED)] if done.checks else []),
                     *benchmarks_report.skipped_text(done.skipped),
                 ]
             )

@@ -11,12 +11,12 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from medhelm.errors import DataError
+from medhelm.errors import DataError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -88,6 +88,17 @@ def _encoding_advice(path: Path, encoding: str) -> str:
         if found.is_mixed:
             return f"{found.in_words()} Save all of it as UTF-8; read in one encoding, the other lines are garbled."
     return "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
+
+
+def names_beside(file: Path, ignored: Collection[str] = ()) -> str:
+    """Return the files in the folder of a missing file as a sentence, with the most similar name."""
+    try:
+        names = sorted(path.name for path in file.parent.iterdir() if path.is_file() and path.name not in ignored)
+    except OSError:
+        return ""
+    near = suggestion(file.name, names) if names else ""
+    held = f" {file.parent}/ holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}." if names else ""
+    return f"{held} {near}".rstrip() if near.startswith("Did") else held
 
 
 def check_file(path: Path) -> None:
