@@ -42,7 +42,7 @@ IDENTIFIERS: Mapping[str, re.Pattern[str]] = {
     "an address or ZIP code": re.compile(
         rf"\b\d{{1,5}} (?:[A-Z][a-z]+ ){{1,3}}{_STREET}(?!\w)|\b[A-Z][a-z]+,? [A-Z]{{2}} \d{{5}}(?:-\d{{4}})?\b"
     ),
-    "a date, or an age of 90 or more": re.compile(
+    "a date or an age of 90 or more": re.compile(
         rf"(?<![\d./-])\d{{1,2}}([/.-])\d{{1,2}}\1(?:19|20)?\d{{2}}(?!\.?\d|/)|\b(?:19|20)\d\d-\d\d-\d\d\b"
         rf"|\b{_MONTH} \d{{1,2}},? (?:19|20)\d\d\b|\b\d{{1,2}} {_MONTH} (?:19|20)\d\d\b"
         r"|\b(?:9\d|1[01]\d)[- ]?(?:years?[- ]old|y/?o)\b"

@@ -303,7 +303,10 @@ class RubricShape(_Shape):
     question: Text | None = None
     criteria: (
         Annotated[
-            dict[SnakeCase, Annotated[CriterionShape, BeforeValidator(_as_criterion)]],
+            dict[
+                SnakeCase,
+                Annotated[CriterionShape, BeforeValidator(_as_criterion, json_schema_input_type=str | CriterionShape)],
+            ],
             Field(min_length=1),
         ]
         | None
@@ -342,13 +345,16 @@ class DefinitionShape(_Shape):
     helm: Annotated[str, AfterValidator(_helm_class)] = ""
     source: SourceShape
     columns: dict[FieldName, Text] = {}
-    id: Annotated[list[Text], BeforeValidator(_as_list)] = []
+    id: Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = []
     cluster: str = ""
     group: str = ""
     require: list[Text] = []
     drop_duplicates: bool = False
-    choices: Annotated[ChoicesShape, BeforeValidator(_as_choices)] | None = None
-    answer: Annotated[AnswerShape, BeforeValidator(_as_answer)] | None = None
+    choices: (
+        Annotated[ChoicesShape, BeforeValidator(_as_choices, json_schema_input_type=list[str | bool] | ChoicesShape)]
+        | None
+    ) = None
+    answer: Annotated[AnswerShape, BeforeValidator(_as_answer, json_schema_input_type=str | AnswerShape)] | None = None
     metadata: list[Text] = []
     sample: SampleShape = SampleShape()
     samples: dict[SnakeCase, SampleShape] = {}
