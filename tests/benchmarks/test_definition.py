@@ -478,3 +478,15 @@ def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
     content = load_yaml(file).data
     assert list(validator.iter_errors(content)) == []
     assert [error.message for error in validator.iter_errors({**content, "acess": "public"})]
+
+
+def test_a_category_that_is_nearly_one_of_the_taxonomy_is_a_mistake(make: Make) -> None:
+    make(taxonomy={"category": "discharge", "subcategory": "planning_the_discharge"})
+    with pytest.raises(ConfigError, match="almost `clinical_decision_support`"):
+        make(taxonomy={"category": "clinical_decision_suport", "subcategory": "planning_treatments"})
+
+
+def test_each_missing_option_is_suggested_its_own_column(make: Make) -> None:
+    missing = {f"option_{letter}": "choices" for letter in "abcd"}
+    text = str(missing_columns_error(make(), missing, ["Option A", "Option B", "Option C", "Option D"], "x.csv"))
+    assert [f"such as `option_{letter}: Option {letter.upper()}`" in text for letter in "abcd"] == [True] * 4

@@ -181,8 +181,8 @@ def check_text(check: Mapping[str, Any]) -> str:
 def identifiers_text(searched: Sequence[str], unsearched: Sequence[str]) -> str:
     """Return the identifiers that a check looks for, those it does not, and the meaning of an empty result."""
     parts = [
-        f"personal identifiers: looked for {', '.join(searched)}. These are {len(searched)} of HIPAA's 18 categories, by "
-        "simple patterns for the United States.",
+        f"personal identifiers: looked for {', '.join(searched)}. These are {len(searched)} of HIPAA's 18 categories, "
+        "by simple patterns for the United States.",
         f"Not looked for: {', '.join(unsearched)}; names without a title, places without a street or ZIP code.",
         "This does not de-identify anything, and an empty result does not prove that the data has no identifiers.",
     ]
