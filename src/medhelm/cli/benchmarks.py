@@ -236,7 +236,7 @@ def check(
     Scores each reference as if it were a completion. Lists repeated or contradictory questions, references contained
     in the prompt, nearly constant references, options that differ only in case, prompts that are too long for a model,
     characters garbled by a wrong encoding, and what looks like a personal identifier: it says which categories of
-    HIPAA it looks for; this is no de-identification. In a group, benchmarks without data are skipped. Exit codes: 0 if
+    HIPAA it looks for, and does not de-identify. In a group, benchmarks without data are skipped. Exit codes: 0 if
     every reference gets the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named
     benchmark is missing.
 

@@ -174,7 +174,7 @@ def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) 
 def test_case_of_an_answer_counts_only_where_options_differ_in_nothing_else(
     make: Make, answer: object, options: tuple[str, ...], expected: str
 ) -> None:
-    changes = {"choices": {"texts": list(options), "labels": "texts"}, "answer": "answer"}
+    changes: dict[str, Any] = {"choices": {"texts": list(options), "labels": "texts"}, "answer": "answer"}
     assert read(make, {"question": "?", "answer": answer}, **changes).expected == expected
     with pytest.raises(RowError, match="is not one of the options"):
         read(make, {"question": "?", "answer": "TwO"}, **{**changes, "choices": ["two", "TWO"]})
