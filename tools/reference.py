@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -49,7 +50,7 @@ def outdated() -> Iterator[tuple[Path, str]]:
     """Each page that differs from the code, with the text it should have."""
     for name, write in PAGES.items():
         path = FOLDER / name
-        text = f"{NOTICE}{write().rstrip()}\n"
+        text = f"{NOTICE if path.suffix == '.md' else ''}{write().rstrip()}\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             yield path, text
 
@@ -341,6 +342,30 @@ def benchmark_page() -> str:
     )
 
 
+def benchmark_schema() -> str:
+    """Return the JSON schema of benchmark.yaml for editors, with the descriptions of the page."""
+    schema = DefinitionShape.model_json_schema()
+    schema |= {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "MedHELM benchmark.yaml"}
+    for key, text in descriptions.BENCHMARK_KEYS.items():
+        *parents, name = key.split(".")
+        node = schema
+        for part in parents:
+            node = _resolved(node["properties"][part], schema) if part != "*" else node
+        node["properties"][name]["description"] = text
+    return json.dumps(schema, indent=1, ensure_ascii=False)
+
+
+def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the mapping that a property is, or may be, or maps names to."""
+    options = [node, *node.get("anyOf", [])]
+    options += [inner for one in options for inner in one.get("anyOf", [])]
+    options += [one["additionalProperties"] for one in options if isinstance(one.get("additionalProperties"), dict)]
+    options += [inner for one in options for inner in one.get("anyOf", [])]
+    names = [one["$ref"].rpartition("/")[2] for one in options if "$ref" in one]
+    found: dict[str, Any] = schema["$defs"][names[0]]
+    return found
+
+
 def models_page() -> str:
     """Return the page about models.yaml and jury files."""
     providers = ", ".join(f"`{name}`" for name in definable_providers())
@@ -520,6 +545,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "python_api.md": api_page,
     "benchmark_yaml.md": benchmark_page,
+    "benchmark.schema.json": benchmark_schema,
     "models_yaml.md": models_page,
     "metrics.md": metrics_page,
     "benchmarks.md": benchmarks_page,

@@ -13,7 +13,7 @@ from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES
-from tests.support.benchmarks.definitions import METRICS, TINY, make_benchmark
+from tests.support.benchmarks.definitions import METRICS, make_benchmark
 
 DIAGNOSIS = {"category": "clinical_decision_support", "subcategory": "supporting_diagnostic_decisions"}
 NOTES = {"category": "clinical_note_generation", "subcategory": "documenting_patient_visits"}
@@ -160,10 +160,11 @@ def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_the_name_wins_over_a_folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_a_folder_here_as_well_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_benchmark(tmp_path / "mine", name="alpha", title="Not this one")
     monkeypatch.chdir(tmp_path / "mine")
-    assert load_benchmarks(["alpha"], metrics=METRICS)[0].title == TINY["title"]
+    with pytest.raises(UserError, match=r"is both a benchmark and the folder \./alpha"):
+        load_benchmarks(["alpha"], metrics=METRICS)
     assert load_benchmarks(["./alpha"], metrics=METRICS)[0].title == "Not this one"
 
 

@@ -78,7 +78,25 @@ def test_options_that_differ_in_case_only() -> None:
         ("write to a.nurse@hospital.org", "an e-mail address"),
         ("MRN: 00482913", "a medical record number"),
         ("Medical record number 482913", "a medical record number"),
-        ("BP 120-80, visits 2019-01-02 and 10-20-2020", None),
+        ("MRN 00482913", "a medical record number"),
+        ("call (415) 555-1234", "a telephone number"),
+        ("call +1 415 555 1234", "a telephone number"),
+        ("Fax: 650-723-4001", "a fax number"),
+        ("Mr. John Smith came", "a name after a title"),
+        ("lives at 12 Main Street", "an address or ZIP code"),
+        ("Boston, MA 02115", "an address or ZIP code"),
+        ("DOB: 03/04/1950", "a date or an age of 90 or more"),
+        ("seen on 2019-01-02", "a date or an age of 90 or more"),
+        ("born January 3, 1950", "a date or an age of 90 or more"),
+        ("a 93-year-old woman", "a date or an age of 90 or more"),
+        ("account no 99887766", "an account number"),
+        ("member ID: XYZ123456", "a health plan number"),
+        ("NPI 1234567893", "a license number"),
+        ("serial number SN-44021X", "a device serial number"),
+        ("see https://portal.hospital.org/p/1", "a web address"),
+        ("from 10.1.22.3", "an IP address"),
+        ("BP 120-80, pain 5/10, 89-year-old, 3.5.1, account of the fall, member of a choir", None),
+        ("see http://example.org", None),
         ("call (650) 555-0100 or 202-555-0199", None),
         ("write to nurse@example.org", None),
         ("ratio 900-20-3000 and 000-12-1234", None),
@@ -90,9 +108,14 @@ def test_what_looks_like_a_person(text: str, kind: str | None) -> None:
     assert found(instance("1", text)) == ({"identifier": ("1",)} if kind else {})
 
 
+@pytest.mark.parametrize(("text", "garbled"), [("38 °C – naïve PÃO", False), ("38 Â°C", True), ("a â€“ b", True)])
+def test_characters_of_a_wrong_encoding(text: str, garbled: bool) -> None:
+    assert found(instance("1", text)) == ({"mojibake": ("1",)} if garbled else {})
+
+
 @given(st.text(max_size=300))
 def test_any_text_can_be_looked_at(text: str) -> None:
-    assert set(found(instance("1", text))) <= {"identifier", "empty"}
+    assert set(found(instance("1", text))) <= {"identifier", "empty", "mojibake"}
 
 
 @pytest.mark.parametrize(("share", "codes"), [(0.95, ["constant"]), (0.9, ["constant"]), (0.89, [])])

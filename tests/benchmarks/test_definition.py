@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from medhelm.benchmarks.definition import definition_file, missing_columns_error, read_definition
+from medhelm.benchmarks.suites import LIBRARY
 from medhelm.domain import AnswerField, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
+from medhelm.io.documents import find_document
+from medhelm.io.strict_yaml import load_yaml
 from tests.support.benchmarks.definitions import METRICS, Make
 
 SHA = "7da4b1397418b4bd15074066ea6a377ac44a599794a959cd8ebc76937ea597e6"
@@ -464,3 +469,24 @@ def test_many_columns_are_not_all_listed(make: Make) -> None:
     error = missing_columns_error(make(), {"answer": "answer"}, [f"c{i}" for i in range(100)], "x.csv")
     assert "c39, ...." in str(error)
     assert "c40" not in str(error)
+
+
+@pytest.mark.parametrize("file", sorted(LIBRARY.glob("*/benchmark.yaml")), ids=lambda file: file.parent.name)
+def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
+    schema = json.loads(find_document("benchmark.schema.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    content = load_yaml(file).data
+    assert list(validator.iter_errors(content)) == []
+    assert [error.message for error in validator.iter_errors({**content, "acess": "public"})]
+
+
+def test_a_category_that_is_nearly_one_of_the_taxonomy_is_a_mistake(make: Make) -> None:
+    make(taxonomy={"category": "discharge", "subcategory": "planning_the_discharge"})
+    with pytest.raises(ConfigError, match="almost `clinical_decision_support`"):
+        make(taxonomy={"category": "clinical_decision_suport", "subcategory": "planning_treatments"})
+
+
+def test_each_missing_option_is_suggested_its_own_column(make: Make) -> None:
+    missing = {f"option_{letter}": "choices" for letter in "abcd"}
+    text = str(missing_columns_error(make(), missing, ["Option A", "Option B", "Option C", "Option D"], "x.csv"))
+    assert [f"such as `option_{letter}: Option {letter.upper()}`" in text for letter in "abcd"] == [True] * 4

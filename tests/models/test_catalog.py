@@ -538,3 +538,8 @@ def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: b
     path = tmp_path / "more.yaml"
     path.write_text(MORE, encoding="utf-8")
     assert find(name, CLOUD, path).reasoning == thinks
+
+
+def test_a_list_with_commas_is_refused() -> None:
+    with pytest.raises(UserError, match="Repeat the option for each: --model A --model B"):
+        find("openai/a, baseline/majority")

@@ -333,7 +333,7 @@ def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> N
         ("Model,? - EM\nm,0.5\n", r"`\?` is not a title"),
         ("Model, - EM\nm,0.5\n", "must be `<title> - <metric>`"),
         ("Model,PubMedQA - EM,\nm,0.5,x\n", "column 3 is ``"),
-        (",\nModel;x\n", r"column 1 is `Model;x`"),
+        (",\nModel;x\n", r"line 2  column 2 is `x`"),
     ],
 )
 def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
@@ -344,7 +344,7 @@ def test_files_without_content(tmp_path: Path, text: str, message: str) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the file does not exist"):
         read_scores(tmp_path / "absent.csv", SUITE)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="is a folder"):
         read_scores(tmp_path, SUITE)
     with pytest.raises(UserError, match="is a workbook"):
         read_scores(written(tmp_path, b"PK\x03\x04 and more"), SUITE)

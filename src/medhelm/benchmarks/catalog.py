@@ -21,11 +21,13 @@ from pathlib import Path
 from types import ModuleType
 
 from medhelm.benchmarks.definition import FILE_NAME, read_definition
+from medhelm.benchmarks.schema import check_name, slug
 from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
+from medhelm.io.strict_yaml import load_yaml
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
@@ -114,6 +116,14 @@ def load_benchmarks(
     return list(found.values())
 
 
+def check_new_name(name: str, extra: Sequence[Path] = ()) -> None:
+    """Check that a new benchmark can have this name. Raises: UserError if it is invalid or taken."""
+    check_name(name)
+    catalog = _Catalog(extra, ())
+    if name in catalog.names():
+        raise UserError(f"`{name}` is the name of another benchmark. Choose another one, such as `own_{name}`.")
+
+
 class _Catalog:
     """All benchmark folders, and the definitions read so far."""
 
@@ -126,6 +136,11 @@ class _Catalog:
     def find(self, name: str) -> list[Benchmark]:
         """Return the benchmarks of a name; none if it is unknown. Raises UserError for a defective package."""
         if name in self._folders:
+            if (other := Path(name) / FILE_NAME).is_file() and other.resolve().parent != self._folders[name].resolve():
+                raise UserError(
+                    f"`{name}` is both a benchmark and the folder ./{name}, which holds another definition. Write "
+                    f"`./{name}` for the folder, or rename it and its `name`."
+                )
             return [self._benchmark(self._folders[name])]
         path = Path(name)
         if path.suffix in (".yaml", ".yml") or "/" in name or path.name != name:
@@ -146,15 +161,36 @@ class _Catalog:
             raise UserError(self._packaged.problems[name])
         return []
 
+    def names(self) -> set[str]:
+        """Return all names and groups outside packages, which no other benchmark may have."""
+        files = (folder / FILE_NAME for folder in self._folders.values())
+        aliases = {alias for file in files for alias in load_yaml(file).data.get("aliases") or ()}
+        return {*self._folders, *aliases, *_GROUP_NAMES}
+
     def unknown_name(self, name: str) -> UserError:
         """Return the error for an unknown name."""
         if name in _GROUP_NAMES:
             return UserError(f"the group `{name}` has no benchmarks.")
         theirs = self._packaged
         known = {*self._folders, *self._aliases, *theirs.folders, *theirs.groups, *self._all_groups, *_GROUP_NAMES}
-        lines = [f"unknown benchmark `{name}`. {suggestion(name, known)}".rstrip()]
+        lines = [f"unknown benchmark `{name}`. {self._hint(name, known)}".rstrip()]
         lines += [f"It may belong to a package that cannot be used: {text}" for text in theirs.problems.values()]
         return UserError("\n".join(dict.fromkeys(lines)))
+
+    def _hint(self, name: str, known: Collection[str]) -> str:
+        """Return what the user may have meant: a title, a list with commas, a data file, or a similar name."""
+        from medhelm.benchmarks.from_table import KINDS  # lazy: only errors need it
+
+        path = Path(name)
+        if "," in name:
+            return f"Separate names with blanks: {' '.join(filter(None, (part.strip() for part in name.split(','))))}."
+        if path.is_file() and path.suffix.lower() in KINDS:
+            return f"It is a data file. `medhelm benchmarks new NAME --from {name}` makes a benchmark of it."
+        if path.is_dir() and (files := sorted(path.glob("*.y*ml"))):
+            return f"The folder holds no {FILE_NAME}. For another definition write its path, such as `{files[0]}`."
+        titles = {slug(benchmark.title).replace("_", ""): benchmark.name for benchmark in self._own}
+        title = titles.get(slug(name).replace("_", ""))
+        return f"Did you mean `{title}`?" if title else suggestion(name, known)
 
     def packaged_and_read(self) -> PackagedBenchmarks:
         """Return the benchmarks of packages, with errors in their definitions among the problems."""

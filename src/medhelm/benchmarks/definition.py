@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, RubricShape, SampleShape, needs_answer
+from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, RubricShape, SampleShape, needs_answer, slug
+from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import (
     JURY,
     AnswerField,
@@ -44,6 +45,9 @@ RELEASED_DIGESTS = Path(__file__).parent / "library" / "released_digests.json"
 
 SAMPLE_ROWS = "sample.jsonl"
 """Name of the file next to it with a few invented rows."""
+
+DEFINITION_FILES = (FILE_NAME, HOOKS, SAMPLE_ROWS)
+"""Files of a benchmark's folder that are not its data."""
 
 HELM_MARK = "dataset_file"
 """A key that identifies a definition in HELM's custom format."""
@@ -86,6 +90,7 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
         problems.extend(error.problems)
     if isinstance(document.data, dict):
         problems.extend(_name_problems(document, file))
+        problems.extend(_taxonomy_problems(document))
         problems.extend(_asking_problems(document))
         problems.extend(_choice_problems(document))
         problems.extend(rubric_problems(document))
@@ -149,7 +154,8 @@ def missing_columns_error(
 
 def _near(name: str, known: Collection[str]) -> str:
     """Suggest the most similar known name, and how to use it if it is not valid in a template."""
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    slugs = {slug(one): one for one in known}
+    near = [slugs[slug(name)]] if slug(name) in slugs else get_close_matches(name, known, n=1, cutoff=0.5)
     if not near:
         return ""
     hint = "" if FIELD_NAME.fullmatch(near[0]) else f" Give it a name under `columns`, such as `{name}: {near[0]}`."
@@ -163,6 +169,23 @@ def _name_problems(document: YamlDocument, file: Path) -> Iterator[Problem]:
     if file.name == FILE_NAME and isinstance(name, str) and name not in folders:
         text = f"name: is `{name}`, but the folder is `{folders[0]}`. Give both the same name."
         yield Problem(text, document.line_of(("name",)))
+
+
+def _taxonomy_problems(document: YamlDocument) -> Iterator[Problem]:
+    """Report ids that differ from one of the taxonomy in a few characters. Other new ids are allowed."""
+    place = document.data.get("taxonomy")
+    if not isinstance(place, dict):
+        return
+    categories = load_taxonomy()
+    known = {
+        "category": [category.id for category in categories],
+        "subcategory": [one.id for category in categories for one in category.subcategories],
+    }
+    for key, ids in known.items():
+        name = place.get(key)
+        if isinstance(name, str) and name not in ids and (near := get_close_matches(name, ids, n=1, cutoff=0.85)):
+            text = f"taxonomy.{key}: `{name}` is new, but almost `{near[0]}`. Write that, or a name less like it."
+            yield Problem(text, document.line_of(("taxonomy", key)))
 
 
 def _asking_problems(document: YamlDocument) -> Iterator[Problem]:

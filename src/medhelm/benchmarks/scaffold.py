@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
+from medhelm.benchmarks.from_table import title_of
 from medhelm.errors import UserError
 
 ROWS = (
@@ -38,7 +39,7 @@ ROWS = (
 """The invented rows of a new benchmark."""
 
 _DEFINITION = """\
-# A benchmark of your own. Every key is explained in docs/how-to/add_a_benchmark.md; `medhelm benchmarks check {place}`
+# A benchmark of your own. `medhelm docs benchmark_yaml` explains every key; `medhelm benchmarks check {place}`
 # checks it. The two data files beside this file hold invented rows: put your own into {name}.csv.
 name: {name}                     # as the folder
 title: {title}
@@ -82,7 +83,7 @@ def scaffold(name: str, folder: Path) -> Path:
     if place.exists():
         raise UserError(f"{place} already exists. Choose another name, or another folder with --out.")
     place.mkdir(parents=True)
-    title = name.replace("_", " ").capitalize()
+    title = title_of(name)
     text = _DEFINITION.format(name=name, title=title, place=place.as_posix())
     (place / FILE_NAME).write_text(text, encoding="utf-8")
     with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:

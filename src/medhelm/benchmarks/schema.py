@@ -41,6 +41,8 @@ _ONLY_FOR = {
     "key": {"json"},
     "sheet": {"xlsx"},
     "encoding": {"csv", "tsv", "json", "jsonl", "text", "lines"},
+    "delimiter": {"csv"},
+    "header_row": {"csv", "tsv", "xlsx"},
 }
 
 
@@ -94,6 +96,14 @@ def _known_encoding(name: str) -> str:
     return name
 
 
+def _delimiter(text: str) -> str:
+    """Return the character between cells; `tab` is a name of one."""
+    character = "\t" if text == "tab" else text
+    if len(character) > 1 or character in {'"', "\n", "\r"}:
+        raise ValueError(f'must be one character, such as ";", or `tab`, is {value_in_words(text)}.')
+    return character
+
+
 def _all_different(entries: list[str]) -> list[str]:
     repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
     if repeated:
@@ -116,8 +126,9 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_choices(value: Any) -> Any:
+    """Expand a list to a mapping. Truth values, unquoted in YAML, are the texts that spreadsheets have for them."""
     if isinstance(value, list):
-        return {"texts": value}
+        return {"texts": [str(entry).lower() if isinstance(entry, bool) else entry for entry in value]}
     if not isinstance(value, dict):
         shown = value_in_words(value)
         raise ValueError(f"must be a list of texts, or a mapping with `columns` or `texts`, is {shown}.")
@@ -156,7 +167,18 @@ def check_name(name: str) -> str:
     try:
         return _snake_case(name)
     except ValueError as error:
-        raise UserError(f"the name {error}") from None
+        near = slug(name)
+        hint = f" Try `{near}`." if _SNAKE.fullmatch(near) else ""
+        raise UserError(f"the name {error}{hint}") from None
+
+
+def slug(text: str) -> str:
+    """Return a text in snake case.
+
+    >>> slug("Discharge QA")
+    'discharge_qa'
+    """
+    return "_".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:
@@ -195,6 +217,8 @@ class SourceShape(_Shape):
     key: str = ""
     sheet: str = ""
     encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8-sig"
+    delimiter: Annotated[str, AfterValidator(_delimiter)] = ""
+    header_row: Annotated[int, Field(ge=1)] | None = None
     expected_count: Annotated[int, Field(ge=1)] | None = None
     note: str = ""
 
@@ -279,7 +303,10 @@ class RubricShape(_Shape):
     question: Text | None = None
     criteria: (
         Annotated[
-            dict[SnakeCase, Annotated[CriterionShape, BeforeValidator(_as_criterion)]],
+            dict[
+                SnakeCase,
+                Annotated[CriterionShape, BeforeValidator(_as_criterion, json_schema_input_type=str | CriterionShape)],
+            ],
             Field(min_length=1),
         ]
         | None
@@ -318,13 +345,16 @@ class DefinitionShape(_Shape):
     helm: Annotated[str, AfterValidator(_helm_class)] = ""
     source: SourceShape
     columns: dict[FieldName, Text] = {}
-    id: Annotated[list[Text], BeforeValidator(_as_list)] = []
+    id: Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = []
     cluster: str = ""
     group: str = ""
     require: list[Text] = []
     drop_duplicates: bool = False
-    choices: Annotated[ChoicesShape, BeforeValidator(_as_choices)] | None = None
-    answer: Annotated[AnswerShape, BeforeValidator(_as_answer)] | None = None
+    choices: (
+        Annotated[ChoicesShape, BeforeValidator(_as_choices, json_schema_input_type=list[str | bool] | ChoicesShape)]
+        | None
+    ) = None
+    answer: Annotated[AnswerShape, BeforeValidator(_as_answer, json_schema_input_type=str | AnswerShape)] | None = None
     metadata: list[Text] = []
     sample: SampleShape = SampleShape()
     samples: dict[SnakeCase, SampleShape] = {}

@@ -33,7 +33,7 @@ from medhelm.cli.report import report
 from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
 from medhelm.cli.runs import runs, show
-from medhelm.cli.serve import serve
+from medhelm.cli.serve import docs, serve
 from medhelm.errors import MedHelmError
 
 INTERRUPTED = 130
@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
     "Results": (leaderboard, serve, compare, show, runs, cost, power, report),
     "Judges": (jury, agreement),
-    "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins),
+    "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),
     "Trust": (gate, release, diff, verify),
 }

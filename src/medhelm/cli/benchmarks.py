@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     limit_option,
     load,
     open_datasets,
+    own_data_option,
     print_json,
     sample_option,
     shared_options,
@@ -124,26 +125,38 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     default=Path(),
     help="Parent of the new folder.  [default: current folder]",
 )
+@click.option(
+    "--from", "table", metavar="FILE", type=click.Path(path_type=Path), help="CSV file or workbook with your data."
+)
+@click.option("--answer", metavar="COLUMN", default="", help="Column of the correct answer in that file.")
 @shared_options("json")
 @click.pass_obj
-def new(shared: Shared, name: str, out: Path) -> int:
+def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -> int:
     """Create a folder for your own benchmark.
 
-    It holds a commented definition and invented rows, and passes `medhelm benchmarks check`.
+    It holds a commented definition and invented rows, and passes `medhelm benchmarks check`. With --from, the purpose
+    of each column is guessed and the definition is for your data, which is copied into the folder.
 
     \b
-    Example:
+    Examples:
       medhelm benchmarks new sepsis_qa
+      medhelm benchmarks new sepsis_qa --from notes.xlsx
     """
+    from medhelm.benchmarks.catalog import check_new_name
+    from medhelm.benchmarks.from_table import benchmark_from_table
     from medhelm.benchmarks.scaffold import scaffold
-    from medhelm.benchmarks.schema import check_name
 
-    place = scaffold(check_name(name), out)
+    if answer and table is None:
+        raise click.UsageError("--answer names a column of the file of --from, which is missing")
+    check_new_name(name, shared.benchmark_folders)
+    place, guessed = benchmark_from_table(name, table, out, answer=answer) if table else (scaffold(name, out), [])
+    path = str(place) if "/" in str(place) else f"./{place}"
     if shared.json:
-        print_json({"benchmark": name, "folder": str(place)})
-    else:
-        click.echo(f"Created {place}. Edit benchmark.yaml and replace the invented rows with yours; then run")
-        click.echo(f"  medhelm benchmarks check {place}\n  medhelm run {place} --model ...")
+        print_json({"benchmark": name, "folder": str(place), "guessed": guessed})
+        return 0
+    todo = "Check these guesses in" if table else "Replace the invented rows in both data files with yours and edit"
+    click.echo("\n".join([f"Created {place}.", *guessed, f"{todo} {place / 'benchmark.yaml'}; then run"]))
+    click.echo(f"  medhelm benchmarks check {path}\n  medhelm run {path} --model ...")
     return 0
 
 
@@ -152,9 +165,10 @@ def new(shared: Shared, name: str, out: Path) -> int:
 @click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts.")
 @sample_option
 @tier_option
+@own_data_option
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
-def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> int:
+def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_data: bool) -> int:
     """Show the first prompts as models read them.
 
     Sends nothing.
@@ -166,7 +180,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
     from medhelm.evaluation.benchmark_check import case_of
     from medhelm.reports import benchmarks as benchmarks_report
 
-    for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count):
+    for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=count, own_data=own_data):
         cases = [case_of(dataset.benchmark, instance) for instance in dataset]
         if shared.json:
             print_json(cases)
@@ -180,9 +194,10 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier) -> i
 @limit_option
 @sample_option
 @tier_option
+@own_data_option
 @shared_options("data", "benchmarks")
 @click.pass_obj
-def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier) -> int:
+def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier, own_data: bool) -> int:
     """Write all instances as JSON lines.
 
     Each line holds id, fields, references, choices, messages and max_tokens of an instance that would be evaluated.
@@ -193,7 +208,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     """
     from medhelm.evaluation.benchmark_check import case_of
 
-    for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=limit):
+    for dataset in open_datasets(shared, name, tier=tier, sample=sample, limit=limit, own_data=own_data):
         for instance in dataset:
             click.echo(json.dumps(case_of(dataset.benchmark, instance)))
     return 0
@@ -203,6 +218,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=shell_completion.benchmarks)
 @sample_option
 @tier_option
+@own_data_option
 @click.option(
     "--model",
     "models",
@@ -212,33 +228,40 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 )
 @shared_options("data", "benchmarks", "models", "json")
 @click.pass_obj
-def check(shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, models: tuple[str, ...]) -> int:
+def check(
+    shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, own_data: bool, models: tuple[str, ...]
+) -> int:
     """Validate definition, data and references.
 
     Scores each reference as if it were a completion. Lists repeated or contradictory questions, references contained
     in the prompt, nearly constant references, options that differ only in case, prompts that are too long for a model,
-    and personal identifiers. In a group, benchmarks without data are skipped. Exit codes: 0 if every reference gets
-    the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named benchmark is missing.
+    characters garbled by a wrong encoding, and what looks like a personal identifier: it says which categories of
+    HIPAA it looks for, and does not de-identify. In a group, benchmarks without data are skipped. Exit codes: 0 if
+    every reference gets the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named
+    benchmark is missing.
 
     \b
     Example:
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
+    from medhelm.benchmarks.data_quality import IDENTIFIERS, UNSEARCHED
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json
 
     windows = _windows(shared, models)
     groups = [load(shared, [name]) for name in names]
-    done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows)
+    done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows, own_data=own_data)
     if shared.json:
-        print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped)})
+        search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED)}
+        print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped), "identifier_search": search})
     else:
         click.echo(
             "\n\n".join(
                 [
                     *(benchmarks_report.check_text(plain_json(check)) for check in done.checks),
+                    *([benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED)] if done.checks else []),
                     *benchmarks_report.skipped_text(done.skipped),
                 ]
             )

@@ -61,7 +61,11 @@ class Source:
     sheet: str = ""
     """For workbooks: name of the sheet; empty for the first sheet."""
     encoding: str = "utf-8-sig"
-    """Text encoding of the files; the default reads UTF-8 with or without a byte order mark."""
+    """Text encoding of the files; by default UTF-8 with or without a byte order mark, or for tables what is found."""
+    delimiter: str = ""
+    """For CSV: character between cells; empty to find it."""
+    header_row: int | None = None
+    """For CSV: line of the header; for workbooks: its row; None to find it."""
     expected_count: int | None = None
     """Number of instances in the data before sampling. Any other number is an error."""
     note: str = ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
+from medhelm.benchmarks.data.sources import data_files
 from medhelm.benchmarks.data_quality import DataFinding, inspect_data
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
@@ -105,6 +106,7 @@ def check_all(
     tier: Tier,
     sample: str,
     windows: Mapping[str, int],
+    own_data: bool = False,
 ) -> BenchmarkChecks:
     """Check all benchmarks, even if some cannot be opened.
 
@@ -122,18 +124,31 @@ def check_all(
                 skipped.append(benchmark.name)
                 continue
             try:
-                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample)
-                checks[benchmark.name] = check(dataset, windows)
+                remarks = table_remarks(benchmark, data) if tier == "real" else ()
+                dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample, own_data=own_data)
+                checks[benchmark.name] = check(dataset, windows, remarks)
             except (UserError, MissingError) as error:
                 errors.append(error)
     return BenchmarkChecks(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))
 
 
-def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
+def table_remarks(benchmark: Benchmark, data: Path | None) -> list[str]:
+    """Describe the CSV files of a benchmark that are not UTF-8 with commas and a header on line 1."""
+    if benchmark.source.kind != "csv":
+        return []
+    from medhelm.benchmarks.data.csv_tables import table_format  # lazy: few benchmarks need it
+
+    files = data_files(benchmark.source, find_data(benchmark, data)).items()
+    found = {name: table_format(path, benchmark.source).in_words() for name, path in files if path.is_file()}
+    return [f"{name}: {words}" for name, words in found.items() if words]
+
+
+def check(dataset: Dataset, windows: Mapping[str, int], remarks: Sequence[str] = ()) -> BenchmarkCheck:
     """Check every instance, and score its reference as if it were the completion.
 
     A sound benchmark gives its own references the best score, as far as that needs no judge.
-    `windows`: model -> its context window in tokens. Raises: UserError for a plug-in that cannot be used.
+    `windows`: model -> its context window in tokens; `remarks`: how its files were read. Raises: UserError for a
+    plug-in that cannot be used.
     """
     if unusable := unusable_metrics(dataset.benchmark):
         raise UserError("\n".join(unusable.values()))
@@ -161,7 +176,7 @@ def check(dataset: Dataset, windows: Mapping[str, int]) -> BenchmarkCheck:
         findings=tuple(inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows)),
         constant_baseline=baseline,
         note=dataset.benchmark.source.note,
-        remarks=dataset.benchmark.remarks,
+        remarks=(*dataset.benchmark.remarks, *remarks),
     )
 
 

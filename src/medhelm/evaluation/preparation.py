@@ -105,4 +105,5 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         subset=settings.subset,
         seed=settings.seed,
         scoring=True,
+        own_data=settings.own_data,
     )

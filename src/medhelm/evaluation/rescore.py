@@ -140,12 +140,22 @@ class _Kind:
     """The benchmark and data digest of a run from another harness; else empty."""
     subset: int | None = None
     """Size of a random draw; None without one."""
+    own_data: bool = False
+    """True for runs on the user's own data."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
 
     def settings(self, given: Settings) -> Settings:
         """Return the settings of these runs."""
-        return replace(given, tier=self.tier, sample=self.sample, limit=self.limit, subset=self.subset, seed=self.seed)
+        return replace(
+            given,
+            tier=self.tier,
+            sample=self.sample,
+            limit=self.limit,
+            subset=self.subset,
+            seed=self.seed,
+            own_data=self.own_data,
+        )
 
 
 def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
@@ -162,6 +172,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             jury.min_judges if jury else 0,
             f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
             chosen.get("subset"),
+            chosen.get("own_data", False),
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)

@@ -27,6 +27,8 @@ class Settings:
     """Evaluate only the first so many instances of each selection; None: all."""
     subset: int | None = None
     """Evaluate only a random draw of so many instances of each selection; None: all."""
+    own_data: bool = False
+    """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None

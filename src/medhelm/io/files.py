@@ -11,12 +11,12 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from medhelm.errors import DataError
+from medhelm.errors import DataError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -74,10 +74,31 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         line, position = _undecodable(path, encoding)
         wrong = f"byte 0x{error.object[error.start]:02x}" if error.start < len(error.object) else "the end"
-        raise DataError(
-            f"{path}, line {line}, byte {position}: {wrong} is not {encoding.removesuffix('-sig')} text. "
-            "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
-        ) from None
+        words = f"{path}, line {line}, byte {position}: {wrong} is not {encoding.removesuffix('-sig')} text."
+        raise DataError(f"{words} {_encoding_advice(path, encoding)}") from None
+
+
+def _encoding_advice(path: Path, encoding: str) -> str:
+    """Return what to do about a file that is not in its encoding."""
+    if encoding.startswith("utf-8"):
+        from medhelm.io.text_encoding import encodings_by_line  # lazy: only this error needs it
+
+        with open_bytes(path) as file:
+            found = encodings_by_line(file)
+        if found.is_mixed:
+            return f"{found.in_words()} Save all of it as UTF-8; read in one encoding, the other lines are garbled."
+    return "If the file has another encoding, name it in benchmark.yaml, such as `encoding: cp1252`."
+
+
+def names_beside(file: Path, ignored: Collection[str] = ()) -> str:
+    """Return the files in the folder of a missing file as a sentence, with the most similar name."""
+    try:
+        names = sorted(path.name for path in file.parent.iterdir() if path.is_file() and path.name not in ignored)
+    except OSError:
+        return ""
+    near = suggestion(file.name, names) if names else ""
+    held = f" {file.parent}/ holds {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}." if names else ""
+    return f"{held} {near}".rstrip() if near.startswith("Did") else held
 
 
 def check_file(path: Path) -> None:

@@ -7,13 +7,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, suggestion
-from medhelm.io.files import check_zip
-from medhelm.io.rows import Row, header, plain
+from medhelm.io.files import check_file, check_zip
+from medhelm.io.rows import HEAD_ROWS, Row, header, header_position, plain
 
 if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
@@ -41,26 +42,58 @@ _BROKEN = (
 
 
 def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
-    """Yield each row of a sheet that is not empty; the first is the header. Columns without a name are left out."""
+    """Yield each row of a sheet that is not empty, below the header. Columns without a name are left out."""
+    rows = read_sheet(path, source)
+    names = header([str(name) for name in next(rows, (0, []))[1]], path)
+    for _, cells in rows:
+        yield {name: cell for name, cell in zip(names, cells, strict=False) if name}
+
+
+def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]:
+    """Yield the header of a sheet and the rows below it that are not empty, each with its number in the sheet.
+
+    The header is `source.header_row`, or the first row that is no title. Raises DataError for an empty sheet if the
+    workbook has others and none was named.
+    """
     from python_calamine import CalamineWorkbook
 
-    with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
+    with _readable(path, "a workbook", "Save it as .xlsx, without a password; text needs `kind: csv`."):
         if zipfile.is_zipfile(path):
             check_zip(path)
             _check_extent(path)
         with CalamineWorkbook.from_path(str(path)) as workbook:
-            sheet = source.sheet or workbook.sheet_names[0]
-            if sheet not in workbook.sheet_names:
-                raise DataError(f"{path}: the file has no sheet `{sheet}`. {suggestion(sheet, workbook.sheet_names)}")
+            names = workbook.sheet_names
+            sheet = source.sheet or names[0]
+            if sheet not in names:
+                raise DataError(f"{path}: the file has no sheet `{sheet}`. {suggestion(sheet, names)}")
             table = workbook.get_sheet_by_name(sheet)
-    names: list[str] | None = None
-    for cells in table.iter_rows():
-        if all(cell == "" for cell in cells):
-            continue
-        if names is None:
-            names = header([str(plain(cell)) for cell in cells], path)
-        else:
-            yield {name: plain(cell) for name, cell in zip(names, cells, strict=False) if name}
+    numbered: Iterator[tuple[int, list[object]]] = (
+        (number, [plain(cell) for cell in cells])
+        for number, cells in enumerate(table.iter_rows(), 1)
+        if number >= (source.header_row or 1) and not all(cell == "" for cell in cells)
+    )
+    head = list(islice(numbered, HEAD_ROWS))
+    if not source.header_row:
+        head = head[header_position([cells for _, cells in head]) :]
+    if len(head) < 2 and len(names) > 1 and not source.sheet:
+        others = ", ".join(f"`{name}`" for name in names[1:])
+        raise DataError(f"{path}: the first sheet, `{sheet}`, has no rows below a header. Name another: {others}.")
+    yield from chain(head, numbered)
+
+
+def fullest_sheet(path: Path) -> str:
+    """Return the sheet with the most rows; empty if the workbook has one sheet."""
+    from python_calamine import CalamineWorkbook
+
+    with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
+        check_file(path)
+        if zipfile.is_zipfile(path):
+            check_zip(path)
+            _check_extent(path)
+        with CalamineWorkbook.from_path(str(path)) as workbook:
+            names = workbook.sheet_names
+            heights = {name: workbook.get_sheet_by_name(name).height for name in names} if len(names) > 1 else {"": 0}
+    return max(heights, key=lambda name: heights[name])
 
 
 def read_docx(path: Path, _source: Source) -> Iterator[Row]:

@@ -18,6 +18,9 @@ class RowError(DataError):
     """Error in one row. Other rows may have other errors."""
 
 
+HEAD_ROWS = 20
+"""Rows at the beginning among which the header is searched."""
+
 _EXACT = 2**53
 """Largest number up to which floats represent every whole number exactly."""
 
@@ -28,6 +31,23 @@ def header(names: Sequence[str], path: Path) -> list[str]:
     if twice:
         raise DataError(f"{path}: the header has {', '.join(f'`{name}`' for name in twice)} more than once.")
     return list(names)
+
+
+def header_position(rows: Sequence[Sequence[object]]) -> int:
+    """Return the position of the header: the first row with more than half as many cells as the fullest row.
+
+    Rows above it are a title, or the merged headings of groups of columns. Cells that are empty texts do not count.
+
+    >>> header_position([["Export of 3 May", "", ""], ["id", "note", "answer"], [1, "...", "yes"]])
+    1
+    """
+    filled = [sum(cell != "" for cell in row) for row in rows[:HEAD_ROWS]]
+    most = max(filled, default=0)
+    for place, n in enumerate(filled):
+        has_index = most == 2 and n == 1 and rows[place][0] == ""  # a column of row numbers often has no name
+        if 2 * n > most or has_index:
+            return place
+    return 0
 
 
 def plain(value: object) -> object:

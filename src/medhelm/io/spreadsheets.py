@@ -1,33 +1,38 @@
-"""Reads tables saved by spreadsheet programs: any common kind of CSV, or a workbook.
+"""Reads tables saved by spreadsheet programs, for benchmarks and for ratings: any common kind of CSV, or a workbook.
 
-Supported are commas, semicolons and tabs between cells; UTF-8 and UTF-16 with or without a byte order mark, and
-Windows-1252; a first line `sep=;`; rows padded with empty cells; decimal points and commas. Blank rows are skipped.
+Supported are commas, semicolons, tabs and bars between cells; UTF-8 and UTF-16 with or without a byte order mark, and
+Windows-1252; a first line `sep=;`; a title above the header; rows padded with empty cells; decimal points and commas.
+Rows without any content are skipped.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import math
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TextIO
 from unicodedata import category
 
 from medhelm.domain import Source
 from medhelm.errors import ConfigError, DataError, Problem
-from medhelm.io.files import check_file
+from medhelm.io.files import check_file, decoded, open_bytes, open_text
+from medhelm.io.rows import HEAD_ROWS, header_position
+from medhelm.io.text_encoding import encodings_by_line, find_encoding, has_one_byte_characters
 
-DELIMITERS = ",;\t"
+DELIMITERS = ",;\t|"
 """Supported delimiters, the most likely first."""
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 """Suffixes of files whose first sheet is read."""
 
 MAX_BYTES = 256 * 2**20
-"""Maximum size of a CSV file in bytes; it is held in memory."""
+"""Maximum size of a file of ratings or scores in bytes; it is held in memory."""
 
 MAX_CELL = 2**31 - 1
 """Maximum number of characters in a cell."""
@@ -38,12 +43,47 @@ MISSING = frozenset({"", "-", "–", "—", "nan", "na", "n/a", "#n/a", "null", 
 QUOTING_RULE = 'Put a cell that contains a double quote in double quotes, and double the quote inside it ("").'
 """Advice for a record that is not well-formed CSV."""
 
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_HEAD_CHARACTERS = 1 << 16
+"""Characters at the beginning by which delimiter and header are found."""
+
 _WORKBOOK_SIGNATURES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:(,)\d{3}(?:,\d{3})*(?:\.\d+)?|(\.)\d{3}(?:\.\d{3})*(?:,\d+)?)", re.ASCII)
 """A number with thousands separators, English or German."""
 _SPACES = re.compile(r"[\s\u00a0\u2007\u2009\u202f]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTableFormat:
+    """Encoding, delimiter and header of a table in a text file."""
+
+    encoding: str
+    """Name of Python's codec."""
+    delimiter: str
+    """Character between cells."""
+    header_line: int
+    """Line of the header, from 1."""
+
+    def in_words(self) -> str:
+        """Describe what differs from UTF-8 with commas and a header on line 1; empty if nothing does."""
+        names = {"cp1252": "Windows-1252", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+        delimiters = {";": "semicolons", "\t": "tabs", "|": "bars"}
+        parts = [names[self.encoding]] if self.encoding in names else []
+        parts += [f"{delimiters[self.delimiter]} between cells"] if self.delimiter in delimiters else []
+        parts += [f"the header on line {self.header_line}"] if self.header_line > 1 else []
+        return ", ".join(parts)
+
+
+class RecordError(DataError):
+    """A record is not well-formed CSV."""
+
+    def __init__(self, path: Path, line: int, words: str) -> None:
+        """`line`: that on which the record begins."""
+        super().__init__(f"{path}, line {line}: {words}")
+        self.line = line
+        """Line on which the record begins."""
+        self.words = words
+        """Description of the error, and the fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +93,7 @@ class Spreadsheet:
     names: list[str]
     """Names of the columns, as written."""
     rows: list[tuple[int, list[str]]]
-    """Line number of each row, from 1, and its cells; in a workbook, the number counts rows with content."""
+    """Line number of each row, from 1, and its cells; in a workbook, the number of the row."""
     line: int
     """Line of the header."""
     decimal_comma: bool
@@ -62,54 +102,122 @@ class Spreadsheet:
     """Encoding of the text: `utf-8`, `utf-16` or `cp1252`; empty for a workbook."""
 
 
+def find_format(
+    path: Path,
+    *,
+    encoding: str = "",
+    delimiter: str = "",
+    header_row: int | None = None,
+    expected: Collection[str] = (),
+) -> TextTableFormat:
+    """Find encoding, delimiter and header of a table in a text file.
+
+    Parameters
+    ----------
+    encoding, delimiter, header_row
+        Known properties, which are not searched: the line of the header counts from 1.
+    expected
+        Column names in lower case; the delimiter that gives most of them is used.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    DataError
+        If the file mixes encodings.
+    """
+    if encoding:
+        _refuse_other_lines(path, encoding)
+    else:
+        encoding = find_encoding(lambda: open_bytes(path))
+    with decoded(path, encoding), open_text(path, encoding) as text:
+        first = sum(1 for _ in islice(text, (header_row or 1) - 1)) + 1
+        head, is_whole = _read_head(text)
+    announced = _announced_delimiter(head.partition("\n")[0])
+    if announced:
+        head, first = head.partition("\n")[2], first + 1
+    csv.field_size_limit(MAX_CELL)
+    delimiter = delimiter or announced or find_delimiter(head, expected, is_whole=is_whole)
+    records = _head_records(head, delimiter, is_whole=is_whole)
+    place = 0 if header_row else header_position([cells for _, cells in records])
+    line = first - 1 + records[place][0] if records else first
+    return TextTableFormat(encoding=encoding, delimiter=delimiter, header_line=line)
+
+
+def read_records(path: Path, found: TextTableFormat) -> Iterator[tuple[int, list[str]]]:
+    """Yield the header and all records below it, each with the line on which it begins. Empty lines are skipped.
+
+    Raises: DataError for bytes not in the encoding, RecordError for a record that is not well-formed.
+    """
+    csv.field_size_limit(MAX_CELL)
+    above = found.header_line - 1
+    with decoded(path, found.encoding), open_text(path, found.encoding) as file:
+        for _ in islice(file, above):
+            pass
+        reader = csv.reader(file, delimiter=found.delimiter, strict=True)
+        start = found.header_line
+        try:
+            for record in reader:
+                if record:
+                    yield start, record
+                start = above + reader.line_num + 1
+        except csv.Error as error:
+            raise RecordError(path, start, f"not a well-formed CSV record ({error}). {QUOTING_RULE}") from None
+
+
+def is_workbook(path: Path) -> bool:
+    """Return whether a file is a workbook by its first bytes, whatever its name."""
+    with open_bytes(path) as file:
+        return file.read(4).startswith(_WORKBOOK_SIGNATURES)
+
+
 def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
     """Read a table from a CSV file or a workbook.
 
     Parameters: expected, column names in lower case, used to detect the delimiter; in case of doubt, the delimiter
-    that gives the most columns is used.
+    that gives the most regular table is used.
     Raises: ConfigError if the file is missing, empty, too large, or not a table.
     """
     if path.suffix.lower() in WORKBOOKS:
         return _read_workbook(path)
-    text, encoding = _read_text(path)
-    first, _, rest = text.partition("\n")
-    announced = _announced_delimiter(first)
-    if announced:
-        text = rest
-    delimiter = announced or find_delimiter(text, expected)
-    csv.field_size_limit(MAX_CELL)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    skipped = 1 if announced else 0
-    records: list[tuple[int, list[str]]] = []
-    start = 1 + skipped
     try:
-        for record in reader:
-            if any(cell.strip() for cell in record):
-                records.append((start, record))
-            start = reader.line_num + 1 + skipped
-    except csv.Error as error:
-        raise ConfigError(
-            str(path), [Problem(f"not a well-formed CSV record ({error}). {QUOTING_RULE}", start)]
-        ) from None
+        check_file(path)
+        if path.stat().st_size > MAX_BYTES:
+            raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Split it.")
+        if is_workbook(path):
+            raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
+        found = find_format(path, expected=expected)
+        records = [(line, cells) for line, cells in read_records(path, found) if not _is_blank(cells)]
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    except RecordError as error:
+        raise ConfigError(str(path), [Problem(error.words, error.line)]) from None
+    except DataError as error:
+        raise _refusal(path, _without_place(error, path)) from None
     if not records:
         raise _refusal(path, "the file is empty.")
+    if any("\0" in cell for _, cells in records for cell in cells):
+        raise _refusal(path, _NO_TEXT)
     line, names = records[0]
-    return Spreadsheet(names=names, rows=records[1:], line=line, decimal_comma=delimiter != ",", encoding=encoding)
+    encoding = found.encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
+    return Spreadsheet(
+        names=names, rows=records[1:], line=line, decimal_comma=found.delimiter != ",", encoding=encoding
+    )
 
 
-def find_delimiter(text: str, expected: Collection[str] = ()) -> str:
-    """Return the delimiter that gives the most expected columns in the first line, or else the most columns."""
+def find_delimiter(text: str, expected: Collection[str] = (), *, is_whole: bool = True) -> str:
+    """Return the delimiter of a table by its first rows; a comma if all are equally good.
 
-    def columns(delimiter: str) -> tuple[int, int]:
-        names = next(csv.reader(io.StringIO(text.lstrip(), newline=""), delimiter=delimiter), [])
-        return sum(name.strip().lower() in expected for name in names), len(names)
+    The best delimiter gives the most expected columns in a row, and then the most rows with the same number of cells.
+    """
 
-    return max(DELIMITERS, key=columns)
+    def quality(delimiter: str) -> tuple[int, float]:
+        records = [cells for _, cells in _head_records(text, delimiter, is_whole=is_whole)]
+        hits = (sum(name.strip().lower() in expected for name in cells) for cells in records)
+        widths = Counter(len(cells) for cells in records if len(cells) > 1)
+        return max(hits, default=0), max(widths.values(), default=0) / max(len(records), 1)
 
-
-def marked_encoding(content: bytes) -> str | None:
-    """Return the encoding that a byte order mark at the beginning of `content` announces; None without a mark."""
-    return next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), None)
+    return max(DELIMITERS, key=quality)
 
 
 def clean_cell(cell: str) -> str:
@@ -156,55 +264,77 @@ def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
     try:
         check_file(path)
-        from medhelm.io.office import read_xlsx  # lazy: most tables are text
+        from medhelm.io.office import read_sheet  # lazy: most tables are text
 
-        found = list(read_xlsx(path, Source(kind="xlsx")))
+        found = list(read_sheet(path, Source(kind="xlsx")))
     except FileNotFoundError:
         raise _refusal(path, "the file does not exist.") from None
     except DataError as error:
-        raise _refusal(path, str(error).removeprefix(f"{path}: ")) from None
-    if not found:
+        raise _refusal(path, _without_place(error, path)) from None
+    if len(found) < 2:
         raise _refusal(path, "the first sheet has no rows below a header.")
-    names = list(found[0])
-    rows = [
-        (number, ["" if row.get(name) is None else str(row[name]) for name in names])
-        for number, row in enumerate(found, 2)
-    ]
-    return Spreadsheet(names=names, rows=rows, line=1, decimal_comma=True, encoding="")
+    (line, names), *rows = found
+    return Spreadsheet(
+        names=[str(name) for name in names],
+        rows=[(number, [str(cell) for cell in cells]) for number, cells in rows],
+        line=line,
+        decimal_comma=True,
+        encoding="",
+    )
 
 
-def _read_text(path: Path) -> tuple[str, str]:
-    """Return the text of a file, and its encoding."""
+_NO_TEXT = "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as `CSV UTF-8`, or as .xlsx."
+
+
+def _without_place(error: DataError, path: Path) -> str:
+    """Return the message of an error without the path, which the caller names."""
+    words = str(error).removeprefix(f"{path}: ").removeprefix(f"{path}, ")
+    return words if "encodings" in words or " text." not in words else _NO_TEXT
+
+
+def _refuse_other_lines(path: Path, encoding: str) -> None:
+    """Raise DataError for a file that is, or has lines, in UTF-8, where another encoding was named."""
+    if not has_one_byte_characters(encoding):
+        return
+    with open_bytes(path) as file:
+        found = encodings_by_line(file)
+    if found.is_mixed:
+        raise DataError(f"{path}: {found.in_words()} Save all of it as UTF-8; as {encoding}, its UTF-8 is garbled.")
+    if found.utf8:
+        raise DataError(f"{path}: is UTF-8, not {encoding}. Remove `encoding` from benchmark.yaml.")
+
+
+def _is_blank(cells: Iterable[str]) -> bool:
+    """Return whether a row holds only spaces and delimiters."""
+    return not any(cell.strip().strip(DELIMITERS) for cell in cells)
+
+
+def _read_head(file: TextIO) -> tuple[str, bool]:
+    """Return the first lines, and whether they are all. Damage further on is reported when the rows are read."""
+    lines: list[str] = []
+    n_characters = 0
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        words = "the file does not exist" if missing else f"cannot be read: {error.strerror or error}"
-        raise _refusal(path, f"{words}.") from None
-    if len(content) > MAX_BYTES:
-        raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Split it.")
-    if content.startswith(_WORKBOOK_SIGNATURES):
-        raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
-    marked = marked_encoding(content) or _unmarked_utf16(content)
-    for encoding in (marked,) if marked else ("utf-8", "cp1252"):
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\0" not in text:
-            return text, encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
-    raise _refusal(path, "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as `CSV UTF-8`, or as .xlsx.")
+        for line in file:
+            lines.append(line)
+            n_characters += len(line)
+            if n_characters > _HEAD_CHARACTERS:
+                return "".join(lines), False
+    except DataError:
+        return "".join(lines), False
+    return "".join(lines), True
 
 
-def _unmarked_utf16(content: bytes) -> str | None:
-    """Detect UTF-16 without a byte order mark by the zero bytes of ASCII characters."""
-    head = content[:200]
-    if len(head) <= 3:
-        return None
-    if head[1::2].count(0) > len(head) // 4:
-        return "utf-16-le"
-    return "utf-16-be" if head[::2].count(0) > len(head) // 4 else None
+def _head_records(text: str, delimiter: str, *, is_whole: bool) -> list[tuple[int, list[str]]]:
+    """Return the first records with content, each with its line; the last one is left out if it may be cut off."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    found: list[tuple[int, list[str]]] = []
+    start = 1
+    for record in islice(reader, 2 * HEAD_ROWS):
+        if any(cell.strip() for cell in record):
+            found.append((start, record))
+        start = reader.line_num + 1
+    is_cut = not is_whole and next(reader, None) is None
+    return found[: HEAD_ROWS if not is_cut else max(len(found) - 1, 1)]
 
 
 def _announced_delimiter(line: str) -> str:

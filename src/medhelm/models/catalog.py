@@ -87,10 +87,18 @@ def _find_all(
     problems: list[str] = []
     for name in dict.fromkeys(names):
         try:
+            _refuse_list(name, definitions)
             found.append(_find(name, definitions, environment))
         except (ValueError, UserError) as error:  # UserError: from packages that cannot be used
             problems.append(f"model `{_without_secrets(name)}`: {error}")
     return found, problems
+
+
+def _refuse_list(name: str, definitions: Mapping[str, ModelDefinition]) -> None:
+    """Raise UserError for several names with commas between them."""
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and name not in definitions and all("/" in part or part in definitions for part in parts):
+        raise UserError("several names with commas between them. Repeat the option for each: --model A --model B.")
 
 
 def _without_secrets(name: str) -> str:

@@ -71,5 +71,6 @@ def written_text(name: str, files: Sequence[Path], n_rows: int, folder: Path) ->
     listed = [f"  {path}" for path in files[:10]]
     listed += [f"  ... and {len(files) - 10} more"] if len(files) > 10 else []
     count = f"{plural(n_rows, 'invented row')} in {plural(len(files), 'file')}"
-    advice = f"Replace them with files of your own in the same format, and run with --data {folder}"
+    advice = "Replace them with files of your own in the same format and place; then run\n"
+    advice += f"  medhelm run {name} --data {folder} --own-data --model ..."
     return "\n".join([f"{name}: {count}", *listed, advice])

@@ -162,7 +162,11 @@ def _against_data(
             if not is_imported(run):
                 this.not_derived = f"its definition is not known: {error}"
                 continue
-        chosen = (run.benchmark, run.tier, *(run.settings.get(name) for name in ("sample", "limit", "subset", "seed")))
+        chosen = (
+            run.benchmark,
+            run.tier,
+            *(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data")),
+        )
         chosen += (run.data_digest,) if is_imported(run) else ()
         if chosen not in opened:
             opened[chosen] = _opened(run, found, store, data)
@@ -207,6 +211,7 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
             subset=chosen.get("subset"),
             seed=chosen.get("seed", 0),
             scoring=True,
+            own_data=chosen.get("own_data", False),
         )
     except MedHelmError as error:
         return error

@@ -168,6 +168,29 @@ def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) 
 
 
 @pytest.mark.parametrize(
+    ("answer", "options", "expected"),
+    [("Two", ("one", "two"), "two"), ("two", ("Two", "TWO", "two"), "two"), (True, ("TRUE", "FALSE"), "TRUE")],
+)
+def test_case_of_an_answer_counts_only_where_options_differ_in_nothing_else(
+    make: Make, answer: object, options: tuple[str, ...], expected: str
+) -> None:
+    changes: dict[str, Any] = {"choices": {"texts": list(options), "labels": "texts"}, "answer": "answer"}
+    assert read(make, {"question": "?", "answer": answer}, **changes).expected == expected
+    with pytest.raises(RowError, match="is not one of the options"):
+        read(make, {"question": "?", "answer": "TwO"}, **{**changes, "choices": ["two", "TWO"]})
+
+
+def test_spaces_around_the_name_of_a_column_do_not_count(make: Make) -> None:
+    instance = read(make, {" question ": "?", "the\nanswer": "a"}, answer="the answer")
+    assert (instance.fields["question"], instance.expected) == ("?", "a")
+
+
+def test_a_row_without_any_content_is_skipped(make: Make) -> None:
+    row: dict[str, object] = {"question": "", "answer": None}
+    assert InstanceReader(make(), "x.csv").read(0, row) is None
+
+
+@pytest.mark.parametrize(
     ("form", "answer", "words"),
     [
         ("letter", "D", "the answer `D` is not one of the options: A `one`, B `two`, C `three`."),
@@ -179,7 +202,7 @@ def test_forms_of_answers(make: Make, form: str, answer: object, expected: str) 
         ("number", 1.5, "the answer `1.5` is not one of the options"),
         ("number", "nan", "the answer `nan` is not one of the options"),
         ("number", "A", "the answer `A` is not one of the options"),
-        ("text", "Two", "the answer `Two` is not one of the options: `one`, `two`, `three`."),
+        ("text", "Too", "the answer `Too` is not one of the options: `one`, `two`, `three`."),
         ("text", " ", "the answer `answer` is empty. Skip such rows with `require: [answer]`, or correct the data."),
         ("letter", None, "the answer `answer` is empty."),
     ],

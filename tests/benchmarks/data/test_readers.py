@@ -60,8 +60,8 @@ def test_a_field_of_a_megabyte(tmp_path: Path, kind: str) -> None:
     ("text", "words"),
     [
         ("a,b\n1,2\n1,2,3\n", "line 3: the record has 3 fields, the header has 2"),
-        ('a,b\n1,"open\n2,3\n', "line 3: not a well-formed record (unexpected end of data)"),
-        ('a,b\n1,"x"y\n', "line 2: not a well-formed record"),
+        ('a,b\n1,"open\n2,3\n', "line 2: not a well-formed CSV record (unexpected end of data)"),
+        ('a,b\n1,"x"y\n', "line 2: not a well-formed CSV record"),
         ("a,b,a,b\n1,2,3,4\n", "the header has `a`, `b` more than once"),
     ],
 )
@@ -77,6 +77,59 @@ def test_csv_files_of_spreadsheet_programs_are_read(tmp_path: Path, separator: s
     path = tmp_path / "data.csv"
     path.write_bytes(f"\nid{separator}note\n1{separator}a, b\n".encode(encoding))
     assert rows(path, "csv") == [{"id": "1", "note": "a, b"}]
+
+
+TABLE = [["id", "note", "answer"], ["1", "38.2 °C – naïve; 5,5", "yes"], ["2", "", "no"]]
+
+
+def as_csv(separator: str, *, above: str = "", below: str = "") -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows(TABLE)
+    return above + text.getvalue() + below
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        as_csv(";").encode("cp1252"),
+        as_csv("\t").encode("utf-16"),
+        as_csv("|").encode("utf-8-sig"),
+        as_csv(";", above="sep=;\r\n").encode(),
+        as_csv(",", above="Discharge export; 3 May 2026\n\n").encode(),
+        as_csv(";", above="Discharge export;;\nPatient;;\n").encode("cp1252"),
+    ],
+    ids=["semicolon cp1252", "tab utf-16", "bar bom", "sep=", "title", "merged headings"],
+)
+def test_a_table_of_any_program_gives_the_same_rows(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_bytes(content)
+    assert rows(path, "csv") == [dict(zip(TABLE[0], cells, strict=True)) for cells in TABLE[1:]]
+
+
+def test_delimiter_and_header_can_be_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "a;b,c;d\nid;note,x;y\n1;2,3;4\n")
+    assert rows(path, "csv", delimiter=";", header_row=2) == [{"id": "1", "note,x": "2,3", "y": "4"}]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "cp1252"])
+def test_a_file_with_two_encodings_is_refused_with_its_lines(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"id,note\n" + "1,38 °C\n2,naïve\n".encode() + b"3,plain\n" + "4,38 °C\n".encode("cp1252"))
+    assert "Lines in UTF-8: 2-3; in Windows-1252: 5. Save all of it as UTF-8" in message(path, "csv", encoding=encoding)
+
+
+def test_utf_8_that_is_named_otherwise_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("id,note\n1,38 °C\n".encode())
+    assert "is UTF-8, not cp1252. Remove `encoding`" in message(path, "csv", encoding="cp1252")
+
+
+def test_a_workbook_is_not_read_as_text_nor_text_as_a_workbook(tmp_path: Path) -> None:
+    path = tmp_path / "x.xlsx"
+    path.write_bytes(b"PK\x03\x04 and more")
+    assert "is a workbook, not text. Write `kind: xlsx`" in message(path, "csv")
+    path.write_bytes(b"id,note\n")
+    assert "text needs `kind: csv`" in message(path, "xlsx")
 
 
 def test_commas_separate_wherever_they_give_more_than_one_column(tmp_path: Path) -> None:
@@ -166,10 +219,10 @@ def test_a_text_file_is_one_row(tmp_path: Path) -> None:
 def test_bytes_that_are_not_text_are_told_where(
     tmp_path: Path, kind: str, encoding: str, bom: bytes, before: int
 ) -> None:
-    start = bom + b"ab,c\n" * before + "é,".encode()
-    path = written(tmp_path, start + b"\xff\n")
+    start = bom + b"ab,c\n" * before + "ɻ,".encode()
+    path = written(tmp_path, start + b"\xff\x81\n")
     if kind == "jsonl":
-        start = bom + b'{"a": "' + b"x" * before + "é".encode()
+        start = bom + b'{"a": "' + b"x" * before + "ɻ".encode()
         path = written(tmp_path, start + b'\xff"}\n')
     text = message(path, kind, encoding=encoding)
     line = 1 if kind == "jsonl" else before + 1
@@ -279,7 +332,7 @@ def test_a_file_that_unpacks_beyond_measure_is_refused(
 
 def test_bytes_that_are_not_text_are_told_where_in_a_packed_file(tmp_path: Path) -> None:
     path = written(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 50_000 + b"\xff,2\n"), "x.csv.gz")
-    assert f"{path}, line 50002, byte 200004: byte 0xff is not utf-8 text" in message(path, "csv")
+    assert f"{path}, line 50002, byte 200004: byte 0xff is not utf-8 text" in message(path, "csv", encoding="utf-8")
 
 
 def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:

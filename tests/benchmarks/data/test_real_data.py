@@ -144,7 +144,7 @@ def test_real_data_under_a_fault(make: Make, data_dir: Path, tmp_path: Path) -> 
     (folder / "test_data.csv").write_bytes(content[:-1000])
     sha = "c2d23097f8bdb7ae4a77dbf4a5a767335df7303998d7c7664a73a29fd8e2b31a"
     changes: dict[str, Any] = {"name": "medcalc_bench", "prompt": "{Question}", "answer": "Ground Truth Answer"}
-    for checksum, words in ((sha, "sha256 is"), ("", "not a well-formed record|the record has")):
+    for checksum, words in ((sha, "sha256 is"), ("", "not a well-formed CSV record|the record has")):
         benchmark = make(**changes, source={"kind": "csv", "files": {"test_data.csv": checksum}})
         with pytest.raises(DataError, match=words):
             open_dataset(benchmark, data=tmp_path / "data", tier="real")

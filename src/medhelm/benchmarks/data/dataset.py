@@ -11,7 +11,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -23,10 +23,11 @@ from medhelm.benchmarks.data.instances import n_characters
 from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
 from medhelm.benchmarks.data.sources import addresses, check_files, data_files
 from medhelm.benchmarks.data.table import SourceTable
-from medhelm.benchmarks.definition import SAMPLE_ROWS
+from medhelm.benchmarks.definition import DEFINITION_FILES, SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
+from medhelm.io.files import names_beside
 
 
 class Dataset:
@@ -118,16 +119,21 @@ def open_dataset(
     subset: int | None = None,
     seed: int = 0,
     scoring: bool = False,
+    own_data: bool = False,
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
     Parameters: data, folder with one folder per benchmark, None if there is none; tier, real data, or all invented rows
     next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
     the first so many of the selected instances; subset, evaluate only a random draw of so many; seed, of random draws;
-    scoring, also require files that only scoring needs.
+    scoring, also require files that only scoring needs; own_data, the real data is the user's own, see
+    `with_own_data`.
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
+    if own_data and tier == "sample":
+        raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
+    benchmark = with_own_data(benchmark) if own_data else benchmark
     chosen = named_sample(benchmark, sample)
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
@@ -168,6 +174,31 @@ def open_dataset(
     )
 
 
+def with_own_data(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark for other data of the same form, without all that describes the published files.
+
+    Checksums and numbers of instances are not compared, and selections are random draws from all rows instead of
+    published lists. The title says that the data is another.
+    """
+    source = benchmark.source
+    return replace(
+        benchmark,
+        title=f"{benchmark.title} (own data)",
+        source=replace(
+            source,
+            files=dict.fromkeys(source.files, ""),
+            scoring_files=dict.fromkeys(source.scoring_files, ""),
+            expected_count=None,
+        ),
+        sample=_without_lists(benchmark.sample),
+        samples={name: _without_lists(rule) for name, rule in benchmark.samples.items()},
+    )
+
+
+def _without_lists(rule: SampleRule) -> SampleRule:
+    return SampleRule(size=rule.size, variant=rule.variant)
+
+
 def _digest(tier: Tier, checksums: Mapping[str, str], draw: Sequence[object], limit: int | None) -> str:
     """Hash the files and the selection: runs with the same digest have the same instances."""
     return hashlib.sha256(json.dumps([tier, list(checksums.items()), draw, limit]).encode()).hexdigest()
@@ -185,6 +216,9 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     beside = list(data_files(benchmark.source, benchmark.folder).values())
     if beside and all(path.is_file() for path in beside):
         return benchmark.folder
+    absent = [path for path in beside if not path.is_file()]
+    if absent and (others := names_beside(absent[0], DEFINITION_FILES)):
+        raise MissingError(f"{benchmark.name}: {absent[0]} does not exist.{others}")
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
     searched = f"in {data}" if data else "nowhere, because no data folder is set"

@@ -52,13 +52,15 @@ class InstanceReader:
         self._columns: tuple[str, ...] = ()
 
     def read(self, position: int, row: Mapping[str, object]) -> Instance | None:
-        """Convert the row at `position` (from 0); return None if a required column is empty.
+        """Convert the row at `position` (from 0); return None if all of it, or a required column, is empty.
 
         Raises DataError, or ConfigError for a placeholder of the prompt, with all missing columns; RowError if a value
         is invalid, such as an answer that is not an option.
         """
         values = self._values(row)
         benchmark = self.benchmark
+        if all(_is_empty(value) for name, value in row.items() if name != benchmark.source.file_column):
+            return None
         if any(_is_empty(values[name]) for name in benchmark.required_columns):
             return None
         place = f"{self.place}, row {position + 1}"
@@ -111,7 +113,7 @@ class InstanceReader:
             kind = "an object" if isinstance(value, Mapping) else "binary" if isinstance(value, bytes) else "a list"
             fix = "Convert it to text in hooks.py, or use a dotted name under `columns`."
             raise RowError(f"{place}: `{name}` is {kind}, not text. {fix}")
-        return _scalar_text(value)
+        return scalar_text(value)
 
     def _group(self, values: Mapping[str, object], place: str) -> str:
         """Return the group of the instance. Raises RowError without one."""
@@ -166,7 +168,7 @@ class InstanceReader:
             case "number":
                 correct = _by_number(text, len(choices))
             case _:
-                correct = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+                correct = _by_text(text, choices)
         if not correct:
             raise RowError(
                 f"{place}: the answer {value_in_words(text)} is not one of the options: {self._listed(choices)}."
@@ -224,18 +226,26 @@ def _value_at(row: Mapping[str, object], column: str) -> object:
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
         else:
-            return _ABSENT
+            name = _same_name(column, row)
+            return row[name] if name is not None else _ABSENT
     return value
+
+
+def _same_name(column: str, names: Iterable[str]) -> str | None:
+    """Return the only name that differs from a column's in spaces and line breaks alone; None if there is none."""
+    wanted = column.split()
+    found = [name for name in names if name.split() == wanted]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_empty(value: object) -> bool:
     """Tell whether a value is None, has no entries, or is white space only."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return not value
-    return not _scalar_text(value).strip()
+    return not scalar_text(value).strip()
 
 
-def _scalar_text(value: object) -> str:
+def scalar_text(value: object) -> str:
     """Convert a value to text. None is empty, and so is NaN, which data frames write for it."""
     match value:
         case None:
@@ -250,7 +260,7 @@ def _scalar_text(value: object) -> str:
 
 def _labels(value: object) -> list[str]:
     """Return the distinct labels of a set, in order: entries of a list, or of a text with separators."""
-    entries = map(_scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(_scalar_text(value))
+    entries = map(scalar_text, value) if isinstance(value, list | tuple) else _SEPARATOR.split(scalar_text(value))
     return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
 
 
@@ -268,7 +278,17 @@ def _short(cluster: str) -> str:
 def _any_text(value: object) -> str:
     """Convert a value for metrics: nested data to JSON, everything else to text."""
     nested = isinstance(value, list | tuple | Mapping)
-    return json.dumps(value, ensure_ascii=False, default=str) if nested else _scalar_text(value)
+    return json.dumps(value, ensure_ascii=False, default=str) if nested else scalar_text(value)
+
+
+def _by_text(text: str, choices: Sequence[str]) -> set[int]:
+    """Return the options with this text; if there are none, the only one that differs in case and spaces."""
+    exact = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
+    if exact:
+        return exact
+    wanted = " ".join(text.casefold().split())
+    similar = {i for i, choice in enumerate(choices) if " ".join(choice.casefold().split()) == wanted}
+    return similar if len(similar) == 1 else set()
 
 
 def _by_letter(text: str, n_options: int) -> set[int]:

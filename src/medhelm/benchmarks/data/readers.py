@@ -7,19 +7,16 @@ by element (xml) or in batches (parquet, arrow, feather) are never in memory as 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Source
 from medhelm.errors import DataError, UserError, suggestion
-from medhelm.io.files import check_file, decoded, open_bytes, open_text, read_text
-from medhelm.io.rows import Row, header
-from medhelm.io.spreadsheets import MAX_CELL, QUOTING_RULE, find_delimiter, marked_encoding
+from medhelm.io.files import check_file, decoded, open_text, read_text
+from medhelm.io.rows import Row
 
 
 def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
@@ -30,7 +27,7 @@ def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
     kind
         A format such as `csv`.
     **options
-        As under `source` of a definition: rows, key, sheet, encoding.
+        As under `source` of a definition: rows, key, sheet, encoding, delimiter, header_row.
 
     Raises
     ------
@@ -42,54 +39,6 @@ def read(path: Path, kind: str, **options: Any) -> Iterator[Row]:
     if kind not in READERS:
         raise UserError(f"unknown data format `{kind}`. {suggestion(kind, READERS)}")
     return READERS[kind](path, Source(kind=kind, **options))
-
-
-def _csv(path: Path, source: Source) -> Iterator[Row]:
-    """Yield one row per record, values as text; the first record is the header. Empty lines are skipped.
-
-    Semicolons or tabs may replace commas, and UTF-16 is recognized by its byte order mark.
-    """
-    csv.field_size_limit(MAX_CELL)
-    encoding = _csv_encoding(path, source)
-    with decoded(path, encoding), open_text(path, encoding) as file:
-        head = []
-        for line in file:
-            head.append(line)
-            if line.strip():
-                break
-        delimiter = "\t" if source.kind == "tsv" else _csv_delimiter(head[-1] if head else "")
-        reader = csv.reader(chain(head, file), delimiter=delimiter, strict=True)
-        names: list[str] | None = None
-        try:
-            for record in reader:
-                if not record:
-                    continue
-                if names is None:
-                    names = header(record, path)
-                elif len(record) != len(names):
-                    raise DataError(
-                        f"{path}, line {reader.line_num}: the record has {len(record)} fields, the header has "
-                        f"{len(names)}. Put fields with a separator, a quote or a line break in double quotes."
-                    )
-                else:
-                    yield dict(zip(names, record, strict=True))
-        except csv.Error as error:
-            raise DataError(
-                f"{path}, line {reader.line_num}: not a well-formed record ({error}). {QUOTING_RULE}"
-            ) from None
-
-
-def _csv_encoding(path: Path, source: Source) -> str:
-    """Return the encoding of a byte order mark where the definition names no encoding, else that of the definition."""
-    if source.encoding != "utf-8-sig":
-        return source.encoding
-    with open_bytes(path) as file:
-        return marked_encoding(file.read(4)) or source.encoding
-
-
-def _csv_delimiter(header_line: str) -> str:
-    """Return a comma, unless it gives a single column and a semicolon or tab gives more."""
-    return "," if len(next(csv.reader([header_line]), [])) > 1 else find_delimiter(header_line)
 
 
 def _jsonl(path: Path, source: Source) -> Iterator[Row]:
@@ -203,8 +152,8 @@ def _lazy(target: str) -> Reader:
 READERS: Mapping[str, Reader] = {
     kind: _checked(reader)
     for kind, reader in {
-        "csv": _csv,
-        "tsv": _csv,
+        "csv": _lazy("medhelm.benchmarks.data.csv_tables:read_csv"),
+        "tsv": _lazy("medhelm.benchmarks.data.csv_tables:read_csv"),
         "json": _json,
         "jsonl": _jsonl,
         "xlsx": _lazy("medhelm.io.office:read_xlsx"),

@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from medhelm.benchmarks.data.readers import READERS
+from medhelm.benchmarks.definition import DEFINITION_FILES
 from medhelm.domain import Source
 from medhelm.errors import DataError, MissingError
-from medhelm.io.files import open_bytes
+from medhelm.io.files import names_beside, open_bytes
 from medhelm.io.rows import Row
 
 _CHUNK = 1 << 20
@@ -71,8 +72,8 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
             lines += [shown, f"  sha256 is     {actual[name]}", f"  it should be  {wanted[name]}"]
             lines += [f"  get it from   {address}" for address in addresses(source, [name])]
         lines.append(
-            "This is not the data in the definition. Get it again; or, if it is the data you want, correct the sha256 "
-            "under `source.files` in benchmark.yaml."
+            "This is not the published data. Get it again; for data of your own, use --own-data; in a definition of "
+            "your own, correct the sha256 under `source.files`."
         )
         raise DataError("\n".join(lines))
     return digests
@@ -114,7 +115,7 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
 
 def missing_files_words(source: Source, folder: Path, names: list[str]) -> str:
     """Compose the message for missing files, with their addresses."""
-    lines = [f"{folder} lacks {', '.join(names)}."]
+    lines = [f"{folder} lacks {', '.join(names)}.{names_beside(folder / names[0], DEFINITION_FILES)}"]
     public = [name for name in names if name not in source.scoring_files]
     lines += [f"  from {address}" for address in addresses(source, public)]
     if source.note:

@@ -150,7 +150,8 @@ class SourceTable:
         rows = f"{scan.n_rows} rows, {scan.n_skipped} of them skipped"
         if expected_count is not None and n + scan.n_problems != expected_count:
             text = f"{self.place}: must have {expected_count} instances, has {n + scan.n_problems} ({rows})."
-            fix = "This is not the data in the definition; or, if it is the data you want, correct `expected_count`."
+            fix = "This is not the published data. For data of your own, use --own-data; in a definition of your own, "
+            fix += "correct `expected_count`."
             problems.append(f"{text} {fix}")
         elif not n and not scan.n_problems:
             problems.append(f"{self.place}: has no instances ({rows}). Check `require` and the data.")

@@ -41,12 +41,13 @@ _CREATED = datetime(2000, 1, 1)
 def write_csv(rows: Sequence[Row], path: Path, source: Source) -> None:
     """Write a header and one record per row."""
     names, buffer = columns(rows), io.StringIO()
-    # Without quotes, the reader would take a tab or a semicolon in the name of the only column for the separator.
-    is_ambiguous = len(names) == 1 and not {*names[0]}.isdisjoint(DELIMITERS)
+    # Without quotes, the reader would take a tab or a semicolon in the only column for the separator.
+    texts = [names[0], *(_text(row.get(names[0])) for row in rows)] if len(names) == 1 else []
+    is_ambiguous = any(not {*str(text)}.isdisjoint(DELIMITERS) for text in texts)
     writer = csv.DictWriter(
         buffer,
         names,
-        delimiter="\t" if source.kind == "tsv" else ",",
+        delimiter="\t" if source.kind == "tsv" else source.delimiter or ",",
         quoting=csv.QUOTE_ALL if is_ambiguous else csv.QUOTE_MINIMAL,
     )
     writer.writeheader()

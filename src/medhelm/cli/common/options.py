@@ -274,6 +274,12 @@ sample_option = click.option(
 limit_option = click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
 )
+own_data_option = click.option(
+    "--own-data",
+    is_flag=True,
+    help="The data is your own in the benchmark's format: do not compare it with the published files. Results are "
+    "shown as another data set.",
+)
 seed_option = click.option(
     "--seed",
     metavar="N",
@@ -363,6 +369,7 @@ run_options = add_options(
     subset_option,
     sample_option,
     tier_option,
+    own_data_option,
     scoring_option,
     click.option(
         "--like",
@@ -401,12 +408,14 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 
 
-def open_datasets(shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None) -> Iterator[Dataset]:
+def open_datasets(
+    shared: Shared, name: str, *, tier: Tier, sample: str, limit: int | None = None, own_data: bool = False
+) -> Iterator[Dataset]:
     """Open and check the data of the named benchmarks."""
     from medhelm.benchmarks.data.dataset import open_dataset
 
     for benchmark in load(shared, [name]):
-        yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit)
+        yield open_dataset(benchmark, data=shared.data, tier=tier, sample=sample, limit=limit, own_data=own_data)
 
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:

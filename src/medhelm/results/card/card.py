@@ -33,6 +33,7 @@ from medhelm.reports.card import (
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
+from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
@@ -276,6 +277,8 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
         return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
     if run.tier == "sample":
         return "invented rows that come with the benchmark", "", {}
+    if has_own_data(run):
+        return "own data in the format of the benchmark", "", {}
     if known is None:
         return "a definition that is not available", "", {}
     if known.digest != run.benchmark_digest:
@@ -363,7 +366,7 @@ def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
         values = {run.settings.get(name, usual) for run in runs}
         if len(values) == 1 and (value := values.pop()) not in (usual, None):
             words += [f"--{name}", str(value)]
-    return tuple(words)
+    return (*words, "--own-data") if runs and all(map(has_own_data, runs)) else tuple(words)
 
 
 def _without_address(name: str) -> str:

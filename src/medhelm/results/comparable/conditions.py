@@ -67,6 +67,8 @@ class Conditions:
     """Names of the judges, sorted."""
     min_judges: int = 0
     """Judges that an instance needs."""
+    own_data: bool = False
+    """True for the user's own data instead of the published files of the benchmark."""
     content: Content = NO_CONTENT
     """Digests of instances, prompts, references and rubric."""
     is_prompted: bool = True
@@ -114,11 +116,12 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
     judges = tuple(sorted(judge.name for judge in jury.judges)) if jury else ()
     least = jury.min_judges if jury else 0
     if not comparable_only:
-        return Conditions(metric=run.main_metric, judges=judges, min_judges=least)
+        return Conditions(metric=run.main_metric, judges=judges, min_judges=least, own_data=has_own_data(run))
     return Conditions(
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
+        own_data=has_own_data(run),
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and is_imported(run) else "",
@@ -130,6 +133,11 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
 def content_of(run: Run) -> Content:
     """Return what identifies the instances, prompts, references and rubric of a run."""
     return Content(run.benchmark_digest, run.data_digest, run.settings.get("limit"))
+
+
+def has_own_data(run: Run) -> bool:
+    """Return whether a run read the user's own data instead of the published files (`--own-data`)."""
+    return bool(run.settings.get("own_data"))
 
 
 def temperature_of(run: Run) -> float | None:
@@ -177,6 +185,9 @@ class ConditionsComparison:
     def _content(self, one: Conditions, others: Conditions) -> list[Difference]:
         """Return how instances, prompts, references and definition differ."""
         mine, theirs = one.content, others.content
+        if one.own_data != others.own_data:
+            words = "own data, the others on the published data" if one.own_data else "the published data, the others "
+            return [Difference("data", f"run on {words}{'' if one.own_data else 'on own data'}")]
         if mine == theirs:
             return []
         own, rest = self._read(mine), self._read(theirs)

@@ -17,6 +17,7 @@ from medhelm.results.comparable.conditions import (
     ConditionsComparison,
     Difference,
     Part,
+    has_own_data,
 )
 
 RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition"})
@@ -63,7 +64,7 @@ def is_current(
 
 
 def _selection(run: Run) -> tuple[object, ...]:
-    return tuple(run.settings.get(name) for name in ("sample", "limit", "subset", "seed"))
+    return tuple(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data"))
 
 
 def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference]) -> LeftOut:
@@ -125,6 +126,8 @@ def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
     for name, usual in (("subset", None), ("seed", 0), ("sample", "default")):
         if (value := example.settings.get(name, usual)) not in (usual, None):
             options += (f"--{name}", str(value))
+    if has_own_data(example):
+        options += ("--own-data",)
     if example.tier == "sample":
         options += ("--tier", "sample")
     return Remedy(action="run", models=models, options=options, like=like, sends_nothing=sends_nothing)

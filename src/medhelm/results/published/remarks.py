@@ -11,6 +11,7 @@ from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError
 from medhelm.models.model_names import plain_name
+from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.published.data import PRICES_DATE, REASONING_LIMIT, load_results
 from medhelm.scoring.metrics import METRIC_NAMES
 
@@ -189,6 +190,9 @@ def _data(runs: Sequence[Run]) -> Iterator[Remark]:
         if run.origin is not None and not run.origin.completions_made_here:
             continue  # The other harness read its own data.
         definition = _definition(run)
+        if has_own_data(run):
+            found.setdefault(OWN, {})[run.title] = None
+            continue
         if definition is None:
             found.setdefault(CHANGED, {})[run.title] = None
         elif not (definition.source.files and all(definition.source.files.values())):
@@ -197,12 +201,13 @@ def _data(runs: Sequence[Run]) -> Iterator[Remark]:
         sample = run.settings.get("sample", "default")
         if run.settings.get("seed", 0) != 0 or sample != (PUBLISHED_SAMPLE if has_published else "default"):
             found.setdefault(OFFERED if has_published else REDRAWN, {})[run.title] = None
-    for kind in (CHANGED, UNVERIFIED, REDRAWN, OFFERED):
+    for kind in (OWN, CHANGED, UNVERIFIED, REDRAWN, OFFERED):
         if kind in found:
             code, text, advice = kind
             yield Remark(code, "", f"{text}: {listed(list(found[kind]), NAMES)}.{advice}")
 
 
+OWN = ("own_data", "Run on own data, so the published scores are for other instances", "")
 CHANGED = ("changed_definition", "The benchmark definition is not the built-in one, so the data may differ", "")
 UNVERIFIED = ("unverified_data", "The published data has no public copy to compare with", "")
 REDRAWN = ("different_selection", "The selection of instances differs from the published one", "")

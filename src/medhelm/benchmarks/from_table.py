@@ -1,0 +1,339 @@
+"""Create a benchmark from a spreadsheet: guess what its columns are for, and write a definition.
+
+A guess is only a start: the definition names every column it uses and those it leaves out, and the author corrects it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medhelm.benchmarks.data.csv_tables import table_format
+from medhelm.benchmarks.data.instances import scalar_text
+from medhelm.benchmarks.data.readers import READERS
+from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
+from medhelm.benchmarks.prompts import LETTERS
+from medhelm.benchmarks.schema import slug
+from medhelm.domain import AnswerForm, Source
+from medhelm.domain.text import listed, plural
+from medhelm.errors import DataError, UserError, suggestion
+from medhelm.io.files import names_beside
+from medhelm.io.office import fullest_sheet
+from medhelm.io.rows import Row, columns
+from medhelm.io.spreadsheets import WORKBOOKS
+
+KINDS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", **dict.fromkeys(WORKBOOKS, "xlsx")}
+"""Suffix of a spreadsheet -> kind of the source."""
+
+MOST_OPTIONS, LONGEST_OPTION = 10, 60
+"""Most different answers, and most characters of one, for answers to be the options of a choice question."""
+
+_ANSWERS = """
+correct_answer answer reference label gold ground_truth correct correct_option answer_key target expected
+truth solution outcome result antwort reponse
+""".split()  # noqa: SIM905
+_IDS = """
+id case case_id note_id row_id instance_id question_id record_id study_id document_id report_id item_id
+qid uid nr no number case_no case_number
+""".split()  # noqa: SIM905
+_PATIENTS = """
+patient patient_id patient_no patient_number pat_id pid subject subject_id person_id mrn cluster
+pseudonym patienten_id
+""".split()  # noqa: SIM905
+_TEXTS = """
+note text question case_text vignette report summary context document message discharge_summary note_text
+clinical_note history findings frage befund query prompt
+""".split()  # noqa: SIM905
+_OPTION = re.compile(r"(?:option|choice|opt|op|answer|antwort)_?([a-h]|[1-8])|([a-h])")
+_LEAST_TEXT = 20
+"""Mean characters from which a column counts as text to read."""
+_SHORT_ANSWER = 30
+"""Mean characters up to which an answer is compared as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnGuess:
+    """Columns of a spreadsheet by their purpose."""
+
+    answer: str
+    """The correct answer."""
+    form: AnswerForm
+    """Form of the answer."""
+    texts: tuple[str, ...]
+    """Columns that the prompt shows."""
+    id: str = ""
+    """Column that identifies a row; empty for its position."""
+    cluster: str = ""
+    """Column of the patient; empty if there is none."""
+    options: tuple[str, ...] = ()
+    """Columns with the options."""
+    choices: tuple[str, ...] = ()
+    """Options that are the same for every row."""
+    has_short_answers: bool = False
+    """True if answers without options are short enough to be compared as a whole."""
+    required: tuple[str, ...] = ()
+    """Columns that are empty in some rows, which are skipped."""
+    unused: tuple[str, ...] = ()
+    """The other columns."""
+
+    def in_words(self) -> list[str]:
+        """Describe the guess in sentences, with the key that changes each."""
+        words = [f"The prompt shows {_quoted(self.texts)} (`prompt`). The answer is `{self.answer}` (`answer`)."]
+        if self.options:
+            words.append(f"The options are in {_quoted(self.options)}, the answer is their {self.form} (`choices`).")
+        elif self.choices:
+            words.append(f"Every row has the options {_quoted(self.choices)} (`choices`).")
+        else:
+            words.append("Without options, completions are compared with the answer (`metrics`).")
+        identified = f"by `{self.id}`" if self.id else "by its position, because no column is unique"
+        words.append(f"A row is identified {identified} (`id`).")
+        if self.cluster:
+            words.append(f"Rows with the same `{self.cluster}` count as one patient in intervals (`cluster`).")
+        if self.required:
+            words.append(f"Rows in which {_quoted(self.required)} is empty are skipped (`require`).")
+        if self.unused:
+            words.append(f"Not used, and not sent to models: {_quoted(self.unused)}.")
+        return words
+
+
+def benchmark_from_table(name: str, file: Path, folder: Path, *, answer: str = "") -> tuple[Path, list[str]]:
+    """Create the folder of a benchmark below `folder`, with a copy of a spreadsheet and a definition for it.
+
+    Parameters: name, in snake case; answer, the column of the answer, guessed if it is empty.
+    Returns: the folder, and sentences about what was guessed.
+    Raises: UserError if the file cannot be used, or the folder exists and is not that of the file.
+    """
+    source = table_source(file)
+    rows = list(READERS[source.kind](file, source))
+    guess = guess_columns(rows, file, answer=answer)
+    place = folder / name
+    has_file = place.is_dir() and file.resolve().parent == place.resolve()
+    if place.exists() and (not has_file or (place / FILE_NAME).exists()):
+        raise UserError(f"{place} already exists. Choose another name, or another folder with --out.")
+    place.mkdir(parents=True, exist_ok=True)
+    if not has_file:
+        shutil.copy(file, place / file.name)  # with its permissions
+    (place / FILE_NAME).write_text(_definition(name, file.name, source, guess), encoding="utf-8")
+    (place / SAMPLE_ROWS).write_text(_sample_rows(guess), encoding="utf-8")
+    read = [f"Read {plural(len(rows), 'row')} of {file}{_written(file, source)}."]
+    copied = [] if has_file else [f"Copied it to {place / file.name}, which is now the data of the benchmark."]
+    return place, [*read, *copied, *guess.in_words()]
+
+
+def table_source(file: Path) -> Source:
+    """Return the source of a spreadsheet: kind and sheet. Raises UserError for another file, or a missing one."""
+    if not file.is_file():
+        raise UserError(f"{file} does not exist.{names_beside(file)}")
+    kind = KINDS.get(file.suffix.lower())
+    if kind is None:
+        raise UserError(f"{file} is not a spreadsheet by its suffix. Known: {', '.join(KINDS)}.")
+    return Source(kind=kind, sheet=fullest_sheet(file) if kind == "xlsx" else "", files={file.name: ""})
+
+
+def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> ColumnGuess:
+    """Guess the purpose of each column by its name and its values.
+
+    Raises: DataError without rows, UserError if no column looks like the answer, or like a text to read.
+    """
+    if not rows:
+        raise DataError(f"{file}: has no rows below a header.")
+    names = [name for name in columns(rows) if name.strip()]
+    values = {name: [scalar_text(row.get(name)).strip() for row in rows] for name in names}
+    rows_with_content = [i for i in range(len(rows)) if any(values[name][i] for name in names)]
+    values = {name: [cells[i] for i in rows_with_content] for name, cells in values.items()}
+    if answer and answer not in names:
+        raise UserError(f"{file} has no column `{answer}`. {suggestion(answer, names)}".rstrip())
+    options = _options([name for name in names if name != answer])
+    rest = [name for name in names if name not in options]
+    answer = answer or _named(rest, _ANSWERS) or _few_values(rest, values)
+    if not answer:
+        raise UserError(
+            f"no column of {file} looks like the correct answer. Columns: {', '.join(names)}. Name it with --answer."
+        )
+    rest = [name for name in rest if name != answer]
+    cluster = _named(rest, _PATIENTS)
+    unique = [name for name in rest if name != cluster and all(values[name]) and _is_unique(values[name])]
+    identity = _named(unique, _IDS) or next((name for name in unique if slug(name).endswith("_id")), "")
+    rest = [name for name in rest if name not in (cluster, identity)]
+    texts = [name for name in rest if slug(name) in _TEXTS or _mean_length(values[name]) >= _LEAST_TEXT]
+    texts = texts or sorted(rest, key=lambda name: _mean_length(values[name]))[-1:]
+    if not texts:
+        raise UserError(f"no column of {file} is left for the prompt. Columns: {', '.join(names)}.")
+    form, choices = _answer_form(values, answer, options)
+    return ColumnGuess(
+        answer=answer,
+        form=form,
+        texts=tuple(texts),
+        id=identity,
+        cluster=cluster,
+        options=tuple(options),
+        choices=choices,
+        has_short_answers=_mean_length(values[answer]) <= _SHORT_ANSWER,
+        required=tuple(name for name in (answer, *texts[:1]) if not all(values[name])),
+        unused=tuple(name for name in rest if name not in texts),
+    )
+
+
+def _named(names: Sequence[str], known: Sequence[str]) -> str:
+    """Return the column with the first of the known names; empty if there is none."""
+    by_slug = {slug(name): name for name in reversed(names)}
+    return next((by_slug[name] for name in known if name in by_slug), "")
+
+
+def _options(names: Sequence[str]) -> list[str]:
+    """Return columns named as options, such as `Option A`, in their order; none if there is only one."""
+    found = [name for name in names if _OPTION.fullmatch(slug(name))]
+    return found if len(found) > 1 else []
+
+
+def _few_values(names: Sequence[str], values: dict[str, list[str]]) -> str:
+    """Return the last column whose values repeat like those of a label; empty if there is none."""
+    return next((name for name in reversed(names) if _common_options(values[name])), "")
+
+
+def _common_options(cells: Sequence[str]) -> tuple[str, ...]:
+    """Return the different answers, each in its most frequent case, if they are few enough to be options."""
+    spellings: dict[str, Counter[str]] = {}
+    for cell in filter(None, cells):
+        spellings.setdefault(" ".join(cell.casefold().split()), Counter())[cell] += 1
+    are_few = 2 <= len(spellings) <= min(MOST_OPTIONS, max(2, len(cells) // 2))
+    if not are_few or max(map(len, spellings)) > LONGEST_OPTION:
+        return ()
+    return tuple(spellings[key].most_common(1)[0][0] for key in sorted(spellings))
+
+
+def _answer_form(
+    values: dict[str, list[str]], answer: str, options: Sequence[str]
+) -> tuple[AnswerForm, tuple[str, ...]]:
+    """Return how the answer is written, and the options if they are not in columns."""
+    if not options:
+        return "text", _common_options(values[answer])
+    given = {cell.upper() for cell in values[answer] if cell}
+    if given <= set(LETTERS[: len(options)]):
+        return "letter", ()
+    return ("number" if given <= {str(i + 1) for i in range(len(options))} else "text"), ()
+
+
+def _is_unique(cells: Sequence[str]) -> bool:
+    return len(set(cells)) == len(cells)
+
+
+def _mean_length(cells: Sequence[str]) -> float:
+    filled = [cell for cell in cells if cell]
+    return sum(map(len, filled)) / len(filled) if filled else 0.0
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return listed([f"`{' '.join(name.split())}`" for name in names])
+
+
+def _written(file: Path, source: Source) -> str:
+    """Describe how a file is written, where that is unusual."""
+    words = f"the sheet `{source.sheet}`" if source.sheet else ""
+    if source.kind != "xlsx":
+        words = table_format(file, source).in_words()
+    return f": {words}" if words else ""
+
+
+def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str:
+    """Return the text of `benchmark.yaml`."""
+    fields = {column: _field(column, i, guess.texts) for i, column in enumerate(guess.texts)}
+    renamed = {field: column for column, field in fields.items() if field != column}
+    has_options = bool(guess.options or guess.choices)
+    metrics, limit = "[rouge_l, quasi_exact_match]", 512
+    if has_options:
+        metrics, limit = "[exact_match, choice_extracted]", 1
+    elif guess.has_short_answers:
+        metrics, limit = "[quasi_exact_match, rouge_l]", 64
+    lines = [
+        "# Made from a spreadsheet. Check the guesses, then run `medhelm benchmarks check` on this folder.",
+        "# `medhelm docs benchmark_yaml` explains every key.",
+        f"name: {name}",
+        f"title: {_yaml(title_of(name))}",
+        "description: Describe the task of the model in one or two sentences.",
+        "taxonomy:                        # `medhelm taxonomy` lists them",
+        "  category: clinical_decision_support",
+        "  subcategory: planning_treatments",
+        "access: private",
+        "source:                          # encoding, delimiter and header_row are found; name them here if wrongly",
+        f"  kind: {source.kind}",
+        *([f"  sheet: {_yaml(source.sheet)}"] if source.sheet else []),
+        f'  files: {{{_yaml(file)}: ""}}',
+        *(["columns:                         # name in the prompt: column of the file"] if renamed else []),
+        *(f"  {field}: {_yaml(' '.join(column.split()))}" for field, column in renamed.items()),
+        *([f"id: [{_yaml(guess.id)}]"] if guess.id else []),
+        *(
+            [f"cluster: {_yaml(guess.cluster)}                # one patient: these rows are not independent"]
+            if guess.cluster
+            else []
+        ),
+        *([f"require: [{', '.join(map(_yaml, _as_fields(guess.required, fields)))}]"] if guess.required else []),
+        *([f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}"] if guess.options else []),
+        *([f"choices: [{', '.join(map(_yaml, guess.choices))}]"] if guess.choices else []),
+        f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}}}   # text | letter | number",
+        "prompt: |",
+        "  Reply with the letter of the right option only." if has_options else "  Give the answer only.",
+        *(f"\n  {_label(column)}: {{{field}}}" for column, field in fields.items()),
+        *(["\n  {options}"] if has_options else [""]),
+        "  Answer:",
+        f"max_tokens: {limit}",
+        f"metrics: {metrics}   # the first is the main one",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _as_fields(names: Sequence[str], fields: dict[str, str]) -> list[str]:
+    return [fields.get(name, name) for name in names]
+
+
+def _field(column: str, position: int, texts: Sequence[str]) -> str:
+    """Return the name of a column in the prompt: the column, or what is left of it as a name."""
+    name = column if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", column) and column != "options" else slug(column)
+    taken = [slug(other) for other in texts[:position]]
+    is_usable = bool(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)) and name != "options" and name not in taken
+    return name if is_usable else f"text_{position + 1}"
+
+
+def _label(column: str) -> str:
+    words = " ".join(column.replace("_", " ").replace("{", " ").replace("}", " ").split())
+    return words[:1].upper() + words[1:]
+
+
+def title_of(name: str) -> str:
+    """Return the title of a benchmark by its name.
+
+    >>> title_of("discharge_qa")
+    'Discharge QA'
+    """
+    short = {"qa", "ehr", "icd", "icu", "ed", "er", "ct", "mri", "ecg"}
+    words = [word.upper() if word in short else word for word in name.split("_")]
+    return " ".join([words[0] if words[0].isupper() else words[0].capitalize(), *words[1:]])
+
+
+def _sample_rows(guess: ColumnGuess) -> str:
+    """Return invented rows in the schema of the spreadsheet, for runs without data."""
+    rows = []
+    for number in (1, 2):
+        row = dict.fromkeys(guess.texts, f"Invented text {number}.")
+        row |= {column: f"option {i}" for i, column in enumerate(guess.options, 1)}
+        row |= {column: str(number) for column in (guess.id, guess.cluster) if column}
+        if guess.options:
+            row[guess.answer] = {"letter": LETTERS[number - 1], "number": str(number)}.get(
+                guess.form, f"option {number}"
+            )
+        else:
+            row[guess.answer] = guess.choices[number - 1] if guess.choices else f"Invented answer {number}."
+        rows.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(rows)
+
+
+def _yaml(text: str) -> str:
+    """Return a text as YAML on one line, in quotes where it could be read as something else."""
+    words = ("true", "false", "null", "yes", "no", "on", "off")
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*(?: [A-Za-z0-9_.-]+)*", text) and text.lower() not in words
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
