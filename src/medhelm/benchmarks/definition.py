@@ -12,18 +12,22 @@ import io
 import json
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
 from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, RubricShape, SampleShape, needs_answer
 from medhelm.domain import (
+    EXTENDED,
     JURY,
+    STANDARD,
     AnswerField,
     Benchmark,
     Criterion,
     Rubric,
+    RubricName,
     RuleDescription,
     SampleRule,
     Source,
@@ -268,6 +272,7 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     """Convert the shape of a file to a benchmark."""
     source = shape.source
     choices = shape.choices or ChoicesShape.model_construct()
+    standard, extended = _each_rubric(shape)
     return Benchmark(
         name=shape.name,
         title=shape.title,
@@ -301,13 +306,34 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         citation=shape.citation,
         license=shape.license,
         stop=tuple(shape.stop),
-        rubric=build_rubric(shape.rubric) if shape.rubric else None,
+        rubric=_built_rubric(standard, STANDARD if extended else ""),
+        extended_rubric=_built_rubric(extended, EXTENDED) if extended else None,
         criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
         conversation_column=shape.conversation or "",
         rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),
         folder=folder,
-        digest=_digest(shape, folder / HOOKS),
+        digest=_digest(standard, folder / HOOKS),
+        extended_digest=_digest(extended, folder / HOOKS) if extended else "",
     )
+
+
+def _each_rubric(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
+    """Split a definition with two rubrics into one with the standard and one with the extended rubric."""
+    rubric = shape.rubric
+    if rubric is None or (more := rubric.extended) is None:
+        return shape, None
+    criteria = {
+        name: criterion.model_copy(update={"description": more.criteria.get(name, criterion.description)})
+        for name, criterion in (rubric.criteria or {}).items()
+    }
+    extended = rubric.model_copy(update={"task": more.task or rubric.task, "criteria": criteria, "extended": None})
+    standard = rubric.model_copy(update={"extended": None})
+    return shape.model_copy(update={"rubric": standard}), shape.model_copy(update={"rubric": extended})
+
+
+def _built_rubric(shape: DefinitionShape, name: RubricName | Literal[""]) -> Rubric | None:
+    """Convert the only rubric of a definition, under this name; None if it has none."""
+    return replace(build_rubric(shape.rubric), name=name) if shape.rubric else None
 
 
 def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
@@ -337,10 +363,9 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
     content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules", "helm"})
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    if not hooks.is_file():
-        return digest.hexdigest()
-    digest.update(b"\0")
-    digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
+    if hooks.is_file():
+        digest.update(b"\0")
+        digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
     return _released_digests().get(digest.hexdigest(), digest.hexdigest())
 
 
@@ -348,7 +373,8 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
 def _released_digests() -> dict[str, str]:
     """Map digests of shipped definitions to those they were released under, which are in stored runs.
 
-    The first release hashed the whole text of `hooks.py`, wording included.
+    The first release hashed the whole text of `hooks.py`, wording included, and attached fewer metrics. Neither changes
+    a prompt or an earlier score.
     """
     released: dict[str, str] = json.loads(RELEASED_DIGESTS.read_text(encoding="utf-8"))
     return released
@@ -421,6 +447,7 @@ def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("rubric",)))
     yield from _key_problems(document, rubric)
     criteria = rubric.get("criteria")
+    yield from _extended_problems(document, rubric.get("extended"), criteria)
     if isinstance(criteria, dict):
         yield from _repeated_criteria(document, criteria)
         yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
@@ -442,6 +469,16 @@ def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator
     if "criteria_column" in given and not in_points:
         text = "rubric.criteria_column: holds criteria with points. Write `form: points`."
         yield Problem(text, document.line_of(("rubric", "criteria_column")))
+
+
+def _extended_problems(document: YamlDocument, extended: object, criteria: object) -> Iterator[Problem]:
+    """Require that the extended rubric has the criteria of the standard one."""
+    texts = extended.get("criteria") if isinstance(extended, dict) else None
+    known = list(criteria) if isinstance(criteria, dict) else []
+    for name in texts if isinstance(texts, dict) else ():
+        if name not in known:
+            text = f"rubric.extended.criteria.{name}: is not one of `criteria`. {suggestion(str(name), known)}".rstrip()
+            yield Problem(text, document.line_of(("rubric", "extended", "criteria", name)))
 
 
 def _repeated_criteria(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from medhelm.domain import Run, Tier
+from medhelm.domain import STANDARD, Run, Tier
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
 """Requests in flight per endpoint, at first and at most, unless the user sets a limit."""
@@ -26,6 +26,8 @@ class Settings:
     """Evaluate only the first so many instances of each selection; None: all."""
     subset: int | None = None
     """Evaluate only a random draw of so many instances of each selection; None: all."""
+    rubric: str = STANDARD
+    """Name of the rubric that judges use, for benchmarks that have two."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None

@@ -103,6 +103,8 @@ JURY_RESULT = JsonForm(
         "jury": "jury",
         "low": "low",
         "high": "high",
+        "rubric": "rubric",
+        "rubric_digest": "rubric_digest",
         "form": "form",
         "lower_is_better": "lower_is_better",
         "tallies": "tallies",

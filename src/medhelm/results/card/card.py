@@ -245,7 +245,7 @@ def _benchmarks(
                 access=known.access if known else "",
                 n=max(one.n for one in own.values()),
                 selection=_selection(run),
-                metric=column.metric_title or column.metric,
+                metric=(column.metric_title or column.metric) + (f", {run.rubric} rubric" if run.rubric else ""),
                 low=column.low,
                 high=column.high,
                 mde=board.mde.get(column.benchmark),
@@ -278,7 +278,7 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
         return "invented rows that come with the benchmark", "", {}
     if known is None:
         return "a definition that is not available", "", {}
-    if known.digest != run.benchmark_digest:
+    if known.as_used(run.rubric, run.benchmark_digest).digest != run.benchmark_digest:
         return "a definition that has changed since", "", {}
     source = known.source
     host = host_of(source.location.partition("{")[0]) if source.location else ""

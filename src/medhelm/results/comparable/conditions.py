@@ -19,6 +19,7 @@ from medhelm.storage.store import Store
 Part = Literal[
     "metric",
     "judges",
+    "rubric",
     "instances",
     "prompts",
     "answer key",
@@ -67,6 +68,8 @@ class Conditions:
     """Names of the judges, sorted."""
     min_judges: int = 0
     """Judges that an instance needs."""
+    rubric: str = ""
+    """Name of the rubric; empty without judges, or if there is only one."""
     content: Content = NO_CONTENT
     """Digests of instances, prompts, references and rubric."""
     is_prompted: bool = True
@@ -113,12 +116,14 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
     jury = run.jury_result.jury if run.main_metric == JURY and run.jury_result else None
     judges = tuple(sorted(judge.name for judge in jury.judges)) if jury else ()
     least = jury.min_judges if jury else 0
+    rubric = run.rubric if jury else ""
     if not comparable_only:
-        return Conditions(metric=run.main_metric, judges=judges, min_judges=least)
+        return Conditions(metric=run.main_metric, judges=judges, min_judges=least, rubric=rubric)
     return Conditions(
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
+        rubric=rubric,
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and is_imported(run) else "",
@@ -184,6 +189,7 @@ class ConditionsComparison:
             return _by_digests(one, others)
         found = _by_instance(one, others, own, rest)
         same_rules = bool(one.harness or others.harness) or mine.definition == theirs.definition
+        same_rules = same_rules or _by_rubric(one, others) != []  # that explains the other digest
         if not same_rules and all(difference.part == "instances" for difference in found):
             shared = own.keys() & rest.keys()
             if all(own[name][0] == rest[name][0] for name in shared):  # else that explains the other digest
@@ -215,7 +221,14 @@ def _measured(one: Conditions, others: Conditions) -> list[Difference]:
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
         return [Difference("judges", reason)]
-    return []
+    return _by_rubric(one, others)
+
+
+def _by_rubric(one: Conditions, others: Conditions) -> list[Difference]:
+    """Return how the rubrics differ, if both have names."""
+    if not (one.rubric and others.rubric) or one.rubric == others.rubric:
+        return []
+    return [Difference("rubric", f"graded by the {one.rubric} rubric, the others by the {others.rubric} one")]
 
 
 def _sampling(one: Conditions, others: Conditions) -> list[Difference]:
