@@ -11,7 +11,7 @@ Case does not count. The input is all fields of the instance, separated by blank
 template. As in the authors' procedure, positions of the input inside a match that was just tried are not tried again.
 Reasoning between <think> tags is removed, and white space is never a token. A completion without tokens scores 0.
 
-No rule is published: both rules give these numbers, and neither can be compared with those of the reference
+They have no published rule: both rules give these numbers, and neither can be compared with those of the reference
 implementation. That measures against the whole text of its prompt and splits text with spaCy, where blanks and line
 breaks are tokens. A form that repeats the headings in the prompt has a coverage near 1 there, and about 0.5 here.
 """
