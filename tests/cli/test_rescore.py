@@ -158,6 +158,10 @@ def test_a_jury_grades_by_one_of_two_rubrics(medhelm: Medhelm, tmp_path: Path, s
     assert any("Letters by the extended rubric" in text for text in board["warnings"])
     assert medhelm("jury", "--json").json["benchmarks"]["letters"]["rubric"] == "extended"
     assert "- Graded by the extended rubric: Letters." in medhelm("jury").out
+    assert medhelm("export", "card", "card.html").code == 0
+    card = Path("card.html").read_text(encoding="utf-8")
+    assert "extended rubric (1 to 5)" in card
+    assert "--rubric extended" in card
     assert medhelm("verify").code == 0
 
 

@@ -211,16 +211,16 @@ class ConditionsComparison:
 
 
 def _measured(one: Conditions, others: Conditions) -> list[Difference]:
-    """Return how metric and jury differ."""
+    """Return how metric, jury and rubric differ."""
     if one.metric != others.metric and not (others.judges and not one.judges):
         return [Difference("metric", f"scored by {one.metric}, the others by {others.metric}")]
     if one.judges != others.judges:
         theirs = listed(others.judges) or "none"
         reason = f"graded by {listed(one.judges)}, the others by {theirs}" if one.judges else f"not graded by {theirs}"
-        return [Difference("judges", reason)]
+        return [Difference("judges", reason), *_by_rubric(one, others)]
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
-        return [Difference("judges", reason)]
+        return [Difference("judges", reason), *_by_rubric(one, others)]
     return _by_rubric(one, others)
 
 
