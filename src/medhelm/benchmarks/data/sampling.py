@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.benchmarks.data.sources import file_digest, missing_files_words
-from medhelm.benchmarks.suites import is_in_suite
 from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError, suggestion
 
@@ -50,9 +49,12 @@ def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
     with the last answer, where the benchmark drops repeated rows.
     """
     samples = {ALL: SampleRule(), **benchmark.samples, DEFAULT: benchmark.sample}
-    if name == PUBLISHED and name not in samples and is_in_suite(benchmark.name):
-        sample = benchmark.sample
-        return replace(sample, size=sample.size or PUBLISHED_SIZE, last_answer=benchmark.drop_duplicates)
+    if name == PUBLISHED and name not in samples:
+        from medhelm.benchmarks.suites import is_in_suite  # lazy: few runs ask for this selection
+
+        if is_in_suite(benchmark.name):
+            size = benchmark.sample.size or PUBLISHED_SIZE
+            return replace(benchmark.sample, size=size, last_answer=benchmark.drop_duplicates)
     if name not in samples:
         raise UserError(f"{benchmark.name} has no sample `{name}`. {suggestion(name, samples)}".rstrip())
     return samples[name]
