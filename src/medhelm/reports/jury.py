@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, printable, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -214,7 +214,7 @@ def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None 
 def _rubrics(analysis: JuryAnalysis) -> Iterator[str]:
     """Yield a note for each named rubric, with the benchmarks that were graded by it."""
     for name in sorted({own.rubric for own in analysis.benchmarks} - {""}):
-        titles = listed([own.title for own in analysis.benchmarks if own.rubric == name])
+        titles = listed([printable(own.title) for own in analysis.benchmarks if own.rubric == name])
         yield f"Graded by the {name} rubric: {titles}."
 
 

@@ -34,7 +34,7 @@ class JudgedBenchmark:
     """Id of the benchmark."""
     title: str
     """Its name for people."""
-    rubric: str
+    rubric: str = ""
     """Name of the rubric; empty if the benchmark has one only."""
     cells: JudgmentCells
     """Every judgment."""
