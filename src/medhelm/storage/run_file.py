@@ -114,6 +114,7 @@ JURY_RESULT = JsonForm(
         "labels": "subscores",
     },
     nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
+    not_if_empty=("rubric", "rubric_digest"),
 )
 
 RUN = JsonForm(
