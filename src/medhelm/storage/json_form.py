@@ -42,7 +42,7 @@ class JsonForm(Generic[T]):
         """Check the table.
 
         Parameters: keys, JSON key -> field, in the order of the file; nested, JSON key -> how its value is converted,
-        for values that are not plain JSON; not_stored, fields that are not written; not_if_empty, keys that are left out
+        for values that are not plain JSON; not_stored, fields that are not written; not_if_empty, keys left out
         while their value is empty, because older files lack them.
         Raises: TypeError if the table does not have each field exactly once.
         """
