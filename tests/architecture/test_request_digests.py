@@ -1,8 +1,8 @@
 """Every benchmark sends the requests it always sent: their digests are the keys under which completions are kept.
 
 `golden/request_digests.json` has for each benchmark, on its invented rows, the number of requests and one sha256 over
-their digests: to a chat model, to a reasoning model, and to a judge about a fixed completion. If a digest changes,
-nothing that was bought before is found any more. After a change that is meant, write the file anew:
+their digests: to a chat model, to a reasoning model, and to a judge about a fixed completion, by each rubric. If a
+digest changes, nothing that was bought before is found any more. After a change that is meant, write the file anew:
 
     MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_request_digests.py
 """
@@ -78,15 +78,20 @@ def test_requests_of_every_benchmark_are_as_recorded(
     asked = ["--model", "chat", "--model", "thinker", "--judge", "judge", "--min-judges", "1"]
     done = medhelm("run", "all", "healthbench", "--tier", "sample", *asked, "--offline", "--json")
     assert done.code == 0, done.err
+    more = ["--rubric", "extended", "--model", "chat", "--judge", "judge", "--min-judges", "1"]
+    assert medhelm("run", "open", "--tier", "sample", *more, "--offline", "--json").code == 0
     found: dict[str, dict[str, Any]] = {}
     for run in sorted(Path("medhelm-store").glob("runs/*/*/run.json")):
         model = run.parent.name.partition("-")[0]
         own = found.setdefault(run.parent.parent.name, {})
         own[model] = combined(run.with_name("records.parquet"), "position")
         if model == "chat" and (replies := run.with_name("replies.parquet")).exists():
-            own["judge"] = combined(replies, "position, part, attempt")
+            rubric = json.loads(run.read_text(encoding="utf-8"))["sitting"]["rubric"]
+            judge = "judge, extended rubric" if rubric == "extended" else "judge"
+            own[judge] = combined(replies, "position, part, attempt")
     assert len(found) == 38
     assert sum("judge" in own for own in found.values()) == 14
+    assert sum("judge, extended rubric" in own for own in found.values()) == 13
     if UPDATE:
         GOLDEN.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8", newline="\n")
     assert json.loads(GOLDEN.read_text(encoding="utf-8")) == found

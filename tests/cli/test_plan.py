@@ -182,3 +182,12 @@ def test_the_sample_tier_needs_no_data(medhelm: Medhelm, tmp_path: Path) -> None
     assert len(done.json["rows"]) >= 37
     assert (done.json["requests"], done.json["cost_usd"]["max"]) == (0, 0.0)
     assert not (tmp_path / "medhelm-store").exists()
+
+
+def test_the_published_selection_can_be_named_for_the_whole_suite(medhelm: Medhelm) -> None:
+    """Where it is the default one, it has that name as well; benchmarks outside the suite have none."""
+    done = medhelm("plan", "all", "--tier", "sample", "--model", "baseline/majority", "--sample", "published", "--json")
+    assert done.code == 0, done.err
+    assert len({row["benchmark"] for row in done.json["rows"]}) == 37
+    outside = medhelm("plan", "healthbench", "--tier", "sample", "--model", "baseline/lexical", "--sample", "published")
+    assert outside.code == 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.benchmarks.judged import JUDGES, court, write_benchmark
+from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, write_benchmark
 from tests.support.cli import Medhelm, Outcome
 from tests.support.servers.openai import Server
 
@@ -110,3 +113,81 @@ def test_what_cannot_be_done_is_refused_before_anything_is_sent(
     assert refused.code == 2
     assert said in refused.err
     assert server.count == before
+
+
+EXTENDED = """\
+  extended:
+    task: You are a strict nurse. You see a question, the answer of a model, and a reference. Grade the answer.
+    criteria:
+      accuracy: Is it right, with nothing invented?
+"""
+
+
+def test_a_jury_grades_by_one_of_two_rubrics(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    asked: list[str] = []
+
+    def judging(judge: str, n: int, body: Mapping[str, Any]) -> None:
+        asked.append(body["messages"][0]["content"])
+
+    server.answer_with(court(judging))
+    place = write_benchmark(tmp_path, n=2, definition=DEFINITION + EXTENDED)
+
+    def rubrics(*command: object) -> list[tuple[str, str]]:
+        asked.clear()
+        done = medhelm(*command, "--json")
+        assert done.code == 0, done.err
+        return [(run["jury"]["rubric"], run["jury"]["rubric_digest"]) for run in done.json["runs"]]
+
+    everyone = names(server, *JUDGES)
+    ((first, digest),) = rubrics("run", place, *names(server, "mock", option="--model"), *everyone)
+    assert (first, len(digest)) == ("standard", 64)
+    assert all("You are a nurse" in text and "be as good" not in text for text in asked)
+    asked.clear()
+    mixed = medhelm("rejudge", place, *names(server, "judge-3"), "--rubric", "extended")
+    assert (mixed.code, asked) == (2, [])
+    assert "a jury uses one. Name every judge that should grade by the extended rubric, and add --only." in mixed.err
+    ((second, other),) = rubrics("rejudge", place, *everyone, "--rubric", "extended", "--only")
+    assert (second, len(asked)) == ("extended", 6)
+    assert other != digest
+    assert all("strict nurse" in text and "nothing invented" in text and "Is it plain?" in text for text in asked)
+    assert all("be as good" in text for text in asked)
+    assert rubrics("rejudge", place, *names(server, "judge-1")) == [("extended", other)]
+    assert rubrics("rescore", place) == [("extended", other)]
+    assert asked == []
+    board = medhelm("leaderboard", "--json").json
+    assert any("Letters by the extended rubric" in text for text in board["warnings"])
+    assert medhelm("jury", "--json").json["benchmarks"]["letters"]["rubric"] == "extended"
+    assert "- Graded by the extended rubric: Letters." in medhelm("jury").out
+    assert medhelm("export", "card", "card.html").code == 0
+    card = Path("card.html").read_text(encoding="utf-8")
+    assert "extended rubric (1 to 5)" in card
+    assert "--rubric extended" in card
+    assert medhelm("verify").code == 0
+
+
+def test_models_that_were_graded_by_another_rubric_are_left_out(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    server.answer_with(court())
+    place = write_benchmark(tmp_path, n=2, definition=DEFINITION + EXTENDED)
+    everyone = names(server, *JUDGES)
+    for model, rubric in (("a", "standard"), ("b", "extended"), ("c", "extended")):
+        run = ["run", place, *names(server, model, option="--model"), *everyone, "--rubric", rubric]
+        assert medhelm(*run).code == 0
+    (left,) = medhelm("leaderboard", "--json").json["left_out"]
+    assert left["reason"] == "graded by the standard rubric, the others by the extended one"
+    assert left["command"].endswith("--rubric extended --only")
+    assert medhelm(*shlex.split(left["command"])[1:], "--benchmarks", place.parent).code == 0
+    assert medhelm("leaderboard", "--json").json["left_out"] == []
+
+
+def test_the_extended_rubric_needs_judges_and_a_benchmark_that_has_it(
+    medhelm: Medhelm, place: Path, server: Server
+) -> None:
+    model = names(server, "mock", option="--model")
+    for command in ("run", "plan"):
+        without = medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended")
+        assert (without.code, "is for judges. Name some with --judge" in without.err) == (2, True)
+        lacking = medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended")
+        assert (lacking.code, "letters: only one rubric is defined" in lacking.err) == (2, True)
+    assert server.count == 0

@@ -40,14 +40,14 @@ WRITTEN: Mapping[type, str] = {
         "name title description taxonomy access source prompt answer metrics max_tokens aliases system "
         "shorten columns id_columns cluster_column group_column choices choice_columns choice_labels "
         "metadata_columns required_columns drop_duplicates sample samples citation license stop rubric "
-        "criteria_column conversation_column rules remarks folder digest package"
+        "extended_rubric criteria_column conversation_column rules remarks folder digest extended_digest package"
     ),
     Source: "kind location revision files scoring_files file_column rows key sheet encoding expected_count note",
-    SampleRule: "size pool offset ids_file ids_sha256 variant expected_count",
+    SampleRule: "size pool offset ids_file ids_sha256 variant expected_count last_answer",
     AnswerField: "column form",
     Taxonomy: "category subcategory task",
     RuleDescription: "published corrected why",
-    Rubric: "task criteria low high shows_reference form question verbatim published_default",
+    Rubric: "task criteria low high shows_reference form question verbatim published_default name",
     Criterion: "name description higher_is_better points tags",
     BenchmarkCostEffectiveness: "benchmark cost_usd value per_point",
     CostEffectiveness: (

@@ -65,8 +65,8 @@ def test_json_has_the_keys_that_are_documented(content: dict[str, Any]) -> None:
     assert set(content["benchmarks"]) == {"mtsamples_procedures", "medication_qa"}
     for own in (*content["benchmarks"].values(), content["overall"]):
         assert set(own) == {
-            "title", "models", "n_instances", "n_completions", "scale", "judges", "agreement", "best", "worst",
-            "length", "ranking", "one_judge",
+            "title", "rubric", "models", "n_instances", "n_completions", "scale", "judges", "agreement", "best",
+            "worst", "length", "ranking", "one_judge",
         }  # fmt: skip
         assert set(own["scale"]) == {"low", "high", "form"}
         assert set(own["judges"]) == set(JUDGES)

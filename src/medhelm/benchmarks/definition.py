@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, RubricShape, SampleShape, needs_answer, slug
+from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape, needs_answer, slug
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import (
+    EXTENDED,
     JURY,
+    STANDARD,
     AnswerField,
     Benchmark,
-    Criterion,
-    Rubric,
     RuleDescription,
     SampleRule,
     Source,
@@ -93,7 +93,10 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
         problems.extend(_taxonomy_problems(document))
         problems.extend(_asking_problems(document))
         problems.extend(_choice_problems(document))
-        problems.extend(rubric_problems(document))
+        if JURY in str(document.data.get("metrics")) or document.data.get("rubric") is not None:
+            from medhelm.benchmarks.rubrics import rubric_problems  # lazy: most benchmarks have no rubric
+
+            problems.extend(rubric_problems(document))
         problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
         problems.extend(_shorten_problems(document))
         problems.extend(_folder_problems(document, file.parent))
@@ -291,6 +294,13 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     """Convert the shape of a file to a benchmark."""
     source = shape.source
     choices = shape.choices or ChoicesShape.model_construct()
+    standard, extended, rubric, extended_rubric = shape, None, None, None
+    if shape.rubric:
+        from medhelm.benchmarks.rubrics import built_rubric, each_rubric  # lazy: most benchmarks have no rubric
+
+        standard, extended = each_rubric(shape)
+        rubric = built_rubric(standard, STANDARD if extended else "")
+        extended_rubric = built_rubric(extended, EXTENDED) if extended else None
     return Benchmark(
         name=shape.name,
         title=shape.title,
@@ -324,12 +334,14 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         citation=shape.citation,
         license=shape.license,
         stop=tuple(shape.stop),
-        rubric=build_rubric(shape.rubric) if shape.rubric else None,
+        rubric=rubric,
+        extended_rubric=extended_rubric,
         criteria_column=(shape.rubric.criteria_column or "") if shape.rubric else "",
         conversation_column=shape.conversation or "",
         rules=RuleDescription(**shape.rules.model_dump()) if shape.rules else RuleDescription(),
         folder=folder,
-        digest=_digest(shape, folder / HOOKS),
+        digest=_digest(standard, folder / HOOKS),
+        extended_digest=_digest(extended, folder / HOOKS) if extended else "",
     )
 
 
@@ -360,10 +372,9 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
     content: dict[str, Any] = shape.model_dump(mode="json", exclude_defaults=True, exclude={"rules", "helm"})
     content["source"]["files"] = list(shape.source.files.items())
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    if not hooks.is_file():
-        return digest.hexdigest()
-    digest.update(b"\0")
-    digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
+    if hooks.is_file():
+        digest.update(b"\0")
+        digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
     return _released_digests().get(digest.hexdigest(), digest.hexdigest())
 
 
@@ -371,7 +382,8 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
 def _released_digests() -> dict[str, str]:
     """Map digests of shipped definitions to those they were released under, which are in stored runs.
 
-    The first release hashed the whole text of `hooks.py`, wording included.
+    The first release hashed the whole text of `hooks.py`, wording included, and attached fewer metrics. Neither changes
+    a prompt or an earlier score.
     """
     released: dict[str, str] = json.loads(RELEASED_DIGESTS.read_text(encoding="utf-8"))
     return released
@@ -404,110 +416,3 @@ def _code_of(source: str) -> str:
         end = node.end_lineno or node.lineno
         lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
     return "\n".join(line.rstrip() for line in lines if line.strip())
-
-
-def build_rubric(shape: RubricShape) -> Rubric:
-    """The house's own type, from the shape of the file. Points are met or not: their scale is 0 to 1."""
-    low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
-    criteria = (
-        Criterion(
-            name=name,
-            description=criterion.description.strip(),
-            higher_is_better=not criterion.lower_is_better,
-            points=criterion.points or 0.0,
-            tags=tuple(criterion.tags),
-        )
-        for name, criterion in (shape.criteria or {}).items()
-    )
-    return Rubric(
-        task=shape.task.strip(),
-        criteria=tuple(criteria),
-        low=low,
-        high=high,
-        shows_reference=shape.reference,
-        form=shape.form,
-        question=shape.question or "",
-    )
-
-
-def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
-    """Check `metrics` against `rubric`, the keys of the rubric, and its criteria."""
-    metrics, rubric = document.data.get("metrics"), document.data.get("rubric")
-    if isinstance(metrics, list) and JURY in metrics and rubric is None:
-        line = document.line_of(("metrics", metrics.index(JURY)))
-        yield Problem(f"metrics: `{JURY}` needs a `rubric`. Add one, or remove `{JURY}`.", line)
-    if not isinstance(rubric, dict):
-        return
-    if isinstance(metrics, list) and JURY not in metrics:
-        fix = f"Add `{JURY}` to `metrics`, first if it is the main one, or remove the rubric."
-        text = f"rubric: is not used by any metric. {fix}"
-        yield Problem(text, document.line_of(("rubric",)))
-    yield from _key_problems(document, rubric)
-    criteria = rubric.get("criteria")
-    if isinstance(criteria, dict):
-        yield from _repeated_criteria(document, criteria)
-        yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
-
-
-def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check keys of the rubric that need or exclude each other."""
-    in_points = rubric.get("form") == "points"
-    given = {key for key, value in rubric.items() if value is not None}
-    if in_points and "scale" in given:
-        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: remove the scale."
-        yield Problem(text, document.line_of(("rubric", "scale")))
-    if not given & {"criteria", "criteria_column"}:
-        text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."
-        yield Problem(text, document.line_of(("rubric",)))
-    if given >= {"criteria", "criteria_column"}:
-        text = "rubric.criteria_column: cannot be combined with `criteria`. Remove one of them."
-        yield Problem(text, document.line_of(("rubric", "criteria_column")))
-    if "criteria_column" in given and not in_points:
-        text = "rubric.criteria_column: holds criteria with points. Write `form: points`."
-        yield Problem(text, document.line_of(("rubric", "criteria_column")))
-
-
-def _repeated_criteria(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
-    """Report repeated criteria: the same name in another case, or the same text."""
-    names: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    for name, criterion in criteria.items():
-        line = document.line_of(("rubric", "criteria", name))
-        first = names.setdefault(name.casefold(), name)
-        if first != name:
-            yield Problem(f"rubric.criteria.{name}: repeats `{first}`. Keep one of them.", line)
-        text = " ".join(_description(criterion).casefold().split())
-        if text and (first := texts.setdefault(text, name)) != name:
-            yield Problem(f"rubric.criteria.{name}: has the same text as `{first}`. Keep one of them.", line)
-
-
-def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
-    """Check that points are present exactly for `form: points`, and not 0."""
-    given: list[float] = []
-    for name, criterion in criteria.items():
-        keys = criterion if isinstance(criterion, dict) else {}
-        place = ("rubric", "criteria", name)
-        points = keys.get("points")
-        if not in_points:
-            if points is not None:
-                text = f"rubric.criteria.{name}.points: are for `form: points`. Set that form, or remove them."
-                yield Problem(text, document.line_of((*place, "points")))
-            continue
-        if isinstance(points, int | float):
-            given.append(points)
-        if points is None or points == 0:
-            shown = "missing" if points is None else f"must not be {value_in_words(points).removeprefix('the number ')}"
-            text = f"rubric.criteria.{name}.points: {shown}. Set the points for meeting it, negative for harm."
-            yield Problem(text, document.line_of((*place, "points")))
-        if keys.get("lower_is_better"):
-            text = f"rubric.criteria.{name}.lower_is_better: is for grades. Use negative points for harm."
-            yield Problem(text, document.line_of((*place, "lower_is_better")))
-    if given and max(given) <= 0:
-        text = "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one."
-        yield Problem(text, document.line_of(("rubric", "criteria")))
-
-
-def _description(criterion: object) -> str:
-    """Return the text of a criterion in either of its forms; "" if it has none."""
-    text = criterion.get("description") if isinstance(criterion, dict) else criterion
-    return text if isinstance(text, str) else ""

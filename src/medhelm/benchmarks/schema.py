@@ -293,6 +293,19 @@ class CriterionShape(_Shape):
     tags: Names = []
 
 
+class ExtendedRubricShape(_Shape):
+    """`extended` of a rubric: the texts that differ in a second rubric, which `--rubric extended` uses."""
+
+    task: Text | None = None
+    criteria: dict[SnakeCase, Text] = {}
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> ExtendedRubricShape:
+        if self.task is None and not self.criteria:
+            raise ValueError("changes nothing: give a `task`, or texts of `criteria`.")
+        return self
+
+
 class RubricShape(_Shape):
     """`rubric`: instructions for judges of free text. `definition` checks that its keys fit each other."""
 
@@ -312,6 +325,7 @@ class RubricShape(_Shape):
         | None
     ) = None
     criteria_column: Text | None = None
+    extended: ExtendedRubricShape | None = None
 
     @field_validator("scale")
     @classmethod

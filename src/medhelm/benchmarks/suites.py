@@ -49,6 +49,12 @@ def load_suite() -> tuple[SuiteEntry, ...]:
 
 
 @cache
+def is_in_suite(benchmark: str) -> bool:
+    """Return whether a benchmark is one of the 37 of the suite."""
+    return any(entry.name == benchmark for entry in load_suite())
+
+
+@cache
 def helm_classes() -> Mapping[str, str]:
     """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
     return {

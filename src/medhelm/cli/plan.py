@@ -17,7 +17,7 @@ from medhelm.cli.common.options import (
     run_options,
     shared_options,
 )
-from medhelm.cli.run import check_names, find_judges, find_named, open_like
+from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -66,6 +66,7 @@ def plan(
     check_names(names, like, choices["tier"], choices["subset"])
     jury = find_judges(shared, judges, jury_file, min_judges)
     benchmarks, found = find_named(shared, names, models)
+    check_rubric(benchmarks, choices["rubric"], jury, like)
     datasets: list[Dataset] = []
     if like:
         # A plan does not write to the store: the instances go to a temporary folder.

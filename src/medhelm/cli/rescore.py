@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, judge_options, load, request_options, scoring_option, shared_options
+from medhelm.cli.common.options import (
+    RUBRICS,
+    Shared,
+    judge_options,
+    load,
+    request_options,
+    scoring_option,
+    shared_options,
+)
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.domain import Benchmark, Rule
+    from medhelm.domain import Benchmark, RubricName, Rule
     from medhelm.evaluation.rescore import JuryChange
 
 _MODELS = click.option(
@@ -38,6 +46,7 @@ _WITHOUT = click.option(
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @judge_options
+@click.option("--rubric", type=RUBRICS, help="Rubric that judges grade by.  [default: that of the earlier judges]")
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
 @_MODELS
@@ -52,6 +61,7 @@ def rejudge(
     judges: tuple[str, ...],
     jury_file: Path | None,
     min_judges: int | None,
+    rubric: RubricName | None,
     only: bool,
     without: tuple[str, ...],
     models: tuple[str, ...],
@@ -76,7 +86,7 @@ def rejudge(
     benchmarks = _stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
-    change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges)
+    change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges, rubric=rubric)
     return _again(shared, judged_only(benchmarks), change, models, rule, limits)
 
 

@@ -94,6 +94,19 @@ def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier, subset: 
         raise UserError("--like and --subset cannot be combined: the prompts of a HELM run are its selection.")
 
 
+def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None, like: Sequence[Path]) -> None:
+    """Check that the extended rubric is used by some judge on some benchmark. Raises: UserError."""
+    if rubric != "extended":
+        return
+    if like:
+        raise UserError("--like and --rubric extended cannot be combined: judges of HELM prompts use the standard one.")
+    if jury is None:
+        raise UserError("--rubric extended is for judges. Name some with --judge. Nothing was sent.")
+    if not any(benchmark.extended_rubric for benchmark in benchmarks):
+        names = ", ".join(benchmark.name for benchmark in benchmarks)
+        raise UserError(f"{names}: only one rubric is defined. Nothing was sent.")
+
+
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
     """Open the prompts of finished HELM runs; `store` keeps their instances. Raises: UserError."""
     from medhelm.evaluation.imported import library_of
@@ -134,6 +147,7 @@ def _evaluate(
     from medhelm.storage.store import create
 
     benchmarks, found = find_named(shared, names, models)
+    check_rubric(benchmarks, settings.rubric, jury, like)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             click.echo(f"{benchmark.name}: {remark}", err=True)

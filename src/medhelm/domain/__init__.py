@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from medhelm.domain.batch import Batch, BatchState
 from medhelm.domain.benchmark import (
+    EXTENDED,
+    STANDARD,
     Access,
     AnswerField,
     AnswerForm,
@@ -21,6 +23,7 @@ from medhelm.domain.benchmark import (
     Reference,
     Rubric,
     RubricForm,
+    RubricName,
     RuleDescription,
     SampleRule,
     Source,
@@ -62,9 +65,11 @@ from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
+    "EXTENDED",
     "JURY",
     "REFERENCE_VERDICTS",
     "RULES",
+    "STANDARD",
     "Access",
     "AnswerField",
     "AnswerForm",
@@ -112,6 +117,7 @@ __all__ = [
     "Request",
     "Rubric",
     "RubricForm",
+    "RubricName",
     "Rule",
     "RuleDescription",
     "Run",

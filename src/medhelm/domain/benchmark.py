@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -90,6 +92,8 @@ class SampleRule:
     """Variant of the data that the hook returns, if it has several; empty for its default."""
     expected_count: int | None = None
     """Number of instances of that variant before the draw; None: the number in the source."""
+    last_answer: bool = False
+    """True if rows that differ only in the answer count once, with the answer of the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,13 @@ class AnswerField:
     form: AnswerForm = "text"
     """The text itself, the letter of the correct option, its number from 1, or a set of labels."""
 
+
+RubricName = Literal["standard", "extended"]
+"""Name of a rubric where a benchmark has two. `standard` asks judges what the reference implementation asks; `extended`
+asks more."""
+
+STANDARD: RubricName = "standard"
+EXTENDED: RubricName = "extended"
 
 RubricForm = Literal["grades", "points"]
 """Form of a judgment: a grade for each criterion, or a decision that it is met, which earns its points."""
@@ -145,6 +156,14 @@ class Rubric:
     """True if `task` is the whole prompt for the judge, with {QUESTION}, {RESPONSE} and {GOLD_RESPONSE} to fill in."""
     published_default: float = 1.0
     """Score of an instance that no judge graded, by the published rule."""
+    name: RubricName | Literal[""] = ""
+    """Name of the rubric if the benchmark has two; else empty."""
+
+    @property
+    def digest(self) -> str:
+        """Return the sha256, in hex, of everything but the name."""
+        content = {key: value for key, value in asdict(self).items() if key != "name"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +242,8 @@ class Benchmark:
     """Sequences that end a completion."""
     rubric: Rubric | None = None
     """Rubric for completions in free text; None if no judge is needed."""
+    extended_rubric: Rubric | None = None
+    """Rubric that asks for more, and that an evaluation can use instead; None if there is one rubric only."""
     criteria_column: str = ""
     """Column with the criteria of each instance, as JSON; empty if all instances share those of the rubric."""
     conversation_column: str = ""
@@ -234,7 +255,9 @@ class Benchmark:
     folder: Path = Path()
     """Folder of the definition, its sample rows and hooks."""
     digest: str = ""
-    """Hash of everything that decides prompts and scores: the definition and its hooks."""
+    """Hash of everything that decides prompts and scores: the definition with `rubric`, and its hooks."""
+    extended_digest: str = ""
+    """The same with `extended_rubric` in place of `rubric`; empty without one."""
     package: str = ""
     """Installed package that provides it; empty for built-in benchmarks and the user's own."""
 
@@ -245,6 +268,21 @@ class Benchmark:
     def main_metric(self) -> str:
         """Name of the metric that leaderboards show."""
         return self.metrics[0]
+
+    def with_rubric(self, name: str) -> Benchmark:
+        """Return this benchmark with the rubric of that name, if it has two; else itself."""
+        if name != EXTENDED or self.extended_rubric is None:
+            return self
+        return replace(
+            self, rubric=self.extended_rubric, digest=self.extended_digest, extended_rubric=None, extended_digest=""
+        )
+
+    def as_used(self, rubric: str, digest: str) -> Benchmark:
+        """Return this benchmark with the rubric of a run, by its name or by the digest of the run's definition.
+
+        Runs without judges have no rubric. Those of version 0.1.0 have the digest with the extended one.
+        """
+        return self.with_rubric(EXTENDED if digest == self.extended_digest else rubric)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

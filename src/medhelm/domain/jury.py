@@ -111,6 +111,10 @@ class JuryResult:
     """The worst grade."""
     high: float
     """The best grade."""
+    rubric: str = ""
+    """Name of the rubric, `standard` or `extended`; empty if the benchmark has one rubric only."""
+    rubric_digest: str = ""
+    """sha256 of the rubric, in hex; empty in runs of version 0.1.0."""
     form: RubricForm = "grades"
     """Form of the judgments: grades, or decisions that a criterion is met."""
     lower_is_better: tuple[str, ...] = ()

@@ -8,11 +8,30 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from medhelm.domain.benchmark import Taxonomy, Tier
+from medhelm.domain.benchmark import EXTENDED, Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
 from medhelm.domain.display import Displayable
 from medhelm.domain.jury import InjectionSign, JudgeReply, JuryResult, JuryVerdict
 from medhelm.domain.score import Estimate, Rule, Score
+
+GRADED_BY_EXTENDED = frozenset(
+    [
+        "aci_bench",
+        "dischargeme",
+        "med_dialog",
+        "medalign",
+        "medication_qa",
+        "mediqa_qa",
+        "mental_health",
+        "mimic_bhc",
+        "mimic_rrs",
+        "mtsamples",
+        "mtsamples_procedures",
+        "note_extract",
+        "patient_instruct",
+    ]
+)
+"""Benchmarks whose only rubric in version 0.1.0 is now their extended one. Its runs do not record a rubric."""
 
 
 class RunStatus(StrEnum):
@@ -162,6 +181,19 @@ class Run(Displayable):
     def fresh(self) -> str:
         """Start of the fresh run that its completions belong to, ISO 8601, UTC; empty if they may be of any age."""
         return str(self.settings.get("fresh") or "")
+
+    @property
+    def rubric(self) -> str:
+        """Name of the rubric that judges used; empty without judges, or if the benchmark has one rubric only.
+
+        Empty as well for imported runs: judges of another harness read its wording.
+        """
+        if self.jury_result is None or (self.origin is not None and not self.origin.completions_made_here):
+            return ""
+        if self.jury_result.rubric_digest:
+            return self.jury_result.rubric
+        return EXTENDED if self.benchmark in GRADED_BY_EXTENDED else ""
+
 
 class Runs(Displayable, list[Run]):
     """Runs of one or more stores: a list that also has the conversions of `Displayable`."""

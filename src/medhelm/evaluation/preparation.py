@@ -97,7 +97,7 @@ def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: 
 def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:
     """Open the instances that the settings select. Raises: UserError or MissingError."""
     return open_dataset(
-        benchmark,
+        benchmark.with_rubric(settings.rubric),
         data=data,
         tier=settings.tier,
         sample=settings.sample,

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import JURY, Benchmark, Jury, Model, Run, Tier
+from medhelm.domain import EXTENDED, JURY, STANDARD, Benchmark, Jury, Model, RubricName, Run, Tier
+from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.imported import is_imported, stored_dataset
@@ -38,6 +39,8 @@ class JuryChange:
     """Names of earlier judges to remove."""
     at_least: int | None = None
     """Complete judges that an instance needs; None: as before, or two, or one of one."""
+    rubric: RubricName | None = None
+    """Rubric to grade by; None: as before, or the standard one."""
 
     def applied(self, old: Jury | None) -> Jury | None:
         """Return the changed jury; None if it has no judges. Raises: UserError if it is too small."""
@@ -75,6 +78,7 @@ def rejudge(
     settings, environment = settings or Settings(), environment or {}
     place = create(store)
     chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
+    _check_rubric(chosen, benchmarks, change)
     if not chosen:
         raise UserError(_no_runs_message(load_runs(place), benchmarks, models))
     change = replace(change, judges=tuple(with_prices(change.judges)))
@@ -142,6 +146,8 @@ class _Kind:
     """Size of a random draw; None without one."""
     own_data: bool = False
     """True for runs on the user's own data."""
+    rubric: str = STANDARD
+    """Name of the rubric, for benchmarks that have two."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
 
@@ -155,6 +161,7 @@ class _Kind:
             subset=self.subset,
             seed=self.seed,
             own_data=self.own_data,
+            rubric=self.rubric,
         )
 
 
@@ -173,6 +180,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
             chosen.get("subset"),
             chosen.get("own_data", False),
+            change.rubric or run.rubric or STANDARD,
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)
@@ -194,6 +202,26 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
             where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())
+
+
+def _check_rubric(runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: JuryChange) -> None:
+    """Check that a jury does not mix two rubrics: judgments by another rubric cannot be kept. Raises: UserError."""
+    if change.rubric is None:
+        return
+    both = {benchmark.name for benchmark in benchmarks if benchmark.extended_rubric}
+    if change.rubric == EXTENDED and not both:
+        names = listed([benchmark.name for benchmark in benchmarks])
+        raise UserError(f"{names}: only one rubric is defined. Nothing was sent.")
+    named = {*(judge.name for judge in change.judges), *change.without}
+    for run in runs:
+        judges = run.jury_result.jury.judges if run.jury_result and not change.only else ()
+        kept = [judge.name for judge in judges if judge.name not in named]
+        if run.benchmark in both and kept and (run.rubric or STANDARD) != change.rubric:
+            raise UserError(
+                f"{run.benchmark} with {run.model}: {listed(kept)} graded by the {run.rubric or STANDARD} rubric, and "
+                f"a jury uses one. Name every judge that should grade by the {change.rubric} rubric, and add --only. "
+                "Nothing was sent."
+            )
 
 
 def _no_runs_message(runs: Iterable[Run], benchmarks: Sequence[Benchmark], models: Collection[str]) -> str:
@@ -222,7 +250,7 @@ def _runner(
     names = {run.benchmark for run in runs}
     wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
     if is_imported(runs[0]):
-        library = {benchmark.name: benchmark for benchmark in wanted}
+        library = {known.name: known.as_used(settings.rubric, runs[0].benchmark_digest) for known in wanted}
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
         datasets = open_datasets(wanted, data, settings)

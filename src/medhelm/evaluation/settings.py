@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from medhelm.domain import Run, Tier
+from medhelm.domain import STANDARD, Run, Tier
 from medhelm.domain.display import Displayable
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
@@ -29,6 +29,8 @@ class Settings:
     """Evaluate only a random draw of so many instances of each selection; None: all."""
     own_data: bool = False
     """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
+    rubric: str = STANDARD
+    """Name of the rubric that judges use, for benchmarks that have two."""
     seed: int = 0
     """Seed of the selection and of the random baseline."""
     concurrency: int | None = None

@@ -242,6 +242,8 @@ def make_jury_result(
         jury=jury,
         low=rubric.low,
         high=rubric.high,
+        rubric=rubric.name,
+        rubric_digest=rubric.digest,
         form=rubric.form,
         lower_is_better=tuple(c.name for c in rubric.criteria if not c.higher_is_better),
         tallies=tallies,

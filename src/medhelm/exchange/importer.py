@@ -543,7 +543,7 @@ def _jury_result(one: JoinedRun, jury: Jury, columns: _Columns) -> JuryResult | 
                     failed[judgment.judge][judgment.failure.code] += 1
     return make_jury_result(
         jury,
-        rubric,
+        replace(rubric, name=""),  # another harness has its own wording
         {name: JudgeTally(expected=expected[name], failures=dict(failed[name])) for name in failed},
         n_blank=sum(c.failure is None and not (c.text or "").strip() for c in columns.completions),
         n_too_few_judges=n_too_few_judges,

@@ -110,6 +110,9 @@ def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
         lines += [f"              {_criterion(criterion)}" for criterion in rubric.criteria]
         if benchmark.criteria_column:
             lines.append(f"              criteria of each instance: column {benchmark.criteria_column}")
+    if extended := benchmark.extended_rubric:
+        lines += [f"extended      {printable(extended.task)}"]
+        lines += [f"              {_criterion(criterion)}" for criterion in extended.criteria]
     return lines
 
 

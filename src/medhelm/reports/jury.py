@@ -11,6 +11,7 @@ JSON of `medhelm jury --json`:
 
     numbers:
       title, models, n_instances, n_completions
+      rubric     name of the rubric, `standard` or `extended`; empty if the benchmark has one only
       scale      {low, high, form}: all grades are oriented so that `high` is good
       judges     NAME -> a judge's numbers
       agreement  a list of {on, n, level, icc_2_1, icc_3_k, weighted_kappa, alpha}; `on` is a criterion, `score` (each
@@ -42,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, render
+from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, printable, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -73,7 +74,7 @@ def interval(estimate: Estimate | None) -> dict[str, Any] | None:
 def _summary_json(own: JurySummary) -> dict[str, Any]:
     """A jury on one benchmark, or over all."""
     return {
-        **select(own, "title models n_instances n_completions"),
+        **select(own, "title rubric models n_instances n_completions"),
         "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
@@ -206,8 +207,15 @@ def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None 
         notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
         blocks.append(render(rows, headers, format=format, caption=caption, width=width, keep=2) + notes)
     if format != "latex":
-        blocks.append("\n".join(f"- {note}" for note in NOTES["all"]) + "\n")
+        blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *NOTES["all"]]) + "\n")
     return "\n".join(blocks)
+
+
+def _rubrics(analysis: JuryAnalysis) -> Iterator[str]:
+    """Yield a note for each named rubric, with the benchmarks that were graded by it."""
+    for name in sorted({own.rubric for own in analysis.benchmarks} - {""}):
+        titles = listed([printable(own.title) for own in analysis.benchmarks if own.rubric == name])
+        yield f"Graded by the {name} rubric: {titles}."
 
 
 Rows = list[list[Value]]

@@ -44,7 +44,7 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         "metrics": plain_json(run.estimates[rule])
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
         **select(run, "metrics_by_rule=estimates groups main_metric"),
-        "jury": _jury_json(run.jury_result) if run.jury_result else None,
+        "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
         "run_dir": str(run.folder) if run.folder else None,
     }
 
@@ -54,12 +54,14 @@ def _to_judges(run: Run) -> int:
     return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
 
-def _jury_json(result: JuryResult) -> dict[str, Any]:
+def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
     """Return the judgments of a run."""
     names = "expected failed failures requests_sent requests_cached tokens=usage cost_usd"
     return {
         "judges": {name: select(tally, names) for name, tally in result.tallies.items()},
         "at_least": result.jury.min_judges,
+        "rubric": run.rubric,
+        "rubric_digest": result.rubric_digest,
         "scale": [result.low, result.high],
         **select(result, "coverage n_blank n_below_floor=n_too_few_judges n_suspicious=n_with_injection_signs"),
         "labels": plain_json(result.subscores),
@@ -149,7 +151,8 @@ def _juries(runs: Sequence[Run]) -> list[str]:
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
         parts.append("cost ?" if known is None else f"{known:.4f} USD")
-        lines.append(f"- jury, {run.benchmark} with {run.model}: {'; '.join(parts)}")
+        rubric = f", {run.rubric} rubric" if run.rubric else ""
+        lines.append(f"- jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}")
         if result.subscores:
             lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}")
     return lines

@@ -151,6 +151,7 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
     bench = JudgedBenchmark(
         benchmark=latest.benchmark,
         title=latest.title,
+        rubric=latest.rubric,
         cells=collect_judgments(
             [_sheet(model, run, rule) for model, run in own.items()],
             low=judged.low,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import JURY, JuryResult, Remark, Rule, Run
+from medhelm.domain import EXTENDED, JURY, JuryResult, Remark, Rule, Run
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.run_selection import judges_under_test
@@ -153,12 +153,17 @@ def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> 
 
 
 def jury_remarks(runs: Iterable[Run]) -> list[Remark]:
-    """Return remarks on the juries behind some runs: missing judgments, and judges that grade their own completions."""
+    """Return remarks on the juries behind some runs: missing judgments, rubrics, judges that grade themselves."""
     judged = [run for run in runs if run.jury_result]
     by_title: dict[str, list[JuryResult]] = {}
     for run in judged:
         by_title.setdefault(run.title, []).extend([run.jury_result] if run.jury_result else [])
     remarks = list(_missing_judgments(by_title))
+    if extended := list(dict.fromkeys(run.title for run in judged if run.rubric == EXTENDED)):
+        text = (
+            f"Judges graded {listed(extended, _NAMED)} by the extended rubric, which asks more than the published one."
+        )
+        remarks.append(Remark("extended_rubric", "", text))
     if judged and (both := judges_under_test(judged)):
         text = "is both a judge and a model under test" if len(both) == 1 else "are both judges and models under test"
         text = f"{', '.join(both)} {text}. `medhelm jury` measures self-preference."

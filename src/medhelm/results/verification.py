@@ -167,11 +167,11 @@ def _against_data(
             run.tier,
             *(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data")),
         )
-        chosen += (run.data_digest,) if is_imported(run) else ()
+        chosen += (run.rubric, run.benchmark_digest, run.data_digest if is_imported(run) else "")
         if chosen not in opened:
             opened[chosen] = _opened(run, found, store, data)
         dataset = opened[chosen]
-        benchmark = found[run.benchmark] if isinstance(dataset, MedHelmError) else dataset.benchmark
+        benchmark = _definition(run, found, dataset)
         if run.benchmark_digest != benchmark.digest:
             this.differences.append(
                 ValueDifference(what="definition", before=run.benchmark_digest, now=benchmark.digest)
@@ -199,6 +199,7 @@ def _against_data(
 def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
     """Return the data of a run, or the reason why it is not available. Imported runs include their instances."""
     chosen = run.settings
+    library = {name: known.as_used(run.rubric, run.benchmark_digest) for name, known in library.items()}
     try:
         if is_imported(run):
             return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
@@ -215,6 +216,13 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
         )
     except MedHelmError as error:
         return error
+
+
+def _definition(run: Run, library: Mapping[str, Benchmark], dataset: Dataset | MedHelmError) -> Benchmark:
+    """Return the current definition with the rubric of a run; `dataset`: its data, or why that is not available."""
+    if isinstance(dataset, MedHelmError):
+        return library[run.benchmark].as_used(run.rubric, run.benchmark_digest)
+    return dataset.benchmark
 
 
 def _rendered(dataset: Dataset) -> str:

@@ -36,14 +36,14 @@ class JsonForm(Generic[T]):
         keys: Mapping[str, str],
         *,
         nested: Mapping[str, Nested] = _NOTHING_NESTED,
-        later: Collection[str] = (),
         not_stored: Collection[str] = (),
+        not_if_empty: Collection[str] = (),
     ) -> None:
         """Check the table.
 
         Parameters: keys, JSON key -> field, in the order of the file; nested, JSON key -> how its value is converted,
-        for values that are not plain JSON; later, JSON keys that are left out if empty, so that older files stay the
-        same; not_stored, fields that are not written.
+        for values that are not plain JSON; not_stored, fields that are not written; not_if_empty, keys left out
+        while their value is empty, because older files lack them.
         Raises: TypeError if the table does not have each field exactly once.
         """
         stored = [*keys.values(), *not_stored]
@@ -53,13 +53,13 @@ class JsonForm(Generic[T]):
             raise TypeError(f"the keys of {kind.__name__} do not match its fields: {', '.join(wrong)}")
         if unknown := nested.keys() - keys.keys():
             raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
-        self.kind, self.keys, self.nested, self.later = kind, keys, nested, frozenset(later)
+        self.kind, self.keys, self.nested, self.not_if_empty = kind, keys, nested, not_if_empty
         self._readers = {key: nested[key].read if key in nested else _shared for key in keys}
 
     def write(self, value: T) -> dict[str, Any]:
         """Convert a value to a JSON object."""
         content = {key: getattr(value, field) for key, field in self.keys.items()}
-        content = {key: one for key, one in content.items() if one or key not in self.later}
+        content = {key: one for key, one in content.items() if one or key not in self.not_if_empty}
         return content | {key: nested.write(content[key]) for key, nested in self.nested.items() if key in content}
 
     def read(self, content: Mapping[str, Any], **not_stored: Any) -> T:

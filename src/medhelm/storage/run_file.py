@@ -66,7 +66,7 @@ MODEL = JsonForm(
         "scope": "scope",
     },
     nested={"price": PRICE.one_or_none},
-    later=("scope",),
+    not_if_empty=("scope",),
 )
 
 ORIGIN = JsonForm(
@@ -105,6 +105,8 @@ JURY_RESULT = JsonForm(
         "jury": "jury",
         "low": "low",
         "high": "high",
+        "rubric": "rubric",
+        "rubric_digest": "rubric_digest",
         "form": "form",
         "lower_is_better": "lower_is_better",
         "tallies": "tallies",
@@ -114,6 +116,7 @@ JURY_RESULT = JsonForm(
         "labels": "subscores",
     },
     nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
+    not_if_empty=("rubric", "rubric_digest"),
 )
 
 RUN = JsonForm(
@@ -163,7 +166,7 @@ RUN = JsonForm(
         "reached": MODEL.one_or_none,
         "origin": ORIGIN.one_or_none,
     },
-    later=("completion_days",),
+    not_if_empty=("completion_days",),
     not_stored=("folder",),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

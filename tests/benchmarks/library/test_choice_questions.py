@@ -22,7 +22,13 @@ from tests.support.cases import table
 
 NAMES = ("pubmed_qa", "medcalc_bench", "medbullets", "head_qa", "med_qa", "med_mcqa", "medhallu", "race_bias")
 CHOICE = tuple(name for name in NAMES if name != "medcalc_bench")
-EXACT = ["exact_match", "quasi_exact_match", "choice_extracted"]
+EXACT = [
+    "exact_match",
+    "quasi_exact_match",
+    "prefix_exact_match",
+    "quasi_prefix_exact_match",
+    "choice_extracted",
+]
 
 each = pytest.mark.parametrize("name", NAMES)
 
@@ -34,7 +40,7 @@ each = pytest.mark.parametrize("name", NAMES)
     ("name", "metrics", "max_tokens", "ends"),
     [
         ("pubmed_qa", EXACT, 1, "\nC. maybe\nAnswer:"),
-        ("medcalc_bench", ["medcalc_accuracy", "exact_match", "quasi_exact_match"], 10, ":"),
+        ("medcalc_bench", ["medcalc_accuracy", *EXACT[:-1]], 10, ":"),
         ("medbullets", EXACT, 1, "\nAnswer:"),
         ("head_qa", EXACT, 1, "\nAnswer:"),
         ("med_qa", EXACT, 1, ":"),

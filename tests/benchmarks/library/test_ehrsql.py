@@ -86,8 +86,10 @@ def test_an_invented_question_has_the_answer_of_the_records(part: str) -> None:
         assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
 
 
-def test_the_dearest_stay_is_the_sum_of_its_charges() -> None:
-    (instance,) = (instance for instance in sample_tier("ehrsql") if "the dearest one" in instance.fields["question"])
+def test_the_most_expensive_stay_is_the_sum_of_its_charges() -> None:
+    (instance,) = (
+        instance for instance in sample_tier("ehrsql") if "the most expensive one" in instance.fields["question"]
+    )
     sums = {
         stay: sum(row["cost"] for row in table("cost") if row["patienthealthsystemstayid"] == stay)
         for stay in (70003, 70010)

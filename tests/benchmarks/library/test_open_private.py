@@ -21,7 +21,8 @@ from medhelm.errors import DataError, MissingError
 from medhelm.scoring.metrics import METRICS
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, sample_tier
 
-OPEN = ["jury", "rouge_l", "rouge_1", "rouge_2", "bertscore", "coverage", "density", "compression"]
+BERTSCORE = ["bertscore", "bertscore_precision", "bertscore_recall"]
+OPEN = ["jury", "rouge_l", "rouge_1", "rouge_2", *BERTSCORE, "coverage", "density", "compression"]
 NAMES = ("note_extract", "patient_instruct", "mental_health", "med_dialog", "mimic_rrs", "mimic_bhc")
 CASE = ("Diagnosis", "ActualProcedure", "HistoryPhysicalNoteText", "OperativeNoteText", "DischargeInstructionNoteText")
 TURN = ("context", "gold_counselor_response", "topic", "dialogue_type")
@@ -97,15 +98,17 @@ def test_metrics_limits_and_cues_are_those_of_the_task(
 
 @each
 def test_a_rubric_tells_judges_what_they_see_and_asks_questions(name: str) -> None:
-    rubric = benchmark(name).rubric
-    assert rubric is not None
-    assert (rubric.low, rubric.high) == (1, 5)
-    assert rubric.task.startswith("You are a")
-    assert "language model" in rubric.task
-    assert "Grade" in rubric.task
-    assert len(rubric.criteria) == 3
-    for criterion in rubric.criteria:
-        assert re.fullmatch(r"[A-Z][^?]{40,}\?", criterion.description), criterion.name
+    ours = benchmark(name)
+    assert [rubric.name for rubric in (ours.rubric, ours.extended_rubric) if rubric] == ["standard", "extended"]
+    for rubric, shortest in ((ours.rubric, 30), (ours.extended_rubric, 40)):
+        assert rubric is not None
+        assert (rubric.low, rubric.high) == (1, 5)
+        assert rubric.task.startswith("You are a")
+        assert "language model" in rubric.task
+        assert "Grade" in rubric.task
+        assert len(rubric.criteria) == 3
+        for criterion in rubric.criteria:
+            assert re.fullmatch(rf"[A-Z][^?]{{{shortest},}}\?", criterion.description), criterion.name
 
 
 def test_gated_data_names_the_place_to_apply_for_it(tmp_path: Path) -> None:
@@ -348,10 +351,9 @@ def test_each_website_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert few == {"healthcaremagic": 5, "icliniq": 5}
 
 
-def test_dialogues_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
-    put_dialogues(tmp_path, 22_642, 3_107)
-    with pytest.raises(DataError, match="must have 25750 instances, has 25749"):
-        opened(tmp_path, "med_dialog")
+def test_dialogues_of_ones_own_may_be_of_any_number(tmp_path: Path) -> None:
+    put_dialogues(tmp_path, 7, 3)
+    assert len(opened(tmp_path, "med_dialog")) == 10
 
 
 @pytest.mark.parametrize(

@@ -107,13 +107,13 @@ def test_the_values_of(source: str, answer: str, expected: tuple[float, float, f
     assert extract(source, answer) == pytest.approx(expected)
 
 
-@given(st.text(), st.text(), st.booleans())
-def test_values_lie_within_their_bounds(source: str, answer: str, blanks: bool) -> None:
-    found = extract(source, answer, blanks=blanks)
+@given(st.text(), st.text())
+def test_values_lie_within_their_bounds(source: str, answer: str) -> None:
+    found = extract(source, answer)
     assert 0 <= found.coverage <= 1
     assert found.coverage <= found.density or found.density == 0
     assert 0 <= found.compression < inf
-    copied = extract(answer, answer, blanks=blanks)
+    copied = extract(answer, answer)
     assert copied == FragmentCoverage(0, 0, 0) or (copied.coverage, copied.compression) == (1, 1)
 
 
@@ -140,16 +140,8 @@ def test_without_an_input_there_is_no_score(metric: Metric, rule: Rule) -> None:
             metric.function(rule)("fever", instance)
 
 
-def test_blanks_and_braces_are_a_matter_of_the_published_rule() -> None:
-    instance = asked("{No rash.\n\nNo fever.}")
-    reply = " {No rash.\n\nNo fever.} "
-    assert DENSITY.function("published")(reply, instance) == 7  # three tokens, the blank line, three tokens
-    assert DENSITY.corrected(reply, instance) == 8  # the braces and twice three tokens
-
-
 def test_reasoning_is_no_part_of_an_answer() -> None:
     instance = asked("No rash. No fever.")
     reply = "<think>It says that there is no rash.</think>No fever."
     assert COVERAGE.corrected(reply, instance) == 1
-    assert COVERAGE.function("published")(reply, instance) < 1
     assert COMPRESSION.corrected(reply, instance) == 2

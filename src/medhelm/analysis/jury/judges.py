@@ -34,6 +34,8 @@ class JudgedBenchmark:
     """Id of the benchmark."""
     title: str
     """Its name for people."""
+    rubric: str = ""
+    """Name of the rubric; empty if the benchmark has one only."""
     cells: JudgmentCells
     """Every judgment."""
     tallies: Mapping[str, JudgeTally]
@@ -86,6 +88,8 @@ class JurySummary:
     """The best grade."""
     form: str
     """`grades` or `points`; `mixed` for several that differ."""
+    rubric: str
+    """Name of the rubric; empty if there is one only, or for several benchmarks."""
     models: tuple[str, ...]
     """Models whose completions were judged."""
     n_instances: int
@@ -144,6 +148,7 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
         low=cells.low,
         high=cells.high,
         form="grades" if cells.points is None else "points",
+        rubric=benchmark.rubric,
         models=cells.models,
         n_instances=len(cells.clusters),
         n_completions=int(is_judged(cells).sum()),

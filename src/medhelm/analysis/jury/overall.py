@@ -36,6 +36,7 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
         low=first.low if one_scale else 0.0,
         high=first.high if one_scale else 1.0,
         form=first.form if len(forms) == 1 else "mixed",
+        rubric="",
         models=tuple(dict.fromkeys(model for own in numbers for model in own.models)),
         n_instances=sum(own.n_instances for own in numbers),
         n_completions=sum(own.n_completions for own in numbers),

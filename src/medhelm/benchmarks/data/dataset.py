@@ -140,13 +140,13 @@ def open_dataset(
     if subset is not None and (subset < 1 or limit is not None):
         raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
     if tier == "sample":
-        chosen = SampleRule(variant=chosen.variant)
+        chosen = SampleRule(variant=chosen.variant, last_answer=chosen.last_answer)
         checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
         source, folder = sample_rows(benchmark, checksums[SAMPLE_ROWS])
     else:
         source, folder = benchmark.source, find_data(benchmark, data)
         checksums = check_files(source, folder, scoring=scoring)
-    table = SourceTable(benchmark, source, folder, variant=chosen.variant)
+    table = SourceTable(benchmark, source, folder, variant=chosen.variant, last_answer=chosen.last_answer)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
     selection = select_instances(
         chosen,

@@ -7,7 +7,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medhelm.benchmarks.data.sources import file_digest, missing_files_words
@@ -19,6 +19,12 @@ ALL = "all"
 
 DEFAULT = "default"
 """Name of the selection used by default."""
+
+PUBLISHED = "published"
+"""Name of the published selection, which every benchmark of the suite has."""
+
+PUBLISHED_SIZE = 1000
+"""Most instances of a published run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +42,19 @@ class InstanceSelection:
 
 
 def named_sample(benchmark: Benchmark, name: str) -> SampleRule:
-    """Return the selection rule of that name. Raises UserError if there is none."""
+    """Return the selection rule of that name. Raises UserError if there is none.
+
+    A benchmark of the suite without a selection of its own called `published` has its default one under that name, of
+    at most 1,000 instances in each group. Of rows that differ only in the answer, the published selection keeps one,
+    with the last answer, where the benchmark drops repeated rows.
+    """
     samples = {ALL: SampleRule(), **benchmark.samples, DEFAULT: benchmark.sample}
+    if name == PUBLISHED and name not in samples:
+        from medhelm.benchmarks.suites import is_in_suite  # lazy: few runs ask for this selection
+
+        if is_in_suite(benchmark.name):
+            size = benchmark.sample.size or PUBLISHED_SIZE
+            return replace(benchmark.sample, size=size, last_answer=benchmark.drop_duplicates)
     if name not in samples:
         raise UserError(f"{benchmark.name} has no sample `{name}`. {suggestion(name, samples)}".rstrip())
     return samples[name]

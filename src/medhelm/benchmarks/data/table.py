@@ -6,14 +6,14 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medhelm.benchmarks.data.instances import InstanceReader, n_characters
 from medhelm.benchmarks.data.sources import data_files, read_rows
 from medhelm.benchmarks.definition import HOOKS
 from medhelm.benchmarks.hooks import load_hook, through_hook
-from medhelm.domain import Benchmark, Instance, Source
+from medhelm.domain import Benchmark, Instance, Reference, Source
 from medhelm.errors import DataError
 from medhelm.io.rows import RowError
 
@@ -39,6 +39,8 @@ class TableScan:
     """Characters of the texts of all instances."""
     duplicates: set[int] = field(default_factory=set)
     """Positions of rows that repeat an earlier one."""
+    revised: dict[int, tuple[Reference, ...]] = field(default_factory=dict)
+    """Position of a row -> the references of the last row that repeats it, if they differ."""
     n_rows: int = 0
     """Number of rows."""
     n_skipped: int = 0
@@ -68,6 +70,13 @@ class TableScan:
             if len(self.kept) > KEPT or self.n_characters > KEPT_CHARACTERS:
                 self.kept = None
 
+    def revise(self, row: int, first: tuple[Reference, ...], last: tuple[Reference, ...]) -> None:
+        """Give the row at this position, whose references are `first`, those of a later row."""
+        if last != first:
+            self.revised[row] = last
+        else:
+            self.revised.pop(row, None)
+
     def add_problem(self, error: RowError) -> None:
         """Add a row that cannot be used."""
         self.n_problems += 1
@@ -78,16 +87,22 @@ class TableScan:
 class SourceTable:
     """The rows of one benchmark: its real data or its sample rows."""
 
-    def __init__(self, benchmark: Benchmark, source: Source, folder: Path, *, variant: str = "") -> None:
-        """Run the benchmark's hook file, if any, but read no data. `variant` is passed to the hook."""
+    def __init__(
+        self, benchmark: Benchmark, source: Source, folder: Path, *, variant: str = "", last_answer: bool = False
+    ) -> None:
+        """Run the benchmark's hook file, if any, but read no data.
+
+        `variant` is passed to the hook; `last_answer`: of rows that differ only in the answer, the last answer counts.
+        """
         self.benchmark = benchmark
-        self.variant = variant
+        self.variant, self.last_answer = variant, last_answer
         self.source = source
         self.folder = folder
         files = list(data_files(source, folder).values())
         self.place = str(files[0] if len(files) == 1 else folder)
         """Path of the data, for messages."""
         self._duplicates: set[int] = set()
+        self._revised: dict[int, tuple[Reference, ...]] = {}
         self._hooks = benchmark.folder / HOOKS
         self._hook = load_hook(self._hooks) if self._hooks.is_file() else None
 
@@ -96,6 +111,8 @@ class SourceTable:
         reader = InstanceReader(self.benchmark, self.place)
         for position, row in enumerate(self._rows()):
             instance = None if position in self._duplicates else reader.read(position, row)
+            if instance is not None and position in self._revised:
+                instance = replace(instance, references=self._revised[position])
             if instance is not None:
                 yield instance
 
@@ -106,7 +123,7 @@ class SourceTable:
         """
         scan = TableScan()
         reader = InstanceReader(self.benchmark, self.place)
-        seen: set[bytes] = set()
+        seen: dict[bytes, tuple[int, tuple[Reference, ...]]] = {}
         for row in self._rows():
             scan.n_rows += 1
             try:
@@ -116,18 +133,24 @@ class SourceTable:
                 continue
             if instance is None:
                 scan.n_skipped += 1
-            elif self.benchmark.drop_duplicates and (content := _content(instance)) in seen:
+            elif (
+                self.benchmark.drop_duplicates
+                and (content := _content(instance, with_references=not self.last_answer)) in seen
+            ):
                 scan.duplicates.add(scan.n_rows - 1)
                 scan.n_skipped += 1
+                scan.revise(*seen[content], instance.references)
             else:
                 if self.benchmark.drop_duplicates:
-                    seen.add(content)
+                    seen[content] = (scan.n_rows - 1, instance.references)
                 scan.add(instance)
         reader.check_columns()
         problems = self._problems(scan, expected_count)
         if problems:
             raise DataError("\n".join(problems))
-        self._duplicates = scan.duplicates
+        self._duplicates, self._revised = scan.duplicates, scan.revised
+        if scan.revised:
+            scan.kept = None  # these have the first answers
         return scan
 
     def _rows(self) -> Iterator[Mapping[str, object]]:
@@ -158,9 +181,9 @@ class SourceTable:
         return problems
 
 
-def _content(instance: Instance) -> bytes:
-    """Hash the content of an instance: fields, turns, options and references. 16 bytes."""
+def _content(instance: Instance, *, with_references: bool) -> bytes:
+    """Hash the content of an instance: fields, turns, options and, if asked, references. 16 bytes."""
     turns = [[turn.role, turn.text] for turn in instance.turns]
-    references = [[reference.text, reference.correct] for reference in instance.references]
+    references = [[reference.text, reference.correct] for reference in instance.references if with_references]
     content = [sorted(instance.fields.items()), turns, instance.choices, references]
     return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).digest()

@@ -269,7 +269,10 @@ subset_option = click.option(
     help="Only N instances of each benchmark, drawn at random with --seed; a draw of 200 contains that of 100.",
 )
 sample_option = click.option(
-    "--sample", default="default", show_default=True, help="Named selection of instances, see `benchmarks show`."
+    "--sample",
+    default="default",
+    show_default=True,
+    help="Named selection of instances: all, published (for the whole suite), or see `benchmarks show`.",
 )
 limit_option = click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
@@ -312,6 +315,9 @@ judge_options = add_options(
         help="Complete judgments that an instance needs for a score.  [default: 2]",
     ),
 )
+RUBRICS = click.Choice(["standard", "extended"])
+"""Names of rubrics."""
+
 request_options = add_options(
     click.option(
         "--max-cost",
@@ -365,6 +371,13 @@ run_options = add_options(
         help="PROVIDER/NAME, NAME@URL, a name of models.yaml, or OWN=NAME for a name of your own; repeatable.",
     ),
     judge_options,
+    click.option(
+        "--rubric",
+        type=RUBRICS,
+        default="standard",
+        show_default=True,
+        help="Criteria that judges grade by: those of the published suite, or stricter ones (nothing invented, safe).",
+    ),
     limit_option,
     subset_option,
     sample_option,

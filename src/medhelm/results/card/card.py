@@ -14,7 +14,7 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.domain import JURY, Benchmark, Model, Rule, Run
+from medhelm.domain import EXTENDED, JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.http_client import is_loopback
 from medhelm.io.output_folder import check_export, new_export, write_file
@@ -246,7 +246,7 @@ def _benchmarks(
                 access=known.access if known else "",
                 n=max(one.n for one in own.values()),
                 selection=_selection(run),
-                metric=column.metric_title or column.metric,
+                metric=(column.metric_title or column.metric) + (f", {run.rubric} rubric" if run.rubric else ""),
                 low=column.low,
                 high=column.high,
                 mde=board.mde.get(column.benchmark),
@@ -281,7 +281,7 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
         return "own data in the format of the benchmark", "", {}
     if known is None:
         return "a definition that is not available", "", {}
-    if known.digest != run.benchmark_digest:
+    if known.as_used(run.rubric, run.benchmark_digest).digest != run.benchmark_digest:
         return "a definition that has changed since", "", {}
     source = known.source
     host = host_of(source.location.partition("{")[0]) if source.location else ""
@@ -362,6 +362,8 @@ def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
     judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
     words = [word for judge in judges for word in ("--judge", _without_address(judge))]
+    if {run.rubric for run in runs if run.jury_result} == {EXTENDED}:
+        words += ["--rubric", EXTENDED]
     for name, usual in (("limit", None), ("subset", None), ("seed", 0), ("sample", "default")):
         values = {run.settings.get(name, usual) for run in runs}
         if len(values) == 1 and (value := values.pop()) not in (usual, None):

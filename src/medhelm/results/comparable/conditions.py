@@ -19,6 +19,7 @@ from medhelm.storage.store import Store
 Part = Literal[
     "metric",
     "judges",
+    "rubric",
     "instances",
     "prompts",
     "answer key",
@@ -69,6 +70,8 @@ class Conditions:
     """Judges that an instance needs."""
     own_data: bool = False
     """True for the user's own data instead of the published files of the benchmark."""
+    rubric: str = ""
+    """Name of the rubric; empty without judges, or if there is only one."""
     content: Content = NO_CONTENT
     """Digests of instances, prompts, references and rubric."""
     is_prompted: bool = True
@@ -115,13 +118,17 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
     jury = run.jury_result.jury if run.main_metric == JURY and run.jury_result else None
     judges = tuple(sorted(judge.name for judge in jury.judges)) if jury else ()
     least = jury.min_judges if jury else 0
+    rubric = run.rubric if jury else ""
     if not comparable_only:
-        return Conditions(metric=run.main_metric, judges=judges, min_judges=least, own_data=has_own_data(run))
+        return Conditions(
+            metric=run.main_metric, judges=judges, min_judges=least, rubric=rubric, own_data=has_own_data(run)
+        )
     return Conditions(
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
         own_data=has_own_data(run),
+        rubric=rubric,
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and is_imported(run) else "",
@@ -195,6 +202,7 @@ class ConditionsComparison:
             return _by_digests(one, others)
         found = _by_instance(one, others, own, rest)
         same_rules = bool(one.harness or others.harness) or mine.definition == theirs.definition
+        same_rules = same_rules or _by_rubric(one, others) != []  # that explains the other digest
         if not same_rules and all(difference.part == "instances" for difference in found):
             shared = own.keys() & rest.keys()
             if all(own[name][0] == rest[name][0] for name in shared):  # else that explains the other digest
@@ -216,17 +224,24 @@ class ConditionsComparison:
 
 
 def _measured(one: Conditions, others: Conditions) -> list[Difference]:
-    """Return how metric and jury differ."""
+    """Return how metric, jury and rubric differ."""
     if one.metric != others.metric and not (others.judges and not one.judges):
         return [Difference("metric", f"scored by {one.metric}, the others by {others.metric}")]
     if one.judges != others.judges:
         theirs = listed(others.judges) or "none"
         reason = f"graded by {listed(one.judges)}, the others by {theirs}" if one.judges else f"not graded by {theirs}"
-        return [Difference("judges", reason)]
+        return [Difference("judges", reason), *_by_rubric(one, others)]
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
-        return [Difference("judges", reason)]
-    return []
+        return [Difference("judges", reason), *_by_rubric(one, others)]
+    return _by_rubric(one, others)
+
+
+def _by_rubric(one: Conditions, others: Conditions) -> list[Difference]:
+    """Return how the rubrics differ, if both have names."""
+    if not (one.rubric and others.rubric) or one.rubric == others.rubric:
+        return []
+    return [Difference("rubric", f"graded by the {one.rubric} rubric, the others by the {others.rubric} one")]
 
 
 def _sampling(one: Conditions, others: Conditions) -> list[Difference]:

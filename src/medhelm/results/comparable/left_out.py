@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medhelm.domain import LeftOut, Remark, Remedy, Run
+from medhelm.domain import EXTENDED, LeftOut, Remark, Remedy, Run
 from medhelm.domain.text import listed
 from medhelm.evaluation.imported import is_imported
 from medhelm.results.comparable.conditions import (
@@ -20,7 +20,7 @@ from medhelm.results.comparable.conditions import (
     has_own_data,
 )
 
-RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition"})
+RESCORED: frozenset[Part] = frozenset({"metric", "answer key", "definition", "rubric"})
 """Parts that a definition decides without changing what is sent: rescoring is enough if the data is the same."""
 
 NAMES = 5
@@ -89,7 +89,8 @@ def _remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
         return _new_jury(one, group)
     if parts <= RESCORED and same_data and not theirs.harness:
         if theirs.judges:
-            return Remedy(action="rejudge", models=models, options=_jury_options(group))
+            only = ("--rubric", theirs.rubric, "--only") if "rubric" in parts else ()
+            return Remedy(action="rejudge", models=models, options=(*_jury_options(group), *only))
         return Remedy(action="rescore", models=models, options=_each("--without", mine.judges), sends_nothing=True)
     return _run(one.run, group, sends_nothing=parts == {"answer key"} and not theirs.judges)
 
@@ -121,6 +122,8 @@ def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
     elif not group.is_current:
         models = tuple(sorted({run.model, *(one.model for one in group.runs.values())}))
     options = _jury_options(group)
+    if group.conditions.rubric == EXTENDED:
+        options += ("--rubric", EXTENDED)
     if limit := example.settings.get("limit"):
         options += ("--limit", str(limit))
     for name, usual in (("subset", None), ("seed", 0), ("sample", "default")):

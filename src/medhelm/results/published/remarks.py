@@ -7,6 +7,7 @@ from math import fsum
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
+from medhelm.benchmarks.data.sampling import PUBLISHED
 from medhelm.domain import JURY, Benchmark, Remark, Run
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError
@@ -17,9 +18,6 @@ from medhelm.scoring.metrics import METRIC_NAMES
 
 NAMES = 6
 """Most names written out in one sentence."""
-
-PUBLISHED_SAMPLE = "published"
-"""Name of the selection that takes the published instances, in benchmarks where the usual one is better."""
 
 KNOWN_ERRORS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
@@ -197,9 +195,10 @@ def _data(runs: Sequence[Run]) -> Iterator[Remark]:
             found.setdefault(CHANGED, {})[run.title] = None
         elif not (definition.source.files and all(definition.source.files.values())):
             found.setdefault(UNVERIFIED, {})[run.title] = None
-        has_published = definition is not None and PUBLISHED_SAMPLE in definition.samples
+        has_published = definition is not None and PUBLISHED in definition.samples
         sample = run.settings.get("sample", "default")
-        if run.settings.get("seed", 0) != 0 or sample != (PUBLISHED_SAMPLE if has_published else "default"):
+        same = (PUBLISHED,) if has_published else (PUBLISHED, "default")
+        if run.settings.get("seed", 0) != 0 or sample not in same:
             found.setdefault(OFFERED if has_published else REDRAWN, {})[run.title] = None
     for kind in (OWN, CHANGED, UNVERIFIED, REDRAWN, OFFERED):
         if kind in found:
@@ -211,7 +210,7 @@ OWN = ("own_data", "Run on own data, so the published scores are for other insta
 CHANGED = ("changed_definition", "The benchmark definition is not the built-in one, so the data may differ", "")
 UNVERIFIED = ("unverified_data", "The published data has no public copy to compare with", "")
 REDRAWN = ("different_selection", "The selection of instances differs from the published one", "")
-OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED_SAMPLE}` for the published one.")
+OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED}` for the published one.")
 """Code, text and advice of remarks on data."""
 
 
@@ -221,7 +220,7 @@ def _definition(run: Run) -> Benchmark | None:
         (benchmark,) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES)
     except MedHelmError:
         return None
-    return benchmark if benchmark.digest == run.benchmark_digest else None
+    return benchmark if benchmark.as_used(run.rubric, run.benchmark_digest).digest == run.benchmark_digest else None
 
 
 def _limits(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:

@@ -43,7 +43,13 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
-from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query, with_single_quotes
+from medhelm.scoring.sql.extract import (
+    apply_conventions,
+    find_query,
+    goes_on_after_statement,
+    published_query,
+    with_single_quotes,
+)
 from medhelm.scoring.sql.sandbox import Cell, QueryResult, run_query
 
 _UNANSWERABLE = ("null", "")
@@ -163,6 +169,8 @@ def _published_answerability(completion: str, instance: Instance) -> float:
 def _published_result(completion: str, instance: Instance) -> _Result:
     """Execute what the published rule executes. Comments alone are executed and return nothing."""
     query = published_query(completion)
+    if goes_on_after_statement(query):
+        return _digest(QueryResult(code="several_statements", message="there is more than one statement"))
     result = _result(query, instance)
     return _digest(QueryResult()) if query and result.code == "empty" else result
 

@@ -27,6 +27,7 @@ _COMMENTS = r"(?:\s+|--[^\n]*+\n?|(?>/\*.*?(?:\*/|\Z)))*+"
 _BEGINS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE}|{_OTHER})", re.DOTALL | re.IGNORECASE)
 _FOLLOWS = lazy_regex(f"{_COMMENTS}(?:{_QUERY}|{_CHANGE})", re.DOTALL | re.IGNORECASE)
 _ONLY_COMMENTS = lazy_regex(_COMMENTS, re.DOTALL)
+_BEFORE_STATEMENT = lazy_regex(rf"\A(?:{_COMMENTS};)*+{_COMMENTS}", re.DOTALL)
 _ON_A_LINE = lazy_regex(rf"(?:^|[:`>\"])[ \t]*({_QUERY})", re.MULTILINE | re.IGNORECASE)
 _ANYWHERE = lazy_regex(rf"(?<![\w.]){_QUERY}", re.IGNORECASE)
 _TOKEN = lazy_regex(r"'(?:[^']|'')*+'|\"[^\"]*+\"|`[^`]*+`|--[^\n]*+|(?>/\*.*?(?:\*/|\Z))|;", re.DOTALL)
@@ -104,6 +105,19 @@ def published_query(completion: str) -> str:
     text = completion.strip()
     tagged = _PUBLISHED_TAG.search(text)
     return _PUBLISHED_LINE.sub("", (tagged[1] if tagged else text).strip().replace("`", "").strip())
+
+
+def goes_on_after_statement(sql: str) -> bool:
+    """Return whether more than white space and comments follows the first statement, if only a semicolon.
+
+    Python's `sqlite3`, which the published leaderboard used, executes nothing then.
+
+    >>> goes_on_after_statement("select ';;'; -- done;"), goes_on_after_statement("select 1;;")
+    (False, True)
+    """
+    text = _BEFORE_STATEMENT.sub("", sql, count=1)
+    end = next((token.end() for token in _TOKEN.finditer(text) if token[0] == ";"), len(text))
+    return _ONLY_COMMENTS.fullmatch(text, end) is None
 
 
 def apply_conventions(sql: str, present: str) -> str:

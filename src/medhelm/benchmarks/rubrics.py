@@ -1,0 +1,149 @@
+"""Read and check the rubrics in a `benchmark.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from medhelm.benchmarks.schema import DefinitionShape, RubricShape
+from medhelm.domain import JURY, Criterion, Rubric, RubricName
+from medhelm.errors import Problem, suggestion
+from medhelm.io.strict_yaml import YamlDocument, value_in_words
+
+
+def each_rubric(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
+    """Split a definition with two rubrics into one with the standard and one with the extended rubric."""
+    rubric = shape.rubric
+    if rubric is None or (more := rubric.extended) is None:
+        return shape, None
+    criteria = {
+        name: criterion.model_copy(update={"description": more.criteria.get(name, criterion.description)})
+        for name, criterion in (rubric.criteria or {}).items()
+    }
+    extended = rubric.model_copy(update={"task": more.task or rubric.task, "criteria": criteria, "extended": None})
+    standard = rubric.model_copy(update={"extended": None})
+    return shape.model_copy(update={"rubric": standard}), shape.model_copy(update={"rubric": extended})
+
+
+def built_rubric(shape: DefinitionShape, name: RubricName | Literal[""]) -> Rubric | None:
+    """Convert the only rubric of a definition, under this name; None if it has none."""
+    return replace(build_rubric(shape.rubric), name=name) if shape.rubric else None
+
+
+def build_rubric(shape: RubricShape) -> Rubric:
+    """The house's own type, from the shape of the file. Points are met or not: their scale is 0 to 1."""
+    low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
+    criteria = (
+        Criterion(
+            name=name,
+            description=criterion.description.strip(),
+            higher_is_better=not criterion.lower_is_better,
+            points=criterion.points or 0.0,
+            tags=tuple(criterion.tags),
+        )
+        for name, criterion in (shape.criteria or {}).items()
+    )
+    return Rubric(
+        task=shape.task.strip(),
+        criteria=tuple(criteria),
+        low=low,
+        high=high,
+        shows_reference=shape.reference,
+        form=shape.form,
+        question=shape.question or "",
+    )
+
+
+def rubric_problems(document: YamlDocument) -> Iterator[Problem]:
+    """Check `metrics` against `rubric`, the keys of the rubric, and its criteria."""
+    metrics, rubric = document.data.get("metrics"), document.data.get("rubric")
+    if isinstance(metrics, list) and JURY in metrics and rubric is None:
+        line = document.line_of(("metrics", metrics.index(JURY)))
+        yield Problem(f"metrics: `{JURY}` needs a `rubric`. Add one, or remove `{JURY}`.", line)
+    if not isinstance(rubric, dict):
+        return
+    if isinstance(metrics, list) and JURY not in metrics:
+        fix = f"Add `{JURY}` to `metrics`, first if it is the main one, or remove the rubric."
+        text = f"rubric: is not used by any metric. {fix}"
+        yield Problem(text, document.line_of(("rubric",)))
+    yield from _key_problems(document, rubric)
+    criteria = rubric.get("criteria")
+    yield from _extended_problems(document, rubric.get("extended"), criteria)
+    if isinstance(criteria, dict):
+        yield from _repeated_criteria(document, criteria)
+        yield from _point_problems(document, criteria, in_points=rubric.get("form") == "points")
+
+
+def _key_problems(document: YamlDocument, rubric: Mapping[str, Any]) -> Iterator[Problem]:
+    """Check keys of the rubric that need or exclude each other."""
+    in_points = rubric.get("form") == "points"
+    given = {key for key, value in rubric.items() if value is not None}
+    if in_points and "scale" in given:
+        text = "rubric.scale: is for grades. With `form: points` a criterion is met or not: remove the scale."
+        yield Problem(text, document.line_of(("rubric", "scale")))
+    if not given & {"criteria", "criteria_column"}:
+        text = "rubric.criteria: missing. Add this key, or `criteria_column` if each instance has its own criteria."
+        yield Problem(text, document.line_of(("rubric",)))
+    if given >= {"criteria", "criteria_column"}:
+        text = "rubric.criteria_column: cannot be combined with `criteria`. Remove one of them."
+        yield Problem(text, document.line_of(("rubric", "criteria_column")))
+    if "criteria_column" in given and not in_points:
+        text = "rubric.criteria_column: holds criteria with points. Write `form: points`."
+        yield Problem(text, document.line_of(("rubric", "criteria_column")))
+
+
+def _extended_problems(document: YamlDocument, extended: object, criteria: object) -> Iterator[Problem]:
+    """Require that the extended rubric has the criteria of the standard one."""
+    texts = extended.get("criteria") if isinstance(extended, dict) else None
+    known = list(criteria) if isinstance(criteria, dict) else []
+    for name in texts if isinstance(texts, dict) else ():
+        if name not in known:
+            text = f"rubric.extended.criteria.{name}: is not one of `criteria`. {suggestion(str(name), known)}".rstrip()
+            yield Problem(text, document.line_of(("rubric", "extended", "criteria", name)))
+
+
+def _repeated_criteria(document: YamlDocument, criteria: Mapping[str, Any]) -> Iterator[Problem]:
+    """Report repeated criteria: the same name in another case, or the same text."""
+    names: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for name, criterion in criteria.items():
+        line = document.line_of(("rubric", "criteria", name))
+        first = names.setdefault(name.casefold(), name)
+        if first != name:
+            yield Problem(f"rubric.criteria.{name}: repeats `{first}`. Keep one of them.", line)
+        text = " ".join(_description(criterion).casefold().split())
+        if text and (first := texts.setdefault(text, name)) != name:
+            yield Problem(f"rubric.criteria.{name}: has the same text as `{first}`. Keep one of them.", line)
+
+
+def _point_problems(document: YamlDocument, criteria: Mapping[str, Any], *, in_points: bool) -> Iterator[Problem]:
+    """Check that points are present exactly for `form: points`, and not 0."""
+    given: list[float] = []
+    for name, criterion in criteria.items():
+        keys = criterion if isinstance(criterion, dict) else {}
+        place = ("rubric", "criteria", name)
+        points = keys.get("points")
+        if not in_points:
+            if points is not None:
+                text = f"rubric.criteria.{name}.points: are for `form: points`. Set that form, or remove them."
+                yield Problem(text, document.line_of((*place, "points")))
+            continue
+        if isinstance(points, int | float):
+            given.append(points)
+        if points is None or points == 0:
+            shown = "missing" if points is None else f"must not be {value_in_words(points).removeprefix('the number ')}"
+            text = f"rubric.criteria.{name}.points: {shown}. Set the points for meeting it, negative for harm."
+            yield Problem(text, document.line_of((*place, "points")))
+        if keys.get("lower_is_better"):
+            text = f"rubric.criteria.{name}.lower_is_better: is for grades. Use negative points for harm."
+            yield Problem(text, document.line_of((*place, "lower_is_better")))
+    if given and max(given) <= 0:
+        text = "rubric.criteria: none has positive points, so there is nothing to score. Make points positive for one."
+        yield Problem(text, document.line_of(("rubric", "criteria")))
+
+
+def _description(criterion: object) -> str:
+    """Return the text of a criterion in either of its forms; "" if it has none."""
+    text = criterion.get("description") if isinstance(criterion, dict) else criterion
+    return text if isinstance(text, str) else ""
