@@ -86,7 +86,7 @@ def test_requests_of_every_benchmark_are_as_recorded(
         own = found.setdefault(run.parent.parent.name, {})
         own[model] = combined(run.with_name("records.parquet"), "position")
         if model == "chat" and (replies := run.with_name("replies.parquet")).exists():
-            rubric = json.loads(run.read_text(encoding="utf-8"))["sitting"]["rubric"]
+            rubric = json.loads(run.read_text(encoding="utf-8"))["sitting"].get("rubric", "")
             judge = "judge, extended rubric" if rubric == "extended" else "judge"
             own[judge] = combined(replies, "position, part, attempt")
     assert len(found) == 38

@@ -121,8 +121,9 @@ def test_the_test_set_gives_three_instances_a_patient(tmp_path: Path) -> None:
     assert len(open_dataset(benchmark("n2c2_ct"), data=data, tier="real", sample="all_criteria")) == 1118
 
 
-def test_a_hospital_can_use_a_cohort_of_its_own(tmp_path: Path) -> None:
-    assert len(open_dataset(benchmark("n2c2_ct"), data=cohort(tmp_path, 7), tier="real")) == 21
+def test_a_cohort_of_another_size_is_not_the_test_set(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="must have 258 instances, has 255"):
+        open_dataset(benchmark("n2c2_ct"), data=cohort(tmp_path, 85), tier="real")
 
 
 def test_every_criterion_is_met_by_some_invented_patient_and_not_by_all() -> None:

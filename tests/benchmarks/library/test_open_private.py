@@ -351,9 +351,10 @@ def test_each_website_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert few == {"healthcaremagic": 5, "icliniq": 5}
 
 
-def test_dialogues_of_ones_own_may_be_of_any_number(tmp_path: Path) -> None:
-    put_dialogues(tmp_path, 7, 3)
-    assert len(opened(tmp_path, "med_dialog")) == 10
+def test_dialogues_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
+    put_dialogues(tmp_path, 22_642, 3_107)
+    with pytest.raises(DataError, match="must have 25750 instances, has 25749"):
+        opened(tmp_path, "med_dialog")
 
 
 @pytest.mark.parametrize(
