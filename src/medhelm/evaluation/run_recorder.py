@@ -33,7 +33,6 @@ from medhelm.domain import (
     Tier,
     Usage,
 )
-from medhelm.evaluation.plugin_versions import versions_in_use
 from medhelm.evaluation.totals import FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.jury.aggregation import JudgeVerdict
@@ -196,6 +195,8 @@ class RunRecorder:
 
     def _packages(self) -> dict[str, str]:
         """Return the versions of the packages whose plug-ins took part."""
+        from medhelm.scoring.installed_plugins import versions_in_use  # lazy: after the run
+
         judges = self.jury.jury.judges if self.jury else ()
         providers = [model.provider for model in (self.model, *judges)]
         return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])

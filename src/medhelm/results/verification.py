@@ -33,13 +33,13 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, Run
 from medhelm.errors import MedHelmError, MissingError
 from medhelm.evaluation.imported import is_imported, stored_dataset
-from medhelm.evaluation.plugin_versions import changed_since
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.settings import Settings
 from medhelm.models.prices import price_of
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
+from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run

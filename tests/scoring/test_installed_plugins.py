@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.evaluation.plugin_versions import changed_since, version_of, versions_in_use
 from medhelm.io import plugins
-from medhelm.scoring.installed_plugins import installed_plugins
+from medhelm.scoring.installed_plugins import changed_since, installed_plugins, version_of, versions_in_use
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.plugins import Install, write_metadata
 
