@@ -56,6 +56,7 @@ SELECT i::INTEGER AS position, printf('%08d', 20000000 + i * 7) AS instance_id,
     CASE WHEN $judged THEN (250 + hash(i, $model) % 200)::BIGINT ELSE (1 + hash(i, $model) % 30)::BIGINT END
         AS output_tokens, 0::BIGINT AS reasoning_tokens, 0.2 + noise AS latency_s, $model AS reported_model,
     false AS batched, '' AS fingerprint, '' AS refused_parts, 0::BIGINT AS cache_write_tokens,
+    1767225600.0::DOUBLE AS received,
     NULL::VARCHAR AS score_failure, '' AS suspicions,
     CASE WHEN $judged AND NOT failed THEN 1.0 END::DOUBLE AS jury_coverage,
     CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_corrected,

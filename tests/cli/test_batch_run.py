@@ -590,16 +590,19 @@ def test_two_processes_share_one_batch(medhelm: Medhelm, models: Path, services:
     assert services.direct == []
 
 
-def test_one_model_under_two_names_is_bought_once(
-    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path
+@pytest.mark.parametrize("shared", [True, False])
+def test_one_model_under_two_names_is_bought_once_if_they_share_completions(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, shared: bool
 ) -> None:
-    with models.open("a", encoding="utf-8") as file:
-        file.write(f"alias: {entry(OPENAI, services, 'gpt-m')}\n")
+    for name in ("one", "two"):
+        written = entry(OPENAI, services, "gpt-m")
+        with models.open("a", encoding="utf-8") as file:
+            file.write(f"{name}: {written[:-1]}, share_completions: {str(shared).lower()}}}\n")
     benchmark = make_benchmark(tmp_path, n=N)
-    done = medhelm(*arguments(benchmark, models, "openai-m", "alias"), "--batch")
+    done = medhelm(*arguments(benchmark, models, "one", "two"), "--batch")
     assert done.code == 0, done.err
-    assert [len(names) for names in services.taken] == [N]
-    assert done.json["cost_usd"] == pytest.approx(N * COST_USD / 2)
+    assert [len(names) for names in services.taken] == [N] * (1 if shared else 2)
+    assert done.json["cost_usd"] == pytest.approx(len(services.taken) * N * COST_USD / 2)
 
 
 def test_questions_that_two_benchmarks_share_are_handed_over_once(

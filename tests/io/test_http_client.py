@@ -197,6 +197,7 @@ def test_a_path_is_sent_as_it_is_written(server: Server, path: str) -> None:
 
 
 def test_what_stands_somewhere_is_asked_for(server: Server) -> None:
+    server.lists_models = True
     server.script(Answer(body={"data": []}))
     reply = run(lambda http: http.get(server.url + "/v1/models?limit=1000", headers={"X-Key": KEY}))
     assert read_json(reply) == {"data": []}

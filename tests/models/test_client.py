@@ -372,7 +372,7 @@ def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry
                 for number in numbers:
                     assert (await client.complete(provider, request(number))).completion.text == "yes"
 
-            await asyncio.gather(*[worker() for _ in range(256)])
+            await asyncio.gather(*[worker() for _ in range(128 + 64)])
             return loop.time()
 
         return virtual_time.run(main())

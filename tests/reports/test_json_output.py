@@ -42,7 +42,8 @@ WRITTEN: Mapping[type, str] = {
         "metadata_columns required_columns drop_duplicates sample samples citation license stop rubric "
         "extended_rubric criteria_column conversation_column rules remarks folder digest extended_digest package"
     ),
-    Source: "kind location revision files scoring_files file_column rows key sheet encoding expected_count note",
+    Source: "kind location revision files scoring_files file_column rows key sheet encoding delimiter header_row "
+    "expected_count note",
     SampleRule: "size pool offset ids_file ids_sha256 variant expected_count last_answer",
     AnswerField: "column form",
     Taxonomy: "category subcategory task",
@@ -65,14 +66,14 @@ WRITTEN: Mapping[type, str] = {
         "jury at_least prices versions origin"
     ),
     Release: "name created medhelm note options suite_text bases board sha256",
-    Completion: "text failure finish_reason usage latency_s reported_model fingerprint refused_parts batched",
+    Completion: "text failure finish_reason usage latency_s reported_model fingerprint refused_parts batched received",
     Failure: "boundary code message",
     Usage: "input cached_input output reasoning cache_write",
     Estimate: "value low high n n_failed method",
     DownloadResult: "benchmark state folder message",
     Model: (
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured"
+        "max_concurrency price parameters structured scope"
     ),
     Price: "input output cached_input cache_write source",
     Origin: "harness version run sha256 asked_here our_task",

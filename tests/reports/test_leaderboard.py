@@ -85,7 +85,7 @@ def test_json_keeps_the_contract() -> None:
     keys |= {"win_share", "guarded_win_share", "macro_bounds", "rank_bounds"}
     keys |= {"win_share_over_benchmarks", "macro_average_over_benchmarks"}
     keys |= {"usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion"}
-    keys |= {"output_tokens_per_completion", "frontier_probability"}
+    keys |= {"output_tokens_per_completion", "frontier_probability", "completion_dates"}
     assert keys == set(first) == set(second)
     assert (first["rank_low"], first["rank_high"], second["rank_low"], second["rank_high"]) == (1, 1, 2, 2)
     assert (first["guarded_win_rate"], second["guarded_win_rate"]) == (1.0, 0.0)

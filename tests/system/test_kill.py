@@ -39,9 +39,11 @@ def start(store: Path, benchmark: Path, server: Server, *judges: str) -> subproc
 
 
 def records(store: Path) -> list[dict[str, object]]:
-    """All rows of the only run, without how long each took."""
+    """All rows of the only run, without the time that each took or arrived."""
     (run,) = load_runs(open_store(store))
-    return [{key: value for key, value in row.items() if key != "latency_s"} for row in read_records(run)]
+    return [
+        {key: value for key, value in row.items() if key not in ("latency_s", "received")} for row in read_records(run)
+    ]
 
 
 def finish(process: subprocess.Popen[str]) -> int:

@@ -118,13 +118,14 @@ class LiveCompletions(CompletionSource):
         return await submitter.buy()
 
     def concurrency(self, model: Model) -> int:
-        """Return 1 for providers within this process, else twice the limit on requests in flight per endpoint.
+        """Return 1 for providers within this process, else half as many again as requests may be in flight.
 
         While a request waits for its next attempt, another one uses its slot.
         """
         if self.providers[model.name].local:
             return 1
-        return 2 * (self.options.concurrency or MAXIMUM_IN_FLIGHT)
+        limit = self.options.concurrency or MAXIMUM_IN_FLIGHT
+        return limit + limit // 2
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the origin of the prompts."""

@@ -79,7 +79,8 @@ class BatchServer(Server):
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         path = request.path
-        self.asked.append(f"{request.method} {path}")
+        if not path.endswith("/models"):  # whether the server is still there
+            self.asked.append(f"{request.method} {path}")
         key = request.headers.get("x-api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
         anthropic = "/messages" in path
         vendor = ANTHROPIC if anthropic else OPENAI

@@ -145,6 +145,7 @@ MODEL = record(
     tokens_per_completion=NUMBER,
     output_tokens_per_completion=NUMBER,
     frontier_probability=NUMBER,
+    completion_dates=nullable(record(earliest=STRING, latest=STRING)),
 )
 
 COLUMN = record(
