@@ -67,8 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("real_data")
         elif is_fast(item.path) and not item.get_closest_marker("long"):
             item.add_marker("fast")
-        if item.path.relative_to(TESTS).parts[0] in SYSTEM:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in SYSTEM:
             item.add_marker("system")
+        if folder == "bench":  # measuring programs, which only developers start
+            item.add_marker("long")
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_a_published_table_has_no_costs(medhelm: Medhelm, tmp_path: Path) -> Non
     assert "means only" in manifest(tmp_path / "out")["made"]["scores from"]
 
 
+@pytest.mark.long
 def test_pictures_in_every_format_and_only_those_asked_for(medhelm: Medhelm, tmp_path: Path) -> None:
     names = ("--only", "FIGURE5,table3", "--only", "pairs", "--formats", "svg,png", "--formats", "pdf,json")
     done = medhelm("report", "out", "--published-only", "--suite", "paper35", *names, "--json")

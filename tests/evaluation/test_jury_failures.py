@@ -70,6 +70,7 @@ UNREADABLE = {"another schema", "another language", "off the scale", "scores in 
         for name, fault in FAULTS.items()
     ],
 )
+@pytest.mark.long
 def test_a_fault_in_one_judgment_of_six_changes_coverage_and_not_the_estimate(
     tmp_path: Path, server: Server, whole: Estimate, fault: str | Answer
 ) -> None:

@@ -246,6 +246,7 @@ def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: P
     assert any("1 of 20 completions that were drawn have no complete rating" in text for text in texts(board.remarks))
 
 
+@pytest.mark.long
 def test_the_worked_example_of_the_docs(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     path = ratings(tmp_path)
     places = ("--store", store, "--benchmarks", store.parent)

@@ -149,6 +149,7 @@ def with_small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_stops_the_run_and_loses_nothing(tmp_path: Path, server: Server) -> None:
     server.answer_with(answers_with(lambda number: "A " * 500))
     benchmark = make_benchmark(tmp_path, n=N)

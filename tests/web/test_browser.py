@@ -88,6 +88,7 @@ def test_sorting_and_filters(watched: Watched) -> None:
     assert page.get_by_label("Model name contains").input_value() == "model-2"
 
 
+@pytest.mark.long
 def test_no_page_breaks_a_rule_of_accessibility(watched: Watched, addresses: tuple[str, str]) -> None:
     checker = axe.Axe()
     only_colors = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}  # nothing else differs in the dark
@@ -115,6 +116,7 @@ def test_every_page_fits_320_pixels_and_its_targets_are_large(watched: Watched, 
         assert small == [], path
 
 
+@pytest.mark.long
 def test_the_focus_is_visible_and_not_hidden(watched: Watched) -> None:
     page = watched.page
     page.keyboard.press("Tab")
@@ -131,6 +133,7 @@ def test_the_focus_is_visible_and_not_hidden(watched: Watched) -> None:
         assert seen, page.evaluate("document.activeElement.outerHTML")
 
 
+@pytest.mark.long
 def test_forced_colors_and_reduced_motion_keep_the_page_usable(watched: Watched) -> None:
     watched.page.emulate_media(forced_colors="active", reduced_motion="reduce")
     moving = "[...document.querySelectorAll('*')].filter(e => getComputedStyle(e).transitionDuration !== '0s').length"
@@ -138,6 +141,7 @@ def test_forced_colors_and_reduced_motion_keep_the_page_usable(watched: Watched)
     assert watched.page.locator("table.board").is_visible()
 
 
+@pytest.mark.long
 def test_every_chart_has_a_table(watched: Watched, addresses: tuple[str, str]) -> None:
     watched.page.goto(f"{addresses[0]}/benchmarks/medec")
     charts = watched.page.locator("figure.chart-figure")

@@ -76,6 +76,7 @@ def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
         assert watched.problems == []
 
 
+@pytest.mark.long
 def test_a_lost_server_is_reported_and_the_page_recovers(browser: Browser, tmp_path: Path) -> None:
     store = create(tmp_path / "store")
     with served(Site(stores=[store.folder])) as (root, signing_in):
@@ -93,6 +94,7 @@ def test_a_lost_server_is_reported_and_the_page_recovers(browser: Browser, tmp_p
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 320), ("dark", 1280)])
+@pytest.mark.long
 def test_no_rule_of_accessibility_is_broken(browser: Browser, tmp_path: Path, scheme: str, width: int) -> None:
     store = create(tmp_path / "store")
     make_ended(store.folder, id="gone", pid=2)
@@ -108,6 +110,7 @@ def test_no_rule_of_accessibility_is_broken(browser: Browser, tmp_path: Path, sc
         assert watched.problems == []
 
 
+@pytest.mark.long
 def test_without_scripts_a_link_reloads_and_the_button_stops(browser: Browser, tmp_path: Path) -> None:
     store = create(tmp_path / "store")
     with written(store, make_status()) as file, served(Site(stores=[store.folder])) as (_, signing_in):

@@ -331,6 +331,7 @@ def p_values(tests: Sequence[AdjustedDifference | None]) -> list[float]:
     return [known(test).difference.p_value for test in tests]
 
 
+@pytest.mark.long
 def test_equal_models_are_told_apart_no_more_often_than_promised() -> None:
     """Each of the three kinds of test at its 5% level, and Holm's adjustment for any false finding."""
     generator = rng(40)
@@ -359,6 +360,7 @@ def _half(pair: ModelPair) -> float:
     return math.inf if found.low <= 0 <= found.high else -math.inf
 
 
+@pytest.mark.long
 def test_few_of_the_findings_are_false_where_some_models_differ() -> None:
     generator = rng(41)
     shares, missed = [], []

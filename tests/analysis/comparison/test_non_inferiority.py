@@ -296,6 +296,7 @@ def gates(drop: float, repeats: int, *, n: int = 150, benchmarks: int = 8) -> li
     return found
 
 
+@pytest.mark.long
 def test_a_gate_of_many_benchmarks_rarely_gives_a_false_alarm() -> None:
     """The true change equals the margin everywhere: the least favorable case."""
     outcomes = [one.outcome for one in gates(MARGIN, 200)]

@@ -201,6 +201,7 @@ def together(*benchmarks: JudgedBenchmark) -> JurySummary:
     return summarize_benchmarks(benchmarks, [numbers_of(own) for own in benchmarks])
 
 
+@pytest.mark.long
 def test_over_benchmarks_each_counts_once() -> None:
     benchmarks = benchmark(some_grades(1, n=10), name="one"), benchmark(some_grades(2, n=30), name="two")
     first, second, both = *map(numbers_of, benchmarks), together(*benchmarks)
@@ -238,6 +239,7 @@ def test_benchmarks_of_different_scales_are_put_on_one_from_0_to_1() -> None:
     assert value(both.length.spearman) == pytest.approx(value(alone.length.spearman))
 
 
+@pytest.mark.long
 def test_models_are_ranked_by_win_rate_over_benchmarks() -> None:
     better, worse = some_grades(4), some_grades(4)[:, ::-1]
     both = together(benchmark(better, name="one"), benchmark(better, name="two"), benchmark(worse, name="three"))

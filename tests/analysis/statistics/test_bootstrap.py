@@ -139,6 +139,7 @@ def test_few_rows_take_their_tails_from_student() -> None:
 
 
 @pytest.mark.parametrize(("n", "agreement"), [(12, 0.25), pytest.param(25, 0.6, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_intervals_of_agreement_cover_the_truth(n: int, agreement: float) -> None:
     """ICC(3,k) of two raters: 2 r / (1 + r) for a share r of variance between instances."""
     generator, held, runs = rng(13), 0, 200

@@ -71,6 +71,7 @@ def test_instances_on_which_two_models_score_the_same_have_no_tested_difference(
     assert np.flatnonzero(one - other).tolist() == [1, 3]
 
 
+@pytest.mark.long
 def test_two_equal_models_seldom_differ_where_a_class_is_rare() -> None:
     """4 of 200 positive. Linearized values find a difference in 11% of simulations."""
     generator, found = np.random.default_rng(3), []

@@ -373,6 +373,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path, sample: dict[str, in
 
 
 @pytest.mark.parametrize("sample", [{}, {"size": 5}], ids=["all", "a draw"])
+@pytest.mark.long
 def test_breaking_off_closes_the_file(
     make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
 ) -> None:

@@ -297,6 +297,7 @@ def test_the_default_draw_is_that_of_the_published_scores(data_dir: Path) -> Non
     assert [instance.id for instance in real("ehrsql", "default", data_dir)] == [everything[i] for i in order]
 
 
+@pytest.mark.long
 def test_every_reference_can_be_executed_on_the_real_schema(data_dir: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty.sqlite"
     with closing(sqlite3.connect(path)) as made:

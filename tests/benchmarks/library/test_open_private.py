@@ -333,6 +333,7 @@ def test_a_turn_without_reply_is_an_error(tmp_path: Path) -> None:
 # --- MedDialog --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_each_website_has_a_draw_of_its_own(tmp_path: Path) -> None:
     put_dialogues(tmp_path, 22_642, 3_108)
     dataset = opened(tmp_path, "med_dialog")

@@ -77,6 +77,7 @@ def records(run: Run) -> dict[str, dict[str, Any]]:
     return {row["instance_id"]: row for row in read_records(run)}
 
 
+@pytest.mark.long
 def test_every_benchmark_that_ships_is_a_task(roads: Roads) -> None:
     assert set(roads.theirs["tasks"]) == {f"medhelm/{name}" for name in SHIPPED}
     assert {task["status"] for task in roads.theirs["tasks"].values()} == {"success"}
@@ -164,6 +165,7 @@ def imported(roads: Roads) -> dict[str, Run]:
     return {one.run.benchmark: one.run for one in done.taken}
 
 
+@pytest.mark.long
 def test_an_imported_log_is_the_run_that_would_have_been_made_here(roads: Roads, imported: dict[str, Run]) -> None:
     """Up to names, what cannot be known (who was asked how often) and the interval's draws."""
     check_cases(SHIPPED, lambda name: is_the_same_run(imported[name], roads.ours[name]))

@@ -255,6 +255,7 @@ def test_two_models_share_the_gpus(stage: Stage) -> None:
     assert "--gpu-memory-utilization" not in first["words"]
 
 
+@pytest.mark.long
 def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
     stage.environment["CUDA_VISIBLE_DEVICES"] = "5"
     other = write_model(stage.folder / "other")
@@ -290,6 +291,7 @@ def test_more_models_than_gpus_share_the_memory(stage: Stage) -> None:
         ("INFO engine config: max_model_len=8192, trust_remote_code=False", "exited with code 3. The end of its log"),
     ],
 )
+@pytest.mark.long
 def test_a_server_that_ends_early_says_why(stage: Stage, says: str, advice: str) -> None:
     stage.order(exit=3, says=f"INFO loading\n{says}")
     with pytest.raises(ProviderError, match="its server exited with code 3") as raised:
@@ -315,6 +317,7 @@ def test_a_start_that_failed_is_not_repeated_for_every_request(stage: Stage) -> 
     assert len(stage.started) == 1
 
 
+@pytest.mark.long
 def test_a_port_that_was_taken_is_exchanged(stage: Stage) -> None:
     stage.order(port_taken=2)
     (answer,) = stage.ask(stage.named(), "x")
@@ -323,6 +326,7 @@ def test_a_port_that_was_taken_is_exchanged(stage: Stage) -> None:
     assert len(ports) == len(set(ports)) == 3
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_again_and_again_is_said(stage: Stage) -> None:
     stage.order(port_taken=9)
     with pytest.raises(ProviderError, match="Its port was taken three times in a row"):
@@ -387,6 +391,7 @@ def test_closing_while_it_starts_ends_it(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.long
 def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) -> None:
     stage.order(child=True)
     temporary = stage.folder / "temporary"

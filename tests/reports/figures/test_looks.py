@@ -102,6 +102,7 @@ def boards() -> dict[str, Leaderboard]:
 
 
 @pytest.mark.parametrize("name", boards())
+@pytest.mark.long
 def test_no_text_is_cut_off_or_covers_another_in_a_heat_map(name: str) -> None:
     svg = picture(figures.figure_3(boards()[name], taxonomy_titles()))
     width, height = size_of(svg)
@@ -140,6 +141,7 @@ def test_no_text_is_cut_off_or_covers_another_in_figure_5(unknown: Sequence[int]
         assert overlap(one, other) == 0, f"{one.text!r} covers {other.text!r}"
 
 
+@pytest.mark.long
 def test_letters_are_large_enough_to_read_everywhere() -> None:
     board = toy_board(3, 4)
     for figure in (
@@ -151,6 +153,7 @@ def test_letters_are_large_enough_to_read_everywhere() -> None:
         assert min(text.size for text in texts_of(picture(figure))) >= 10
 
 
+@pytest.mark.long
 def test_the_picture_of_thirty_models_is_no_larger_than_a_poster() -> None:
     board = toy_board(30, 3)
     for figure in (figures.figure_3(board, taxonomy_titles()), figures.figure_5(board, toy_costs(board))):

@@ -55,6 +55,7 @@ def drawn(board: Leaderboard, **changes: Any) -> list[PaperFigure]:
     return compose_figures(found, FIGURES)[0]
 
 
+@pytest.mark.long
 def test_specifications_are_valid_vega_lite() -> None:
     for figure in drawn(toy_board(4, 2, missing=[(0, 0)]), unknown=[1]):
         # The schema is slow on data, and has nothing to say of it.
@@ -75,6 +76,7 @@ def test_specifications_are_json_with_all_they_need(shape: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.long
 def test_all_models_are_in_every_figure(shape: tuple[int, int]) -> None:
     board = toy_board(*shape)
     for figure in drawn(board, unknown=[1], free=[2] if shape[0] > 3 else []):
@@ -194,6 +196,7 @@ def test_ceilings_and_bills_are_not_on_one_axis() -> None:
         max_size=7,
     ).filter(lambda points: any(cost for cost, _ in points))
 )
+@pytest.mark.long
 def test_the_frontier_agrees_with_comparing_all_pairs(points: list[tuple[float | None, float]]) -> None:
     models = [
         PricedModel(model=f"m{i}", average=Average(value=value, low=value, high=value, sd=None), cost_usd=cost)

@@ -329,7 +329,9 @@ def test_comparisons_releases_and_cards_say_the_same(shell: Medhelm, server: Ser
     assert shell("run", "toy", "other", "--model", new, "--model", last).code == 0
     reason = "scored with another answer key on 1 of 9 instances"
     entry = {"model": old, "benchmark": "toy", "reason": reason, "command": f"medhelm run toy --model {old}"}
-    sentence = f"Left out of toy: openai/old ({reason}). `medhelm run toy --model {old}` brings it in and sends nothing."
+    sentence = (
+        f"Left out of toy: openai/old ({reason}). `medhelm run toy --model {old}` brings it in and sends nothing."
+    )
 
     assert shell("leaderboard", "--json").json["left_out"] == [entry]
     assert sentence in shell("leaderboard").out

@@ -264,6 +264,7 @@ def test_a_report_lists_its_files(tmp_path: Path) -> None:
     assert made.findings[0].startswith("DeepSeek R1 leads (win rate ")
 
 
+@pytest.mark.long
 def test_the_same_report_twice_differs_in_nothing_but_its_time(tmp_path: Path) -> None:
     contents = ReportContents(formats=["md", "csv", "latex", "json"])
     texts = []

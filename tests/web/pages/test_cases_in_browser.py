@@ -61,6 +61,7 @@ def test_hostile_texts_and_ids_do_not_run(opened: tuple[Browser, str, str]) -> N
         assert problems == []
 
 
+@pytest.mark.long
 def test_arrow_keys_lead_to_neighbors_except_in_fields(opened: tuple[Browser, str, str]) -> None:
     with signed_in(opened) as (page, problems):
         page.goto("/benchmarks/toy/cases/plain?show=wrong")
@@ -91,6 +92,7 @@ def test_a_search_is_made_by_form_and_leads_to_a_case_and_back(opened: tuple[Bro
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (1000, "dark")])
+@pytest.mark.long
 def test_pages_are_accessible_and_fit(opened: tuple[Browser, str, str], width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     viewport = {"width": width, "height": 900}
