@@ -190,7 +190,9 @@ class _Catalog:
             return f"The folder holds no {FILE_NAME}. For another definition write its path, such as `{files[0]}`."
         titles = {slug(benchmark.title).replace("_", ""): benchmark.name for benchmark in self._own}
         title = titles.get(slug(name).replace("_", ""))
-        return f"Did you mean `{title}`?" if title else suggestion(name, known)
+        folders = {f"./{file.parent}" for file in Path().glob(f"*/{FILE_NAME}")}
+        hint = f"Did you mean `{title}`?" if title else suggestion(name, known) or suggestion(f"./{name}", folders)
+        return hint or "`medhelm benchmarks list` shows all. One of your own is named by the path of its folder."
 
     def packaged_and_read(self) -> PackagedBenchmarks:
         """Return the benchmarks of packages, with errors in their definitions among the problems."""
