@@ -190,7 +190,11 @@ class _Catalog:
             return f"The folder holds no {FILE_NAME}. For another definition write its path, such as `{files[0]}`."
         titles = {slug(benchmark.title).replace("_", ""): benchmark.name for benchmark in self._own}
         title = titles.get(slug(name).replace("_", ""))
-        return f"Did you mean `{title}`?" if title else suggestion(name, known)
+        if hint := f"Did you mean `{title}`?" if title else suggestion(name, known):
+            return hint
+        folders = {f"./{file.parent}" for file in Path().glob(f"*/{FILE_NAME}")}
+        own = suggestion(f"./{name}", folders).replace("Known:", "In this folder:")
+        return f"`medhelm benchmarks list` shows all; your own are named by the path of their folder. {own}".rstrip()
 
     def packaged_and_read(self) -> PackagedBenchmarks:
         """Return the benchmarks of packages, with errors in their definitions among the problems."""

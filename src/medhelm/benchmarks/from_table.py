@@ -39,7 +39,7 @@ truth solution outcome result antwort reponse
 """.split()  # noqa: SIM905
 _IDS = """
 id case case_id note_id row_id instance_id question_id record_id study_id document_id report_id item_id
-qid uid nr no number case_no case_number
+qid uid nr no number case_no case_number fall_id fallnummer fall_nr
 """.split()  # noqa: SIM905
 _PATIENTS = """
 patient patient_id patient_no patient_number pat_id pid subject subject_id person_id mrn cluster
@@ -49,6 +49,7 @@ _TEXTS = """
 note text question case_text vignette report summary context document message discharge_summary note_text
 clinical_note history findings frage befund query prompt
 """.split()  # noqa: SIM905
+_QUESTIONS = ("question", "frage", "query", "prompt", "task")
 _OPTION = re.compile(r"(?:option|choice|opt|op|answer|antwort)_?([a-h]|[1-8])|([a-h])")
 _LEAST_TEXT = 20
 """Mean characters from which a column counts as text to read."""
@@ -84,14 +85,16 @@ class ColumnGuess:
     def in_words(self) -> list[str]:
         """Describe the guess in sentences, with the key that changes each."""
         words = [f"The prompt shows {_quoted(self.texts)} (`prompt`). The answer is `{self.answer}` (`answer`)."]
+        if not any(part in _QUESTIONS for text in self.texts for part in slug(text).split("_")):
+            words.append("No column is named like a question: write the question to the model into `prompt`.")
         if self.options:
             words.append(f"The options are in {_quoted(self.options)}, the answer is their {self.form} (`choices`).")
         elif self.choices:
             words.append(f"Every row has the options {_quoted(self.choices)} (`choices`).")
         else:
             words.append("Without options, completions are compared with the answer (`metrics`).")
-        identified = f"by `{self.id}`" if self.id else "by its position, because no column is unique"
-        words.append(f"A row is identified {identified} (`id`).")
+        identified = f"`{self.id}`" if self.id else "its position, because no column is unique and named like an id"
+        words.append(f"A row is identified by {identified} (`id`).")
         if self.cluster:
             words.append(f"Rows with the same `{self.cluster}` count as one patient in intervals (`cluster`).")
         if self.required:

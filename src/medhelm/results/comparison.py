@@ -197,8 +197,9 @@ def measure_power(
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
-            f"{models}: no two models share two independent instances, so nothing is known of the noise between them. "
-            "Run two models on one benchmark, or give --disagreement or --sd."
+            f"{models}: no two models share two independent instances with {rule} scores, so nothing is known of the "
+            "noise between them. Run two models on one benchmark, compute missing scores of imported runs with "
+            "`medhelm rescore`, or give --disagreement or --sd."
         )
     return found
 

@@ -132,6 +132,7 @@ def test_data_that_is_not_there_is_told_with_all_that_helps(make: Make, tmp_path
         "  from https://example.org/r7/a.jsonl",
         "  from https://example.org/r7/b.jsonl",
         "Apply to the owner.",
+        "`medhelm data fetch tiny --data DIR` downloads it.",
         "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.",
     ]
     with pytest.raises(MissingError, match="no data folder is set"):

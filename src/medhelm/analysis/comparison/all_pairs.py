@@ -150,8 +150,8 @@ class AllPairs:
     """Two arrays of shape (n_pairs,): the difference of win shares with missing scores all against and all for the
     first model (Manski 1990, Am. Econ. Rev. 80)."""
     survives_failures: NDArray[np.bool_]
-    """Shape (n_pairs,): True where the interval of the win shares' difference excludes 0 even if all missing scores of
-    the better model were losses and all of the other were wins."""
+    """Shape (n_pairs,): True where the difference of win shares is significant and, if scores are missing, its interval
+    excludes 0 even if all missing scores of the better model were losses and all of the other were wins."""
 
     def separated(self, *, adjusted: bool = True) -> frozenset[tuple[str, str]]:
         """Return the pairs that differ at the 5% level, models in their order; differences against it do not count.
@@ -312,11 +312,21 @@ def compare_aligned(
         mde=mde,
         n_benchmarks=np.where(by_instance, macro.n_benchmarks, shared),
         macro_average=_adjusted([macro_differences])[0],
-        win_share=_adjusted([win_differences])[0],
+        win_share=(tested := _adjusted([win_differences])[0]),
         benchmarks=dict(zip(single, _adjusted(list(single.values())), strict=True)),
         bounds=(win_differences.value - shifts[0], win_differences.value + shifts[1]),
-        survives_failures=(win_differences.low - shifts[0] > 0) | (win_differences.high + shifts[1] < 0),
+        survives_failures=_survives_failures(tested, shifts),
     )
+
+
+def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
+    """Return which pairs differ whatever their missing scores would have been: shape (n_pairs,).
+
+    If nothing is missing, the test decides: its p-value and the interval can disagree near the 5% level.
+    """
+    with np.errstate(invalid="ignore"):
+        low, high = win_share.differences.low - shifts[0], win_share.differences.high + shifts[1]
+        return np.where(shifts.any(axis=0), (low > 0) | (high < 0), win_share.p_holm <= LEVEL)
 
 
 def _known_by_instance(values: Floats, aligned: AlignedScores | None) -> NDArray[np.bool_]:

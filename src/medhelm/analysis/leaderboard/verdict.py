@@ -76,6 +76,7 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         yield f"{first[0].model} leads ({number}) and is significantly better than {others}."
     if (fragile := _lost_to_failures(board)) > 0:
         text = "1 of these findings depends" if fragile == 1 else f"{fragile:,} of these findings depend"
+        text = "This finding depends" if len(board.separated) == 1 else text
         yield f"{text} on scores that are missing because requests failed: run again to complete them."
 
 

@@ -228,6 +228,8 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     ]
     lines += [f"  from {address}" for address in dict.fromkeys(addresses(source, source.files))]
     lines += [source.note.strip()] if source.note else []
+    if benchmark.access == "public" and source.location:
+        lines.append(f"`medhelm data fetch {benchmark.name} --data DIR` downloads it.")
     lines.append("Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.")
     raise MissingError("\n".join(lines))
 

@@ -335,11 +335,21 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
     if tokens:
         ends = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}"
         limits = f"{ends} tokens (pieces of words)"
+    own = _own_names(runs)
     return {
         "Temperature (0: the likeliest answer each time)": " or ".join(temperatures),
         "Longest answer": limits,
         "Seed of the selection": " or ".join(all_of("seed")),
+        **({"Own names, which models.yaml or `--model NAME=MODEL@ADDRESS` defines": own} if own else {}),
     }
+
+
+def _own_names(runs: Sequence[Run]) -> str:
+    """List the models and judges that have a name of the user's own, each with the model behind it."""
+    models = {run.resolved_model.name: run.resolved_model for run in runs if run.resolved_model}
+    models |= {judge.name: judge for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
+    own = [model for name, model in sorted(models.items()) if "/" not in name]
+    return ", ".join(f"{model.name} is {model.provider}/{model.remote_name}" for model in own)
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:

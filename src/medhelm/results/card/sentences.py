@@ -149,7 +149,10 @@ def _judged(selection: ExportSelection) -> list[str]:
     runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
         return []
-    sentences = ["Free text was graded by language models, which make errors; compare them with ratings of clinicians."]
+    sentences = [
+        "Free text was graded by language models, which make errors; compare them with ratings of clinicians. "
+        "`medhelm jury` shows whether they agree with each other."
+    ]
     tallies = [tally for run in runs if run.jury_result for tally in run.jury_result.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)
     if missing:
