@@ -309,12 +309,12 @@ BAD_ENDINGS = [
     pytest.param(Answer(ending="hang"), "timeout", True, id="hang"),
     pytest.param(Answer(ending="drip"), "timeout", True, id="drip"),
     pytest.param(Answer(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "connection", True, id="bad gzip"),
-    pytest.param(Answer(body=b"x" * 1025), "malformed_reply", False, id="too long"),
-    pytest.param(Answer(body=b"x" * 1025, ending="chunked"), "malformed_reply", False, id="too long, in chunks"),
+    pytest.param(Answer(body=b"x" * 1025), "malformed_reply", True, id="too long"),
+    pytest.param(Answer(body=b"x" * 1025, ending="chunked"), "malformed_reply", True, id="too long, in chunks"),
     pytest.param(
         Answer(body=gzip.compress(b"x" * 2**20), headers={"Content-Encoding": "gzip"}),
         "malformed_reply",
-        False,
+        True,
         id="too long, unpacked",
     ),
     pytest.param(

@@ -38,7 +38,7 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
         what = f"{place} does not accept connections: it did not respond in time. {_whereabouts(address, near=near)}"
         return ProviderError("connection", what, retryable=True)
     if isinstance(error, TimeoutError):
-        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True)
+        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True, reply_lost=True)
     if isinstance(error, aiohttp.ClientSSLError):
         return ProviderError("certificate", _insecure(error, place), fatal=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
@@ -51,12 +51,12 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
         return ProviderError("connection", what, retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):
         what = f"the response of {place} ended early or could not be decompressed. {_log(address)}"
-        return ProviderError("connection", what, retryable=True)
+        return ProviderError("connection", what, retryable=True, reply_lost=True)
     if isinstance(error, aiohttp.ClientResponseError):
         what = f"{place} sent a response that is not HTTP. {_other_scheme(address)}".rstrip()
-        return ProviderError("malformed_reply", what, retryable=True)
+        return ProviderError("malformed_reply", what, retryable=True, reply_lost=True)
     what = f"{place} closed the connection without a response. {_other_scheme(address) or _log(address)}"
-    return ProviderError("connection", what, retryable=True)
+    return ProviderError("connection", what, retryable=True, reply_lost=True)
 
 
 def redirected(status: int, target: str, address: URL) -> ProviderError:

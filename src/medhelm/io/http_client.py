@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from medhelm import __version__
 from medhelm.errors import ProviderError, StoreFullError, UserError
-from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
 
 if TYPE_CHECKING:
     import aiohttp
@@ -55,7 +54,8 @@ class HttpResponse:
 
 def import_early() -> None:
     """Import the HTTP library in the background; it takes a tenth of a second, partly without the GIL."""
-    threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
+    names = ("aiohttp", "medhelm.io.connection_errors")
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
 class EgressPolicy:
@@ -169,6 +169,8 @@ class HttpClient:
     ) -> HttpResponse:
         import aiohttp
 
+        from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
+
         address = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
         for name, value in headers.items():
@@ -251,6 +253,8 @@ class HttpClient:
             raise ProviderError(
                 "malformed_reply",
                 f"the response of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
+                retryable=True,
+                reply_lost=True,
             )
         return b"".join(chunks)
 

@@ -15,10 +15,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.models.budget import Budget, charged
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
@@ -161,6 +160,7 @@ class Client:
     def stop(self, reason: MedHelmError) -> None:
         """Stop sending: requests in flight may finish, all others raise `reason`."""
         self._stopped = reason
+        self._budget.stop(reason)
 
     def give_up(self, model: Model, reason: str) -> None:
         """Stop sending to a model; its cached completions are still returned."""
@@ -206,23 +206,25 @@ class Client:
                 self._check(model, endpoint, sent)
                 turn = self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
                 async with turn, endpoint.limiter.slot():
-                    self._check(model, endpoint, sent)  # again, after the wait
-                    round_ = endpoint.round
-                    sent += 1
-                    self.requests_sent += 1
-                    completion = replace(await self._reply(provider, request, endpoint), received=time.time())
-                    endpoint.replied(self._clock())
-                    cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
-                    self._budget.charge(cost_usd or 0.0)
-                    # Commit before the slot is free: a kill loses only what is in flight.
-                    await self._keep(digest, completion, model)
+                    purchase = self._budget.purchase(request, digest)
+                    async with purchase:
+                        self._check(model, endpoint, sent)  # again, after the waits
+                        round_ = endpoint.round
+                        sent += 1
+                        self.requests_sent += 1
+                        purchase.sent = True
+                        completion = replace(await self._reply(provider, request, endpoint), received=time.time())
+                        purchase.completion = completion
+                        endpoint.replied(self._clock())
+                        # Commit before the slot is free: a kill loses only what is in flight.
+                        await self._keep(digest, completion, model)
             except ProviderError as error:
                 verdict = self._after_error(error, model, endpoint, sent, round_)
                 if isinstance(verdict, Completion):
                     return ClientResult(verdict, False, sent, 0.0, digest)
                 await self._sleep(verdict)
                 continue
-            return ClientResult(completion, False, sent, cost_usd, digest)
+            return ClientResult(completion, False, sent, purchase.cost_usd, digest)
 
     async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint) -> Completion:
         """Send a request and wait for the reply. Raises: ModelUnusable if the endpoint is silent for too long."""
@@ -287,7 +289,6 @@ class Client:
             raise type(self._store_error)(*self._store_error.args)
         if endpoint.closed_until > self._clock():
             raise ProviderError(*endpoint.closed)
-        self._budget.check()
 
     async def _keep(self, digest: bytes, completion: Completion, model: Model) -> None:
         """Commit a completion; if that fails, nothing more is bought."""
