@@ -15,6 +15,7 @@ from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
+from medhelm.models.in_flight import HeldNumbers
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
@@ -49,11 +50,15 @@ async def open_session(
     """
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
-    with closing(Cache(store.cache_file)) as cache:
+    with (
+        closing(Cache(store.cache_file)) as cache,
+        closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
+    ):
         http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
         client = Client(
             cache=cache,
             budget=budget,
+            numbers=numbers,
             attempts=settings.attempts,
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from math import ceil, floor
-from typing import Any
+from typing import Any, TypeGuard
 
 from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Request, Usage
@@ -39,7 +39,8 @@ def largest_usage(request: Request) -> Usage:
         read += len(json.dumps(request.schema)) + TOKENS_PER_REQUEST
     parameters = request.model.parameters
     limits = [request.max_tokens, *_token_limits(parameters)]
-    written = max(limits) * max([1, *(n for name in ("n", "candidateCount") if _is_count(n := parameters.get(name)))])
+    copies = [n for name in ("n", "candidateCount") if _is_count(n := parameters.get(name))]
+    written = max(limits) * max(copies, default=1)
     return Usage(input=read + TOKENS_PER_MESSAGE * len(messages) + TOKENS_PER_REQUEST, output=written)
 
 
@@ -52,7 +53,7 @@ def _token_limits(value: object, name: str = "") -> Iterator[int]:
         yield value
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
