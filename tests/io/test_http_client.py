@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import pytest
 
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json, retry_after_s
+from medhelm.io.connection_errors import retry_after_s
+from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 

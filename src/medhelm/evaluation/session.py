@@ -11,11 +11,11 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
+from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client
-from medhelm.models.in_flight import HeldNumbers
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
@@ -66,6 +66,11 @@ async def open_session(
             note=note,
         )
         machine = LocalRuntime(note)
+        if store.budget_file.is_file():
+            from medhelm.models.store_limit import StoreLimit  # lazy: most stores have no limit
+            from medhelm.storage.ledger import Ledger
+
+            budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))
         try:
             yield Session(client, http, budget, machine, cache)
         finally:
@@ -73,6 +78,7 @@ async def open_session(
                 await machine.close()
             finally:
                 await http.close()
+                await budget.close()
 
 
 def open_providers(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Request, Usage
-from medhelm.errors import MedHelmError, ProviderError
+from medhelm.errors import MedHelmError
 from medhelm.models.provider import BilledError
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class Budget:
         """Let requests that wait for money raise `reason`."""
         for limit in self.limits:
             limit.stop(reason)
+
+    async def close(self) -> None:
+        """Store what was charged last."""
+        for limit in self.limits:
+            await limit.close()
 
     def purchase(self, request: Request, digest: bytes) -> Purchase:
         """Return the purchase of one completion, to be entered before the request is sent."""
@@ -108,22 +113,13 @@ class Purchase:
 
     def _billed(self, error: BaseException | None) -> Usage:
         """Return the tokens to charge."""
-        request, completion = self._request, self.completion
-        if completion is not None:
-            if not self._reserved:
-                return charged(request, completion)
-            from medhelm.models.spending_limit import credible_usage
+        if self._reserved:
+            from medhelm.models.spending_limit import billed_within_limit  # lazy: most executions have no limit
 
-            return credible_usage(request, completion)
-        if not self.sent or (isinstance(error, ProviderError) and not isinstance(error, BilledError)):
-            return Usage()
-        if isinstance(error, BilledError) and error.usage.input:
-            return error.usage
-        if not self._reserved:
-            return Usage()  # no limit to keep, so nothing is guessed
-        from medhelm.models.spending_limit import largest_usage
-
-        return largest_usage(request)
+            return billed_within_limit(self._request, self.completion, error) if self.sent else Usage()
+        if self.completion is not None:
+            return charged(self._request, self.completion)
+        return error.usage if isinstance(error, BilledError) else Usage()
 
     def _settle(self, cost_usd: float) -> None:
         for limit, number in self._reserved:

@@ -17,10 +17,10 @@ from datetime import datetime
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
+from medhelm.io.held_numbers import HeldNumbers, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
-from medhelm.models.in_flight import HeldNumbers, number_of
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
 
@@ -139,7 +139,7 @@ class Client:
     ) -> None:
         """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
 
-        `numbers`: requests in flight in all processes that share the cache; None: those of other processes do not matter.
+        `numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
         An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
 
         A model's own `max_concurrency` replaces `maximum` for its endpoint; the lowest counts if several models share

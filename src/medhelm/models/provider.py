@@ -54,14 +54,8 @@ class BilledError(ProviderError):
 
     def __init__(self, cause: ProviderError, usage: Usage) -> None:
         """`cause`: the error; `usage`: tokens that the service reported with its reply, none if it reported none."""
-        super().__init__(
-            cause.code,
-            str(cause),
-            retryable=cause.retryable,
-            fatal=cause.fatal,
-            overloaded=cause.overloaded,
-            retry_after_s=cause.retry_after_s,
-        )
+        super().__init__(cause.code, str(cause))
+        self.__dict__.update(cause.__dict__)
         self.usage = usage
 
 

@@ -12,7 +12,8 @@ from typing import Any, TypeGuard
 
 from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Request, Usage
-from medhelm.errors import BudgetError, MedHelmError
+from medhelm.errors import BudgetError, MedHelmError, ProviderError
+from medhelm.models.provider import BilledError
 
 NANO = 1_000_000_000
 """Money is counted in whole billionths of a US dollar: sums are exact, and costs are rounded up."""
@@ -67,6 +68,18 @@ def largest_cost_usd(request: Request) -> float:
     return cost_of(usage, price) + usage.input * (dearest - price.input) / 1_000_000
 
 
+def billed_within_limit(request: Request, completion: Completion | None, error: BaseException | None) -> Usage:
+    """Return the tokens to charge for a request that was sent; `error`: why there is no completion, if there is none.
+
+    What is unknown counts with the most it can be: a useless reply without token counts, and a reply that was lost.
+    """
+    if completion is not None:
+        return credible_usage(request, completion)
+    if isinstance(error, BilledError):
+        return error.usage if error.usage.input else largest_usage(request)
+    return Usage() if isinstance(error, ProviderError) else largest_usage(request)
+
+
 def credible_usage(request: Request, completion: Completion) -> Usage:
     """Return the usage to charge against a limit: as reported, unless it is too low to be true.
 
@@ -118,6 +131,9 @@ class SpendingLimit(ABC):
     @abstractmethod
     def stop(self, reason: MedHelmError) -> None:
         """Let waiting requests raise `reason`."""
+
+    async def close(self) -> None:  # noqa: B027 - an optional hook
+        """Hook: store what was charged last."""
 
 
 class CommandLimit(SpendingLimit):

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
-from medhelm.errors import Interrupted, StoreError
+from medhelm.errors import Interrupted
+from medhelm.io.held_numbers import HeldNumbers, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult
-from medhelm.models.in_flight import POSITIONS, HeldNumbers, number_of
 from medhelm.models.provider import Provider
 
 MODEL = Model(name="test/m", provider="test", remote_name="m", price=Price(input=1.0, output=1.0))
@@ -26,7 +26,7 @@ ASKED = Request(model=MODEL, prompt=Prompt((Message("user", "Is it?"),)), max_to
 HOLDER = """
 import sys, time
 from pathlib import Path
-from medhelm.models.in_flight import HeldNumbers
+from medhelm.io.held_numbers import HeldNumbers
 numbers = HeldNumbers(Path(sys.argv[1]))
 assert numbers.take(int(sys.argv[2]))
 print("held", flush=True)
@@ -47,29 +47,6 @@ class Slow(Provider):
         self.asked += 1
         await self.go_on.wait()
         return Completion(text="yes", usage=Usage(input=1, output=1))
-
-
-@pytest.mark.parametrize("number", [0, 1, POSITIONS - 1, POSITIONS + 7])
-def test_a_number_is_held_once(tmp_path: Path, number: int) -> None:
-    ours, others = HeldNumbers(tmp_path / "lock"), HeldNumbers(tmp_path / "lock")
-    assert ours.take(number)
-    assert not others.take(number)
-    assert not others.is_free(number)
-    assert others.take(number + 1)
-    others.release(number + 1)
-    ours.release(number)
-    assert others.is_free(number)
-    assert ours.take(number)
-    ours.close()
-    assert others.take(number)
-    others.close()
-    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "lock").stat().st_size == 0
-
-
-def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="absent/lock cannot be opened"):
-        HeldNumbers(tmp_path / "absent" / "lock")
 
 
 def test_a_request_that_another_session_has_in_flight_is_sent_once(tmp_path: Path) -> None:

@@ -42,13 +42,6 @@ class HeldNumbers:
         """Stop holding a number."""
         self._set(number, held=False)
 
-    def is_free(self, number: int) -> bool:
-        """Return True if no other process holds a number, which this process does not hold either."""
-        if not self.take(number):
-            return False
-        self.release(number)
-        return True
-
     def close(self) -> None:
         """Close the file and release all numbers."""
         os.close(self._file)
@@ -65,9 +58,8 @@ class HeldNumbers:
             else:
                 fcntl.lockf(self._file, (fcntl.LOCK_EX | fcntl.LOCK_NB) if held else fcntl.LOCK_UN, 1, start)
         except OSError as error:
-            if isinstance(error, BlockingIOError | PermissionError):
-                return False
-            return True  # a file system without locks: requests are sent without them
+            # Any other error: a file system without locks, where requests are sent without them.
+            return not isinstance(error, BlockingIOError | PermissionError)
         return True
 
 
