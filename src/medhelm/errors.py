@@ -102,7 +102,8 @@ class ProviderError(MedHelmError):
     """One request to a provider failed.
 
     `code` is a short code for tables; `retryable`: the same request may succeed later; `fatal`: no request to this
-    model can succeed (wrong key, unknown model); `overloaded`: the endpoint asks for fewer requests.
+    model can succeed (wrong key, unknown model); `overloaded`: the endpoint asks for fewer requests; `reply_lost`: the
+    request was sent, and no whole reply arrived, so that it may have been billed.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class ProviderError(MedHelmError):
         fatal: bool = False,
         overloaded: bool = False,
         retry_after_s: float | None = None,
+        reply_lost: bool = False,
     ) -> None:
         """`retry_after_s`: seconds that the endpoint asked to wait; None if it did not."""
         super().__init__(message)
@@ -122,6 +124,7 @@ class ProviderError(MedHelmError):
         self.fatal = fatal
         self.overloaded = overloaded
         self.retry_after_s = retry_after_s
+        self.reply_lost = reply_lost
 
 
 def suggestion(name: str, known: Collection[str]) -> str:

@@ -428,14 +428,14 @@ def test_a_folder_that_is_no_store(tmp_path: Path, counting: Server) -> None:
     assert [file.name for file in (tmp_path / "store").iterdir()] == ["thesis.docx"]
 
 
-@pytest.mark.parametrize("limit", [0.0005, 0.002, 0.008])
+@pytest.mark.parametrize("limit", [0.06, 0.08, 0.1])
 def test_the_budget_counts_judges_and_a_plan_says_what_is_left(tmp_path: Path, counting: Server, limit: float) -> None:
-    benchmark, model = open_benchmark(tmp_path, n=N), replace(mock(counting), price=Price(input=0.0, output=0.0))
+    benchmark, model = open_benchmark(tmp_path, n=30), replace(mock(counting), price=Price(input=0.0, output=0.0))
     done = run(tmp_path, [benchmark], [model], jury=jury(counting), max_cost_usd=limit, concurrency=1)
     assert done.exit_code == 3
-    assert limit <= done.cost_usd < limit + 0.01
+    assert 0 < done.cost_usd <= limit
     left = plan(tmp_path, [benchmark], [model], jury=jury(counting))
-    assert 0 < to_send(left) < 3 * N
+    assert 0 < to_send(left) < 3 * 30
     before = counting.count
     run(tmp_path, [benchmark], [model], jury=jury(counting))
     assert counting.count - before == to_send(left)

@@ -236,6 +236,8 @@ def test_what_was_named_and_cannot_be_filtered_is_refused(names: list[str], said
 # --- the whole road ---------------------------------------------------------------------------------------------------
 
 PRICED = Price(input=1_000_000 / 20, output=0.0)
+MOST_USD = 150.0
+"""Dollars that a request to a judge with this price can cost, about; the server counts 20 tokens, one dollar."""
 """One dollar for each request to the toy server."""
 
 
@@ -444,10 +446,14 @@ def test_marks_that_stopped_do_not_replace_those_that_are_whole(tmp_path: Path, 
 def test_the_budget_stops_and_the_next_command_goes_on(tmp_path: Path, server: Server) -> None:
     server.answer_with(marks_as_outside(0))
     benchmark = reports(tmp_path, n=40)
-    first = mark(tmp_path, server, benchmark, judges=[judge(server, price=PRICED)], max_cost_usd=5.0, concurrency=2)
+    limit_usd = 5 * MOST_USD  # a server that counts too few tokens to be true is charged the most there can be
+    first = mark(
+        tmp_path, server, benchmark, judges=[judge(server, price=PRICED)], max_cost_usd=limit_usd, concurrency=2
+    )
     marks = first.benchmarks[0].marks
     assert (first.exit_code, marks.status) == (3, "partial")
-    assert 5 <= first.cost["cost_usd"] == server.count <= 6
+    assert 3 <= server.count <= 7
+    assert server.count < first.cost["cost_usd"] <= limit_usd
     assert marks.failures[marks.judges[0]] == {"not_asked": 40 - server.count}
     assert stored(tmp_path, marks) == marks
     second = mark(tmp_path, server, benchmark, judges=[judge(server, price=PRICED)])

@@ -16,7 +16,7 @@ from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
 from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.compare import compare
-from medhelm.cli.cost import cost
+from medhelm.cli.cost import budget, cost
 from medhelm.cli.data import data
 from medhelm.cli.export import export
 from medhelm.cli.gate import gate
@@ -41,7 +41,7 @@ INTERRUPTED = 130
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
-    "Results": (leaderboard, serve, compare, show, runs, cost, power, report),
+    "Results": (leaderboard, serve, compare, show, runs, cost, budget, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),

@@ -1,4 +1,4 @@
-"""`medhelm cost`."""
+"""`medhelm cost` and `medhelm budget`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common.options import (
+    Dollars,
     Shared,
     format_option,
     prices_option,
@@ -23,6 +24,7 @@ from medhelm.cli.common.options import (
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
+    from medhelm.results.budget import BudgetState
     from medhelm.results.runs.selection import RunFilter
 
 
@@ -91,4 +93,100 @@ def cost(
     if format_ != "csv" and (steps := cost_report.steps_table(bill, format_)):
         click.echo("\n" + steps, nl=False)
     print_remarks(cost_report.remarks(bill), format_)
+    return 0
+
+
+@click.group()
+def budget() -> None:
+    """Limit what all commands spend in a store.
+
+    run, rejudge, filter-references and batches reserve the most that each request can cost before it is sent, all in
+    one sum. They stop with exit code 3 before the limit is passed.
+
+    \b
+    Examples:
+      medhelm budget set 20
+      medhelm budget show
+    """
+
+
+@budget.command("set")
+@click.argument("limit_usd", metavar="USD", type=Dollars())
+@prices_option
+@shared_options("store", "models", "json")
+@click.pass_obj
+def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
+    """Set the limit in US dollars, or another one.
+
+    What was spent in the store before counts, too.
+
+    \b
+    Example:
+      medhelm budget set 20
+    """
+    from medhelm.results.budget import set_budget
+
+    return _show(shared, set_budget(shared.store, limit_usd, pricing_of(shared, prices)))
+
+
+@budget.command()
+@shared_options("store", "json")
+@click.pass_obj
+def show(shared: Shared, /) -> int:
+    """Show the limit, what was spent and by which commands, and what is left.
+
+    \b
+    Example:
+      medhelm budget show --json
+    """
+    from medhelm.results.budget import budget_of
+
+    return _show(shared, budget_of(shared.store))
+
+
+@budget.command()
+@shared_options("store", "json")
+@click.pass_obj
+def release(shared: Shared, /) -> int:
+    """Stop counting requests that were in flight when their command was killed.
+
+    They may have been billed. Compare with the bill of the provider first.
+
+    \b
+    Example:
+      medhelm budget release
+    """
+    from medhelm.results.budget import budget_of, release_lost
+
+    freed_usd = release_lost(shared.store)
+    click.echo(f"{freed_usd:.4f} US dollars are free again.", err=True)
+    return _show(shared, budget_of(shared.store))
+
+
+@budget.command()
+@shared_options("store")
+@click.pass_obj
+def remove(shared: Shared, /) -> int:
+    """Remove the limit.
+
+    \b
+    Example:
+      medhelm budget remove
+    """
+    from medhelm.results.budget import remove_budget
+
+    removed = remove_budget(shared.store)
+    click.echo("The limit was removed." if removed else "The store has no limit.", err=True)
+    return 0
+
+
+def _show(shared: Shared, state: BudgetState | None) -> int:
+    from medhelm.reports.cost import budget_text
+    from medhelm.results.budget import as_json
+
+    content = as_json(state)
+    if shared.json:
+        print_json(content)
+    else:
+        click.echo(budget_text(content), nl=False)
     return 0

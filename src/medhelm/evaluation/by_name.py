@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, get_args
 
@@ -178,6 +179,6 @@ def check_settings(settings: Settings) -> None:
             continue
         is_whole = "int" in str(field.type)
         kinds = int if is_whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value < inf:
             kind = "a whole number" if is_whole else "a number"
             raise UserError(f"`{field.name}` must be {kind} of at least {least}. This is not: {shortened(value)}.")

@@ -73,7 +73,7 @@ def evaluate(
     models = with_prices(models)
     if jury:
         jury = replace(jury, judges=tuple(with_prices(jury.judges)))
-    check_models((*models, *(jury.judges if jury else ())), settings, environment)
+    check_models((*models, *(jury.judges if jury else ())), settings, environment, store)
     check_scorable(benchmarks, judged=jury is not None)
     check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     opened = [*open_datasets(benchmarks, data, settings), *datasets]

@@ -18,6 +18,7 @@ from medhelm.evaluation.settings import Settings
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
 from medhelm.scoring.metrics import metrics_of, unusable_metrics
+from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.models.price_book import PriceBook
@@ -32,8 +33,10 @@ def with_prices(models: Iterable[Model], books: Sequence[PriceBook] = (), day: d
     return [replace(model, price=price_of(model, day, books)) for model in models]
 
 
-def check_models(models: Iterable[Model], settings: Settings, environment: Mapping[str, str]) -> None:
-    """Check that models and judges have their keys, and their prices if there is a budget.
+def check_models(
+    models: Iterable[Model], settings: Settings, environment: Mapping[str, str], store: Path | None = None
+) -> None:
+    """Check that models and judges have their keys, and their prices if there is a budget, of the command or `store`.
 
     Raises: MissingError for keys, UserError for prices; the message names all of them.
     """
@@ -42,9 +45,10 @@ def check_models(models: Iterable[Model], settings: Settings, environment: Mappi
     if missing:
         raise MissingError("\n".join([*missing, "Nothing was sent."]))
     unpriced = [model.name for model in by_name if model.price is None]
-    if settings.max_cost_usd is not None and unpriced:
+    if unpriced and (settings.max_cost_usd is not None or (store and Store(store).budget_file.is_file())):
         raise UserError(
-            f"--max-cost needs the price of every model and judge; unknown: {', '.join(unpriced)}. "
+            "a budget (--max-cost, or `medhelm budget set`) needs the price of every model and judge; unknown: "
+            f"{', '.join(unpriced)}. "
             "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
         )
 

@@ -82,7 +82,7 @@ def rejudge(
     if not chosen:
         raise UserError(_no_runs_message(load_runs(place), benchmarks, models))
     change = replace(change, judges=tuple(with_prices(change.judges)))
-    check_models(change.judges, settings, environment)
+    check_models(change.judges, settings, environment, store)
     return rescored(
         chosen,
         benchmarks,

@@ -11,6 +11,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
+from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
@@ -49,11 +50,15 @@ async def open_session(
     """
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
-    with closing(Cache(store.cache_file)) as cache:
+    with (
+        closing(Cache(store.cache_file)) as cache,
+        closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
+    ):
         http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
         client = Client(
             cache=cache,
             budget=budget,
+            numbers=numbers,
             attempts=settings.attempts,
             start=settings.concurrency or FIRST_IN_FLIGHT,
             maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
@@ -61,6 +66,11 @@ async def open_session(
             note=note,
         )
         machine = LocalRuntime(note)
+        if store.budget_file.is_file():
+            from medhelm.models.store_limit import StoreLimit  # lazy: most stores have no limit
+            from medhelm.storage.ledger import Ledger
+
+            budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))
         try:
             yield Session(client, http, budget, machine, cache)
         finally:
@@ -68,6 +78,7 @@ async def open_session(
                 await machine.close()
             finally:
                 await http.close()
+                await budget.close()
 
 
 def open_providers(

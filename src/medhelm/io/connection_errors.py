@@ -1,9 +1,13 @@
-"""Converts exceptions of the HTTP library to provider errors that say what to do."""
+"""Converts exceptions of the HTTP library to provider errors that say what to do, and reads when to try again."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import ssl
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from errno import ECONNREFUSED, EHOSTUNREACH, ENETUNREACH
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +42,7 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
         what = f"{place} does not accept connections: it did not respond in time. {_whereabouts(address, near=near)}"
         return ProviderError("connection", what, retryable=True)
     if isinstance(error, TimeoutError):
-        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True)
+        return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True, reply_lost=True)
     if isinstance(error, aiohttp.ClientSSLError):
         return ProviderError("certificate", _insecure(error, place), fatal=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
@@ -51,12 +55,39 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
         return ProviderError("connection", what, retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):
         what = f"the response of {place} ended early or could not be decompressed. {_log(address)}"
-        return ProviderError("connection", what, retryable=True)
+        return ProviderError("connection", what, retryable=True, reply_lost=True)
     if isinstance(error, aiohttp.ClientResponseError):
         what = f"{place} sent a response that is not HTTP. {_other_scheme(address)}".rstrip()
-        return ProviderError("malformed_reply", what, retryable=True)
+        return ProviderError("malformed_reply", what, retryable=True, reply_lost=True)
     what = f"{place} closed the connection without a response. {_other_scheme(address) or _log(address)}"
-    return ProviderError("connection", what, retryable=True)
+    return ProviderError("connection", what, retryable=True, reply_lost=True)
+
+
+def not_an_object(status: int, body: bytes, value: object, problem: Exception | None) -> ProviderError:
+    """Return the error of a body that is not a JSON object: it was read as `value`, or not at all, with `problem`.
+
+    The body is not quoted: services often repeat the prompt in it.
+    """
+    start = body.lstrip()[:6]
+    if not start:
+        what = "is empty"
+    elif problem is None:
+        what = f"is JSON, but {_KINDS.get(type(value), 'null')} and not an object"
+    elif start.startswith(b"<"):
+        what = "is a web page, not JSON: a login page, or the wrong address"
+    elif start.startswith((b"data:", b"event:", b": ")):
+        what = "is an event stream, not JSON, although none was requested: check the gateway's settings"
+    else:
+        reason = type(problem).__name__
+        if isinstance(problem, json.JSONDecodeError):
+            reason = f"{problem.msg} at byte {problem.pos}"
+        what = f"is not JSON ({reason})"
+    message = f"the response (status {status}, {len(body)} bytes) {what}"
+    return ProviderError("malformed_reply", message, retryable=True)
+
+
+_KINDS: Mapping[type, str] = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+"""Type of a JSON value that is not an object -> its name in messages."""
 
 
 def redirected(status: int, target: str, address: URL) -> ProviderError:
@@ -123,3 +154,31 @@ def _other_scheme(address: URL) -> str:
 
 def _log(address: URL) -> str:
     return f"See the log of the server on port {address.port}."
+
+
+def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds the server asks to wait before the next request; None without a valid header.
+
+    `headers`: names in lower case. `now`: seconds since 1970. Reads `retry-after-ms` (milliseconds), which some
+    services also send, then `retry-after` as seconds or as a date (RFC 9110, 10.2.3). A past time gives 0.0.
+
+    >>> retry_after_s({"retry-after": "1.5"}, now=0.0)
+    1.5
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        number = _finite(headers.get(name, ""))
+        if number is not None:
+            return max(0.0, number / unit)
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, moment - now)
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

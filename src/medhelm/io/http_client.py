@@ -9,18 +9,15 @@ from __future__ import annotations
 import importlib
 import ipaddress
 import json
-import math
 import threading
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from os import SEEK_END
 from typing import IO, TYPE_CHECKING, Any
 
 from medhelm import __version__
 from medhelm.errors import ProviderError, StoreFullError, UserError
-from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
 
 if TYPE_CHECKING:
     import aiohttp
@@ -55,7 +52,8 @@ class HttpResponse:
 
 def import_early() -> None:
     """Import the HTTP library in the background; it takes a tenth of a second, partly without the GIL."""
-    threading.Thread(target=importlib.import_module, args=("aiohttp",), daemon=True).start()
+    names = ("aiohttp", "medhelm.io.connection_errors")
+    threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
 class EgressPolicy:
@@ -169,6 +167,8 @@ class HttpClient:
     ) -> HttpResponse:
         import aiohttp
 
+        from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
+
         address = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
         for name, value in headers.items():
@@ -251,6 +251,8 @@ class HttpClient:
             raise ProviderError(
                 "malformed_reply",
                 f"the response of {address.origin()} is longer than {self._max_reply_bytes:,} bytes and was not read",
+                retryable=True,
+                reply_lost=True,
             )
         return b"".join(chunks)
 
@@ -291,57 +293,17 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
     >>> read_json(HttpResponse(200, {}, b'{"n": 1}', 0.1))
     {'n': 1}
     """
-    if not reply.body.strip():
-        raise _malformed(reply, "is empty")
+    value: object = None
+    problem: Exception | None = None
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError) as error:
-        start = reply.body.lstrip()[:6]
-        if start.startswith(b"<"):
-            raise _malformed(reply, "is a web page, not JSON: a login page, or the wrong address") from None
-        if start.startswith((b"data:", b"event:", b": ")):
-            raise _malformed(
-                reply, "is an event stream, not JSON, although none was requested: check the gateway's settings"
-            ) from None
-        # The body is not quoted: services often repeat the prompt in it.
-        reason = f"{error.msg} at byte {error.pos}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
-        raise _malformed(reply, f"is not JSON ({reason})") from None
-    if not isinstance(value, dict):
-        kind = _KINDS.get(type(value), "null")
-        raise _malformed(reply, f"is JSON, but {kind} and not an object")
-    return value
+        problem = error
+    if isinstance(value, dict):
+        return value
+    from medhelm.io.connection_errors import not_an_object  # lazy: only if something fails
 
-
-_KINDS: Mapping[type, str] = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
-"""Type of a JSON value that is not an object -> its name in messages."""
-
-
-def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds the server asks to wait before the next request; None without a valid header.
-
-    `headers`: names in lower case. `now`: seconds since 1970. Reads `retry-after-ms` (milliseconds), which some
-    services also send, then `retry-after` as seconds or as a date (RFC 9110, 10.2.3). A past time gives 0.0.
-
-    >>> retry_after_s({"retry-after": "1.5"}, now=0.0)
-    1.5
-    """
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        number = _finite(headers.get(name, ""))
-        if number is not None:
-            return max(0.0, number / unit)
-    try:
-        moment = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, moment - now)
-
-
-def _finite(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    raise not_an_object(reply.status, reply.body, value, problem)
 
 
 def _without_secrets(url: str) -> str:
@@ -350,9 +312,3 @@ def _without_secrets(url: str) -> str:
     place = rest.partition("?")[0]
     host, slash, path = place.partition("/")
     return start + mark + host.rpartition("@")[2] + slash + path if mark else url.partition("?")[0]
-
-
-def _malformed(reply: HttpResponse, what: str) -> ProviderError:
-    return ProviderError(
-        "malformed_reply", f"the response (status {reply.status}, {len(reply.body)} bytes) {what}", retryable=True
-    )

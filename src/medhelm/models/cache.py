@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
-from medhelm.errors import StoreError, StoreFullError
+from medhelm.errors import StoreError
 
 SCHEMA_VERSION = 3
 """Version of the table below, stored in the file's `user_version`."""
@@ -280,7 +280,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
             # Two processes may do this to a new file at once, and SQLite then waits for neither.
-            if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
             continue
@@ -385,31 +385,8 @@ def completion_of_row(row: Row) -> Completion:
     )
 
 
-def _primary_code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code; 0 if the error did not come from SQLite."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Convert an error of SQLite."""
-    code = _primary_code(error)
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return StoreFullError(
-            f"{path} could not be written ({error}): the disk or your quota is full, or the disk fails. Everything "
-            "committed before is kept; free some space, and repeat the command to continue."
-        )
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return StoreError(
-            f"{path} is damaged or not a database ({error}). Move it, or choose another store with --store."
-        )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StoreError(
-            f"{path} cannot be opened for writing ({error}). Check that it is a file, and its permissions and those of "
-            "its folder, or choose another store with --store."
-        )
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreError(
-            f"{path} has been in use by another process for {BUSY_TIMEOUT_S:g} s. Everything committed before is kept; "
-            "wait until the other process has finished, then repeat the command."
-        )
-    return StoreError(f"{path} cannot be used: {error}. Everything committed before is kept.")
+    from medhelm.io.sqlite_errors import store_error  # lazy: only if something fails
+
+    return store_error(error, path, BUSY_TIMEOUT_S)

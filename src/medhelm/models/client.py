@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import random as random_numbers
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.models.budget import Budget, charged
+from medhelm.io.held_numbers import HeldNumbers, number_of
+from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
@@ -38,6 +38,9 @@ UNREACHABLE = frozenset({FailureCode.CONNECTION, FailureCode.TIMEOUT})
 
 NO_WAIT = nullcontext()
 """The turn of a request that does not wait for another."""
+
+OTHER_PROCESS_POLL_S = 0.1
+"""Interval between looks at a request that another process has in flight."""
 
 MAX_SILENCE_S = 300.0
 """Longest time without any reply from an endpoint, whatever the limit on a single request, before it is given up."""
@@ -124,6 +127,7 @@ class Client:
         *,
         cache: Cache | None,
         budget: Budget,
+        numbers: HeldNumbers | None = None,
         attempts: int = 5,
         start: int = 32,
         maximum: int = 64,
@@ -135,6 +139,7 @@ class Client:
     ) -> None:
         """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
 
+        `numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
         An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
 
         A model's own `max_concurrency` replaces `maximum` for its endpoint; the lowest counts if several models share
@@ -143,6 +148,7 @@ class Client:
         self.requests_sent = 0
         self._cache = cache
         self._budget = budget
+        self._numbers = numbers
         self._attempts = attempts
         self._start = start
         self._maximum = maximum
@@ -161,6 +167,7 @@ class Client:
     def stop(self, reason: MedHelmError) -> None:
         """Stop sending: requests in flight may finish, all others raise `reason`."""
         self._stopped = reason
+        self._budget.stop(reason)
 
     def give_up(self, model: Model, reason: str) -> None:
         """Stop sending to a model; its cached completions are still returned."""
@@ -184,17 +191,41 @@ class Client:
             await asyncio.wait((first,))
             if (other := first.result()) is not None:
                 return ClientResult(other.completion, worth_keeping(other.completion), 0, 0.0, digest)
-        if self._cache is not None and (known := self._cache.find(request)) is not None:
-            return ClientResult(known.completion, True, 0, 0.0, known.digest)
+        if (known := self._known(request)) is not None:
+            return known
         bought: asyncio.Future[ClientResult | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
         result = None
         try:
-            result = await self._buy(provider, request, digest)
+            async with self._held(number_of(digest)) as is_shared:
+                result = (self._known(request) if is_shared else None) or await self._buy(provider, request, digest)
             return result
         finally:
             del self._in_flight[digest]
             bought.set_result(result)  # None after a cancellation or error: waiting requests try themselves
+
+    @asynccontextmanager
+    async def _held(self, number: int) -> AsyncIterator[bool]:
+        """Hold a request among all processes, once the one that has it in flight is done with it, or has ended.
+
+        Yields True if another process may just have bought the completion.
+        """
+        if self._numbers is None:
+            yield False
+            return
+        while not self._numbers.take(number):
+            if self._stopped is not None:
+                raise self._stopped
+            await self._sleep(OTHER_PROCESS_POLL_S)
+        try:
+            yield True
+        finally:
+            self._numbers.release(number)
+
+    def _known(self, request: Request) -> ClientResult | None:
+        """Return the completion of a request if it is in the cache."""
+        known = None if self._cache is None else self._cache.find(request)
+        return None if known is None else ClientResult(known.completion, True, 0, 0.0, known.digest)
 
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Retry until the request succeeds or cannot succeed."""
@@ -206,23 +237,25 @@ class Client:
                 self._check(model, endpoint, sent)
                 turn = self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
                 async with turn, endpoint.limiter.slot():
-                    self._check(model, endpoint, sent)  # again, after the wait
-                    round_ = endpoint.round
-                    sent += 1
-                    self.requests_sent += 1
-                    completion = replace(await self._reply(provider, request, endpoint), received=time.time())
-                    endpoint.replied(self._clock())
-                    cost_usd = None if model.price is None else cost_of(charged(request, completion), model.price)
-                    self._budget.charge(cost_usd or 0.0)
-                    # Commit before the slot is free: a kill loses only what is in flight.
-                    await self._keep(digest, completion, model)
+                    purchase = self._budget.purchase(request, digest)
+                    async with purchase:
+                        self._check(model, endpoint, sent)  # again, after the waits
+                        round_ = endpoint.round
+                        sent += 1
+                        self.requests_sent += 1
+                        purchase.sent = True
+                        completion = replace(await self._reply(provider, request, endpoint), received=time.time())
+                        purchase.completion = completion
+                        endpoint.replied(self._clock())
+                        # Commit before the slot is free: a kill loses only what is in flight.
+                        await self._keep(digest, completion, model)
             except ProviderError as error:
                 verdict = self._after_error(error, model, endpoint, sent, round_)
                 if isinstance(verdict, Completion):
                     return ClientResult(verdict, False, sent, 0.0, digest)
                 await self._sleep(verdict)
                 continue
-            return ClientResult(completion, False, sent, cost_usd, digest)
+            return ClientResult(completion, False, sent, purchase.cost_usd, digest)
 
     async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint) -> Completion:
         """Send a request and wait for the reply. Raises: ModelUnusable if the endpoint is silent for too long."""
@@ -287,7 +320,6 @@ class Client:
             raise type(self._store_error)(*self._store_error.args)
         if endpoint.closed_until > self._clock():
             raise ProviderError(*endpoint.closed)
-        self._budget.check()
 
     async def _keep(self, digest: bytes, completion: Completion, model: Model) -> None:
         """Commit a completion; if that fails, nothing more is bought."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from enum import StrEnum
 
-from medhelm.domain import Completion, Instance, Request
+from medhelm.domain import Completion, Instance, Request, Usage
 from medhelm.errors import ProviderError
 
 
@@ -47,6 +47,16 @@ def unsupported_parameter(error: ProviderError) -> OptionalParameter | None:
     <OptionalParameter.SEED: 'seed'>
     """
     return _BY_ERROR_CODE.get(error.code)
+
+
+class BilledError(ProviderError):
+    """A request that a service has billed, or may have billed, brought no completion."""
+
+    def __init__(self, cause: ProviderError, usage: Usage) -> None:
+        """`cause`: the error; `usage`: tokens that the service reported with its reply, none if it reported none."""
+        super().__init__(cause.code, str(cause))
+        self.__dict__.update(cause.__dict__)
+        self.usage = usage
 
 
 class Provider(ABC):

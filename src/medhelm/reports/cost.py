@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
@@ -219,3 +220,24 @@ def _row_json(row: BillRow) -> dict[str, Any]:
         **{name: sum_.usd for name, sum_ in sums.items()},
         "at_least": {name: sum_.known_usd for name, sum_ in sums.items() if sum_.n_unknown},
     }
+
+
+def budget_text(content: Mapping[str, Any], format: str = "table") -> str:
+    """Return the budget of a store, from its JSON form."""
+    if content["limit_usd"] is None:
+        return "The store has no limit. `medhelm budget set USD` sets one.\n"
+    sums: list[list[Value]] = [
+        ["limit", f"{content['limit_usd']:.4f}"],
+        ["spent before the limit was set", f"{content['spent_before_usd']:.4f}"],
+        *([f"spent on {one['model']}", f"{one['spent_usd']:.4f}"] for one in content["models"]),
+        ["reserved for requests in flight or in batches", f"{content['reserved_usd']:.4f}"],
+        ["in flight when a command was killed", f"{content['lost_usd']:.4f}"],
+        ["left", f"{content['left_usd']:.4f}"],
+    ]
+    text = render(sums, ["budget of the store", "USD"], format=format)
+    commands: list[list[Value]] = [
+        [one["command"], one["started"], one["pid"], f"{one['spent_usd']:.4f}"] for one in content["commands"]
+    ]
+    if commands:
+        text += "\n" + render(commands, ["command", "started", "process", "USD"], format=format)
+    return text + "".join(f"\n{remark}\n" for remark in content["remarks"])

@@ -100,7 +100,7 @@ def filter_references(
     """
     settings, environment = settings or Settings(), environment or {}
     judges = with_prices(judges)
-    check_models(judges, settings, environment)
+    check_models(judges, settings, environment, store)
     datasets = open_datasets(benchmarks, data, settings)
     marking: MarkingResult | None = None
     files: list[Path | None]

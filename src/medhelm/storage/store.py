@@ -3,6 +3,7 @@
 STORE/
 ├── store.json           marks the folder as a store, with the version of its layout
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
+├── budget.sqlite        limit on what all commands spend, if there is one (see `storage.ledger`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
@@ -41,6 +42,11 @@ class Store:
     def cache_file(self) -> Path:
         """File of the completion cache."""
         return self.folder / "cache.sqlite"
+
+    @property
+    def budget_file(self) -> Path:
+        """File of the ledger (`storage.ledger`); made when a limit is set for the first time."""
+        return self.folder / "budget.sqlite"
 
     @property
     def batches_folder(self) -> Path:

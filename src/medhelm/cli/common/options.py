@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -315,6 +316,25 @@ judge_options = add_options(
         help="Complete judgments that an instance needs for a score.  [default: 2]",
     ),
 )
+
+
+class Dollars(click.FloatRange):
+    """An amount of US dollars above 0; not a number and infinity are refused."""
+
+    name = "USD"
+
+    def __init__(self) -> None:
+        """Accept any finite amount above 0."""
+        super().__init__(min=0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the amount."""
+        amount = super().convert(value, param, ctx)
+        if not math.isfinite(amount):
+            self.fail(f"{value} is not an amount of US dollars: give a number above 0, such as 5 or 0.50.", param, ctx)
+        return float(amount)
+
+
 RUBRICS = click.Choice(["standard", "extended"])
 """Names of rubrics."""
 
@@ -323,7 +343,7 @@ request_options = add_options(
         "--max-cost",
         "max_cost_usd",
         metavar="USD",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Dollars(),
         help="Stop before spending more than this many US dollars.",
     ),
     click.option(

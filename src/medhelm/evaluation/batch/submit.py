@@ -30,6 +30,8 @@ from medhelm.models.batch.api import open_batch_service
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.spending_limit import largest_cost_usd
+from medhelm.models.store_limit import StoreLimit
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
@@ -211,10 +213,11 @@ class BatchSubmitter:
     def _check_budget(self, targets: Sequence[BatchTarget]) -> None:
         """Raises: BudgetError if the batches may cost more than may still be spent."""
         limit_usd = self.settings.max_cost_usd
+        unanswered = {bytes.fromhex(d) for batch in self.batches.all() for d in batch.unanswered}
+        self._reserve(targets, unanswered)
         if limit_usd is None:
             return
         n_missing, max_usd = 0, 0.0
-        unanswered = {bytes.fromhex(d) for batch in self.batches.all() for d in batch.unanswered}
         for target in targets:
             n, usd = self._max_cost(target, unanswered)
             n_missing += n
@@ -226,6 +229,19 @@ class BatchSubmitter:
                 "be spent. A batch cannot stop at a limit, so none was submitted. `medhelm plan --batch` shows the "
                 "expected cost; raise --max-cost, or omit --batch, which can stop at any request."
             )
+
+    def _reserve(self, targets: Sequence[BatchTarget], unanswered: set[bytes]) -> None:
+        """Reserve the most that the batches can cost, if the store has a limit. Raises: BudgetError."""
+        for limit in self.session.budget.limits[-1:]:
+            if isinstance(limit, StoreLimit):
+                requests = {
+                    request.digest: (request, BATCH_FACTOR * largest_cost_usd(request))
+                    for target in targets
+                    for request in target.requests()
+                    if request.digest not in unanswered and not self.session.client.is_known(request)
+                }
+                if error := limit.reserve_batch(requests.values()):
+                    raise error
 
     def _max_cost(self, target: BatchTarget, unanswered: set[bytes]) -> tuple[int, float]:
         """Return the number of a target's requests to submit, and the most that all its missing ones can cost."""

@@ -104,6 +104,10 @@ class Anthropic(Dialect):
         """Return an error that a gateway passed on as a success."""
         return document if document.get("type") == "error" or document.get("error") else None
 
+    def usage_in(self, document: Mapping[str, Any]) -> Usage:
+        """Read the token counts."""
+        return _usage(document.get("usage"))
+
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Join the text blocks; thinking blocks are left out.
 

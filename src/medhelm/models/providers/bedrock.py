@@ -148,6 +148,10 @@ class Bedrock(Dialect):
         """Return an error that a gateway passed on as a success."""
         return document if document.get("error") or document.get("__type") else None
 
+    def usage_in(self, document: Mapping[str, Any]) -> Usage:
+        """Read the token counts."""
+        return _usage(document.get("usage"))
+
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Join the text blocks; reasoning is left out. A reply without any block is an empty completion.
 

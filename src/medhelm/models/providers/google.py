@@ -116,6 +116,10 @@ class Google(Dialect):
         """Return an error that a gateway passed on as a success."""
         return document if document.get("error") else None
 
+    def usage_in(self, document: Mapping[str, Any]) -> Usage:
+        """Read the token counts."""
+        return _usage(document.get("usageMetadata"))
+
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the text of the first candidate; parts marked as thought are left out.
 

@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from medhelm.domain import Completion, Message, Model, Request
+from medhelm.domain import Completion, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import HttpClient, read_json, retry_after_s
-from medhelm.models.provider import OptionalParameter, Provider, unsupported_parameter
+from medhelm.io.connection_errors import retry_after_s
+from medhelm.io.http_client import HttpClient, HttpResponse, read_json
+from medhelm.models.provider import BilledError, OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
 from medhelm.models.providers.errors.redact import SHORTEST_SECRET
@@ -55,6 +56,10 @@ class Dialect(ABC):
     @abstractmethod
     def error_in(self, document: Mapping[str, Any]) -> object:
         """Return the error in a reply with a status of success; None if there is none."""
+
+    @abstractmethod
+    def usage_in(self, document: Mapping[str, Any]) -> Usage:
+        """Return the tokens that a reply reports; none if it reports none."""
 
     @abstractmethod
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
@@ -100,13 +105,16 @@ class HttpProvider(Provider):
         wanted = self.dialect.optional_parameters(request)
         optional = wanted - self.unsupported.keys()
         body = json.dumps(self.dialect.payload(request, optional)).encode()
-        reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
+        try:
+            reply = await self._http.post(self.dialect.url, headers=self.dialect.headers(body), body=body)
+        except ProviderError as error:
+            if error.reply_lost:
+                raise BilledError(error, Usage()) from error
+            raise
         content: object = reply.body
         completion: Completion | None = None
         if 200 <= reply.status < 300:
-            document = read_json(reply)
-            content = self.dialect.error_in(document)
-            completion = self.dialect.read(document, request) if content is None else None
+            completion, content = self._read(reply, request)
         if completion is None:
             response = parse_error(
                 reply.status,
@@ -118,6 +126,20 @@ class HttpProvider(Provider):
             completion = self.read_error(response, optional)
         omitted = omitted_parameters(request, wanted - optional)
         return replace(completion, latency_s=reply.latency_s, refused_parameters=omitted)
+
+    def _read(self, reply: HttpResponse, request: Request) -> tuple[Completion | None, object]:
+        """Return the completion in a reply with a status of success, or the error that it holds.
+
+        Raises: BilledError, with the tokens that the reply reports, if it holds neither.
+        """
+        usage = Usage()
+        try:
+            document = read_json(reply)
+            usage = self.dialect.usage_in(document)
+            error = self.dialect.error_in(document)
+            return (self.dialect.read(document, request), None) if error is None else (None, error)
+        except ProviderError as problem:
+            raise BilledError(problem, usage) from problem
 
     def read_error(self, response: ErrorResponse, optional: Collection[OptionalParameter]) -> Completion:
         """Return the refusal in an error response. Raises: ProviderError for any other error.

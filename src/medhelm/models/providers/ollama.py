@@ -6,7 +6,7 @@ from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http_client import HttpClient
 from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
-from medhelm.models.provider import Provider
+from medhelm.models.provider import BilledError, Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
 from medhelm.models.service import ProviderContext, Service
@@ -40,7 +40,8 @@ class Ollama(HttpProvider):
             self._window = await window_of(self.model, "ollama", self._http)
             self._window_is_known = True
         if completion.text is not None and self._window is not None and was_truncated(completion, self._window):
-            raise ProviderError(FailureCode.CONTEXT_LENGTH, truncation_message(self.model, self._window))
+            error = ProviderError(FailureCode.CONTEXT_LENGTH, truncation_message(self.model, self._window))
+            raise BilledError(error, completion.usage)
         return completion
 
 

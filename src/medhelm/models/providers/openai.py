@@ -112,6 +112,10 @@ class ChatCompletions(Dialect):
         first = next(iter(objects(document.get("choices"))), {})
         return first if first.get("error") else None
 
+    def usage_in(self, document: Mapping[str, Any]) -> Usage:
+        """Read the token counts."""
+        return read_usage(document.get("usage"))
+
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the first choice (`read_completion`)."""
         return read_completion(document, whole=request.schema is not None, reasons=request.model.reasoning)

@@ -1,0 +1,33 @@
+"""Numbers that one process at a time may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import StoreError
+from medhelm.io.held_numbers import POSITIONS, HeldNumbers
+
+
+@pytest.mark.parametrize("number", [0, 1, POSITIONS - 1, POSITIONS + 7])
+def test_a_number_is_held_once(tmp_path: Path, number: int) -> None:
+    ours, others = HeldNumbers(tmp_path / "lock"), HeldNumbers(tmp_path / "lock")
+    assert ours.take(number)
+    assert not others.take(number)
+    assert others.take(number + 1)
+    others.release(number + 1)
+    ours.release(number)
+    assert others.take(number)
+    others.release(number)
+    assert ours.take(number)
+    ours.close()
+    assert others.take(number)
+    others.close()
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "lock").stat().st_size == 0
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="absent/lock cannot be opened"):
+        HeldNumbers(tmp_path / "absent" / "lock")
