@@ -22,6 +22,7 @@ from medhelm.cli.common.options import (
     seed_option,
     shared_options,
     tier_option,
+    warn,
 )
 from medhelm.errors import UserError
 
@@ -104,7 +105,7 @@ def _find(
     try:
         if judges:
             jury, _ = find_jury(
-                judges, file=None, at_least=None, models_file=shared.models_file, environment=os.environ
+                judges, file=None, at_least=None, models_file=shared.models_file, environment=os.environ, note=warn
             )
             found = jury.judges if jury else ()
     except UserError as error:

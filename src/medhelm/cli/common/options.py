@@ -443,6 +443,11 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
     return Pricing(books=read_price_books(prices), day=day, find_model=find)
 
 
+def warn(text: str) -> None:
+    """Print one line to standard error."""
+    click.echo(f"medhelm: {text}", err=True)
+
+
 def print_json(content: object) -> None:
     """Write JSON to standard output."""
     click.echo(json.dumps(content, indent=2, ensure_ascii=False))
