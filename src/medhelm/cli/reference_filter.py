@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @request_options
 @seed_option
 @scoring_option
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, **choices: Any

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def run(
     shared: Shared,
