@@ -46,13 +46,13 @@ def foreign(tmp_path: Path) -> Benchmark:
 @pytest.mark.parametrize(
     "command",
     [
-        ("benchmarks", "check", "FOLDER"),
-        ("benchmarks", "preview", "FOLDER"),
-        ("benchmarks", "instances", "FOLDER"),
+        ("benchmarks", "check", "FOLDER", "--tier", "sample"),
+        ("benchmarks", "preview", "FOLDER", "--tier", "sample"),
+        ("benchmarks", "instances", "FOLDER", "--tier", "sample"),
         ("plan", "FOLDER", "--tier", "sample", "--model", "baseline/majority"),
         ("run", "FOLDER", "--tier", "sample", "--model", "baseline/majority"),
     ],
-    ids=lambda command: command[-1] if command[0] == "benchmarks" else command[0],
+    ids=lambda command: " ".join(command[:2]),
 )
 @pytest.mark.usefixtures("config")
 def test_code_of_a_folder_runs_after_consent_only(
