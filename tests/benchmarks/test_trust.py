@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.suites import LIBRARY
 from medhelm.benchmarks.trust import check_trusted, trust
-from medhelm.domain import Benchmark
+from medhelm.domain import Benchmark, Tier
 from medhelm.errors import UserError
 from medhelm.scoring.metrics import METRIC_NAMES
+from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.cli import Medhelm
 
 
@@ -96,3 +98,16 @@ def test_code_that_is_installed_needs_no_consent(foreign: Benchmark) -> None:
     check_trusted(read_definition(LIBRARY / "pubmed_qa", metrics=METRIC_NAMES))
     with pytest.raises(UserError, match="this folder does not exist"):
         trust(foreign.folder / "none")
+
+
+@pytest.mark.parametrize("tier", ["sample", "real"])
+def test_links_out_of_a_benchmark_folder_are_refused(tmp_path: Path, tier: Tier) -> None:
+    (tmp_path / "secret.jsonl").write_text('{"question": "x", "answer": "y"}\n', encoding="utf-8")
+    source = {"kind": "jsonl", "files": {"linked/secret.jsonl": ""}}
+    benchmark = make_benchmark(tmp_path / "benchmarks", source=source, sample_rows=[{"question": "x", "answer": "y"}])
+    if tier == "sample":
+        (benchmark.folder / "sample.jsonl").unlink()
+        (benchmark.folder / "sample.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (benchmark.folder / "linked").symlink_to(tmp_path)
+    with pytest.raises(UserError, match="is a link out of its benchmark folder"):
+        open_dataset(benchmark, data=None, tier=tier)

@@ -1,4 +1,4 @@
-"""Consent to run the code of a benchmark folder.
+"""Checks of benchmark folders from elsewhere: consent to run their code, and no links that lead out of them.
 
 `hooks.py` runs with the rights of the user. That of the package, and of packages that the user installed, is trusted.
 Code of any other folder runs only after `--trust FOLDER`. The consent is recorded in the user's configuration folder,
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from medhelm.benchmarks.definition import FILE_NAME, HOOKS
@@ -65,6 +66,16 @@ def check_trusted(benchmark: Benchmark) -> None:
         f"{benchmark.folder / HOOKS} {changed}. Nothing of it was run. Read it; if you trust it, give the same command "
         f"with --trust {benchmark.folder}"
     )
+
+
+def check_links(benchmark: Benchmark, files: Iterable[Path]) -> None:
+    """Raise UserError for files of a benchmark folder that are elsewhere: a link would show any file of the user."""
+    folder = benchmark.folder.resolve()
+    if benchmark.package or folder.parent == LIBRARY.resolve():  # installers may link the files of a package
+        return
+    for file in files:
+        if not file.resolve().is_relative_to(folder):
+            raise UserError(f"{file} is a link out of its benchmark folder. Copy the file, or use --data DIR.")
 
 
 def _digest(folder: Path) -> str:

@@ -330,9 +330,14 @@ def _records(run: Run) -> str:
 
 def _records_file(run: Run) -> str:
     """Return the path of a run's records as an SQL string."""
+    return sql_path(_records_path(run))
+
+
+def _records_path(run: Run) -> Path:
+    """Return the path of a run's records."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return sql_path(run.folder / "records.parquet")
+    return run.folder / "records.parquet"
 
 
 # --- scores of many runs ----------------------------------------------------------------------------------------------
@@ -415,8 +420,8 @@ def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> 
     rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
     try:
         found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
-        names = ", ".join(sql_text(run.folder / RECORDS) for run in runs)  # not the patterns that `listed` has
-        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{names}]) AS name)").fetchall()
+        paths = ", ".join(sql_text(_records_path(run)) for run in runs)  # `listed` has wildcards escaped
+        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
     except duckdb.Error as error:
         if len(runs) == 1:
             raise _damaged(runs[0], error) from error
