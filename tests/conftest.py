@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +47,9 @@ if sys.dont_write_bytecode:  # as in many containers; else each worker and child
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="medhelm-tests-config-")
+"""Consents that tests record are not the user's."""
+
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 
 
@@ -72,6 +77,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("system")
         if folder == "bench":  # measuring programs, which only developers start
             item.add_marker("long")
+
+
+def pytest_unconfigure() -> None:
+    """Delete the configuration of these tests."""
+    shutil.rmtree(os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 
 @pytest.fixture

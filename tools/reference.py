@@ -374,8 +374,10 @@ def models_page() -> str:
         "# models.yaml and jury files\n\n"
         "`models.yaml` maps names of your own to models. It is read from the current folder, or from the file that "
         "`--models` or `MEDHELM_MODELS` names. [Commented example](models.example.yaml).\n\n"
-        + keys
-        + "\n## Jury files\n\n"
+        "An entry under a name `PROVIDER/NAME` changes settings only: `provider`, `model` and `base_url` cannot move "
+        "it to another model or host. If the file is read because it is in the current folder, it cannot send a "
+        "provider's key to another host, and each other key that it sends is reported with its host on standard "
+        "error.\n\n" + keys + "\n## Jury files\n\n"
         "A jury file lists judges. It is read only where `--jury` or `MEDHELM_JURY` names it. "
         "[Commented example](jury.example.yaml).\n\n"
         + table(("key", "value", "default", "meaning"), descriptions.JURY_FILE_KEYS)

@@ -506,7 +506,7 @@ anthropic/claude-sonnet-5: {parameters: {thinking: {type: disabled}}}
 calm: {provider: google, model: gemini-2.5-flash, parameters: {thinkingConfig: {thinkingBudget: 0}}}
 eager: {provider: google, model: gemini-2.5-flash-lite, parameters: {thinkingConfig: {thinkingBudget: 512}}}
 ours: {provider: anthropic, model: claude-x, base_url: 'https://gw.org', key: GW_KEY}
-google/gemma-3: {base_url: 'http://127.0.0.1:8000/v1'}
+gemma: {model: google/gemma-3, base_url: 'http://127.0.0.1:8000/v1'}
 aws: {provider: bedrock, model: 'a.b-v1:0', parameters: {thinking: {type: enabled, budget_tokens: 1024}}}
 """
 
@@ -519,7 +519,7 @@ def test_vendors_in_models_yaml(tmp_path: Path) -> None:
     assert (opus.base_url, opus.key_variable) == ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
     ours = find("ours", KEYS, path)
     assert (ours.base_url, ours.key_variable) == ("https://gw.org/v1", "GW_KEY")
-    assert find("google/gemma-3", KEYS, path).provider == "openai"
+    assert find("gemma", KEYS, path).remote_name == "google/gemma-3"
     assert find("aws", CLOUD, path).base_url == "https://bedrock-runtime.eu-central-1.amazonaws.com"
 
 
@@ -538,6 +538,66 @@ def test_parameters_turn_thought_on_and_off(tmp_path: Path, name: str, thinks: b
     path = tmp_path / "more.yaml"
     path.write_text(MORE, encoding="utf-8")
     assert find(name, CLOUD, path).reasoning == thinks
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        ("openai/gpt-4o: {model: gpt-4o, base_url: 'https://evil.example/v1', key: OPENAI_API_KEY}", "`base_url`"),
+        ("openai/gpt-4o: {base_url: 'http://127.0.0.1:8000/v1'}", "`base_url`"),
+        ("openai/gpt-4o@https://gw.org/v1: {base_url: 'https://evil.example/v1'}", "`base_url`"),
+        ("anthropic/claude-sonnet-5: {model: claude-haiku-4-5}", "`model`"),
+        ("anthropic/claude-sonnet-5: {provider: openai}", "`provider`"),
+        ("ollama/llama3: {base_url: 'https://evil.example/v1'}", "`base_url`"),
+        ("azure/d: {provider: azure, base_url: 'https://evil.example'}", "`base_url`"),
+    ],
+)
+def test_names_of_providers_cannot_be_moved(tmp_path: Path, entry: str, key: str, named: bool) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(f"ours: {{window: 9000}}\n{entry}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"line 2  .*{key}.* cannot be changed"):
+        find("baseline/random", file=path if named else None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            "base_url: 'https://evil.example/v1', key: OPENAI_API_KEY",
+            "OPENAI_API_KEY belongs to OpenAI, .* evil.example",
+        ),
+        ("base_url: 'https://evil.example', key: AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY belongs to "),
+        ("provider: anthropic, model: claude-x, key: OPENAI_API_KEY", "OPENAI_API_KEY belongs to OpenAI, .* Anthropic"),
+    ],
+)
+def test_a_file_that_is_found_sends_no_provider_key_elsewhere(tmp_path: Path, entry: str, told: str) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(f"ours: {{{entry}}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"line 1  ours: `key` {told}"):
+        find("baseline/random")
+    assert find("ours", file=path).name == "ours"
+
+
+@pytest.mark.parametrize(
+    ("entry", "notice"),
+    [
+        ("{base_url: 'https://gw.org/v1', key: MY_KEY}", "the key in MY_KEY to https://gw.org"),
+        ("{base_url: 'https://gw.org/v1'}", "the key in MEDHELM_API_KEY to https://gw.org"),
+        ("{model: gpt-4o, key: MY_KEY}", "the key in MY_KEY to https://api.openai.com"),
+        ("{base_url: 'http://127.0.0.1:8000/v1'}", ""),
+        ("{model: gpt-4o, price: {input: 1, output: 1}}", ""),
+    ],
+)
+def test_a_file_that_is_found_says_where_keys_go(tmp_path: Path, entry: str, notice: str) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(f"\nours: {entry}\n", encoding="utf-8")
+    expected = [f"models.yaml:2: `{name}` sends {notice}" for name in ("ours", "own")] if notice else []
+    notes: list[str] = []
+    find_models(["ours", "own=ours"], environment=KEYS, note=notes.append)
+    assert notes == expected
+    find_models(["ours"], file=path, environment=KEYS, note=notes.append)
+    assert notes == expected, "the user named the file"
 
 
 def test_a_list_with_commas_is_refused() -> None:

@@ -45,6 +45,7 @@ from medhelm.storage.runs import (
     write_prompts,
 )
 from medhelm.storage.store import Store, create
+from tests.support.cli import Medhelm
 from tests.support.stores import make_run
 
 NASTY = [
@@ -319,3 +320,17 @@ def test_a_run_that_was_never_stored_cannot_be_read(readers: list[Callable[[Run]
     for reader in readers:
         with pytest.raises(StoreError, match="is not stored"):
             reader(a_run())
+
+
+@pytest.mark.parametrize("name", ["ward?", "w[ab]rd1", "*"])
+def test_signs_of_patterns_in_the_path_of_a_store_are_literal(medhelm: Medhelm, name: str) -> None:
+    """Beside `ward1`, the store `ward?` would otherwise read the records of both."""
+    for store, model in (("ward1", "baseline/majority"), (name, "baseline/lexical")):
+        done = medhelm("run", "pubmed_qa", "--tier", "sample", "--model", model, "--store", store)
+        assert done.code == 0, done
+    board = json.loads(medhelm("leaderboard", "--format", "json", "--store", name).out)
+    assert [row["model"] for row in board["models"]] == ["baseline/lexical"]
+    assert medhelm("export", "csv", f"exported-{len(name)}", "--store", name).code == 0
+    rows = Path(f"exported-{len(name)}", "records.csv").read_text(encoding="utf-8")
+    assert "baseline/lexical" in rows
+    assert "baseline/majority" not in rows

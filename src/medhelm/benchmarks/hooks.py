@@ -4,15 +4,19 @@
     def rows(folder: Path) -> Iterator[Mapping[str, object]]                          if `source.kind` is `folder`
 
 It gets the rows of the files, or the folder with the files, and yields the rows of the definition. If the selection has
-a `variant`, it gets `variant=...` too. It runs only when data is read. A hook that skips rows should yield its own ids
+a `variant`, it gets `variant=...` too. It runs only when data is read, and outside the package only after consent
+(`benchmarks.trust`). A hook that skips rows should yield its own ids
 (`id: [id]` in the definition); otherwise the id is the position among the rows that it yields.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -38,6 +42,9 @@ _MISTAKES = (
 )
 """Exceptions of a hook that does not match the data."""
 
+_SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
+"""Names of environment variables that may hold keys."""
+
 
 class _Uncached(SourceFileLoader):
     """A loader that writes no bytecode and never runs outdated bytecode."""
@@ -57,7 +64,8 @@ def load_hook(path: Path) -> Hook:
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look up their module there
     try:
-        loader.exec_module(module)
+        with _without_keys():
+            loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}, line {error.lineno}: not Python ({error.msg}).") from None
     except (ImportError, OSError, *_MISTAKES) as error:
@@ -66,6 +74,16 @@ def load_hook(path: Path) -> Hook:
     if not callable(hook):
         raise UserError(f"{path}: has no function `rows`. Write `def rows(rows): ...` that yields one mapping per row.")
     return hook  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _without_keys() -> Iterator[None]:
+    """Remove API keys and other secrets from the environment within this block."""
+    removed = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name)}
+    try:
+        yield
+    finally:
+        os.environ.update(removed)
 
 
 def through_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:

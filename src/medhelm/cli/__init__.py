@@ -63,7 +63,7 @@ class GroupedCommands(click.Group):
 
 
 @click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.version_option(__version__, prog_name="medhelm")
 def cli() -> None:
     """Evaluate language models on real medical work.

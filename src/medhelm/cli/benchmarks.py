@@ -166,7 +166,7 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
 @sample_option
 @tier_option
 @own_data_option
-@shared_options("data", "benchmarks", "json")
+@shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_data: bool) -> int:
     """Show the first prompts as models read them.
@@ -195,7 +195,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
 @sample_option
 @tier_option
 @own_data_option
-@shared_options("data", "benchmarks")
+@shared_options("data", "benchmarks", "trust")
 @click.pass_obj
 def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier, own_data: bool) -> int:
     """Write all instances as JSON lines.
@@ -226,7 +226,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     help="Check that every prompt fits this model; repeatable.",
     shell_complete=shell_completion.models,
 )
-@shared_options("data", "benchmarks", "models", "json")
+@shared_options("data", "benchmarks", "trust", "models", "json")
 @click.pass_obj
 def check(
     shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, own_data: bool, models: tuple[str, ...]
@@ -284,7 +284,7 @@ def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
 
 @click.command()
 @click.option("--tasks", is_flag=True, help="Also list the tasks of each subcategory.")
-@shared_options("data", "benchmarks", "json")
+@shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def taxonomy(shared: Shared, tasks: bool) -> int:
     """Show medical tasks and their benchmarks.

@@ -198,7 +198,7 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
 @run_filter_options
 @stored_tier_option
 @scoring_option
-@shared_options("store", "data", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def site(
     shared: Shared,

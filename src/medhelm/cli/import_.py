@@ -64,7 +64,7 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
 @_rescore_option
 @scoring_option
-@shared_options("store", "data", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
     """Import Inspect logs.
@@ -85,7 +85,7 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 @click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
 @_rescore_option
 @scoring_option
-@shared_options("store", "data", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
     """Import lm-eval sample files.

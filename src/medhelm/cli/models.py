@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, print_json, shared_options
+from medhelm.cli.common.options import Shared, print_json, shared_options, warn
 
 if TYPE_CHECKING:
     from medhelm.domain import Model
@@ -53,7 +53,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 
     problems: list[str] = []
     if names:
-        found = find_models(names, file=shared.models_file, environment=os.environ)
+        found = find_models(names, file=shared.models_file, environment=os.environ, note=warn)
     else:
         found, problems = defined_models(file=shared.models_file, environment=os.environ)
     examples = [] if names else example_models(os.environ)
@@ -103,7 +103,7 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.models.model_check import NO_KEY, check
     from medhelm.reports import models as models_report
 
-    found = find_models(names, file=shared.models_file, environment=os.environ)
+    found = find_models(names, file=shared.models_file, environment=os.environ, note=warn)
     checked = check(found, environment=os.environ, offline=shared.offline)
     told = [{name: getattr(one, name) for name in _SHOWN} for one in checked]
     if shared.json:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @run_options
 @prices_option
 @format_option
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def plan(
     shared: Shared,

@@ -22,6 +22,7 @@ from medhelm.cli.common.options import (
     seed_option,
     shared_options,
     tier_option,
+    warn,
 )
 from medhelm.errors import UserError
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @request_options
 @seed_option
 @scoring_option
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def filter_references(
     shared: Shared, /, names: tuple[str, ...], judges: tuple[str, ...], rule: Rule, **choices: Any
@@ -104,7 +105,7 @@ def _find(
     try:
         if judges:
             jury, _ = find_jury(
-                judges, file=None, at_least=None, models_file=shared.models_file, environment=os.environ
+                judges, file=None, at_least=None, models_file=shared.models_file, environment=os.environ, note=warn
             )
             found = jury.judges if jury else ()
     except UserError as error:

@@ -109,7 +109,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 @click.argument("name", metavar="[RELEASE]", required=False, shell_complete=shell_completion.releases)
 @_leaderboard_options
 @format_option
-@shared_options("store", "data", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) -> int:
     """Recompute the leaderboard and compare.

@@ -52,7 +52,7 @@ _WITHOUT = click.option(
 @_MODELS
 @request_options
 @scoring_option
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def rejudge(
     shared: Shared,
@@ -100,7 +100,7 @@ def rejudge(
 )
 @_MODELS
 @scoring_option
-@shared_options("store", "data", "benchmarks", "json")
+@shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def rescore(
     shared: Shared,

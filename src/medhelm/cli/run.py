@@ -16,6 +16,7 @@ from medhelm.cli.common.options import (
     run_options,
     scoring_option,
     shared_options,
+    warn,
 )
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
-@shared_options("store", "data", "benchmarks", "models", "offline", "json")
+@shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def run(
     shared: Shared,
@@ -122,7 +123,7 @@ def find_judges(
     from medhelm.models.jury_file import find_jury
 
     jury, warnings = find_jury(
-        names, file=file, at_least=at_least, models_file=shared.models_file, environment=os.environ
+        names, file=file, at_least=at_least, models_file=shared.models_file, environment=os.environ, note=warn
     )
     for warning in () if quiet else warnings:
         click.echo(f"medhelm: {warning}", err=True)
@@ -197,7 +198,7 @@ def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> t
     found: list[Model] = []
     benchmarks: list[Benchmark] = []
     try:
-        found = find_models(models, file=shared.models_file, environment=os.environ)
+        found = find_models(models, file=shared.models_file, environment=os.environ, note=warn)
         if any(model.base_url for model in found):
             import_early()
     except UserError as error:

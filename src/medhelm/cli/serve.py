@@ -86,7 +86,7 @@ releases_option = click.option(
 @run_filter_options
 @stored_tier_option
 @scoring_option
-@shared_options("store", "data", "benchmarks")
+@shared_options("store", "data", "benchmarks", "trust")
 @click.pass_obj
 def serve(
     shared: Shared,

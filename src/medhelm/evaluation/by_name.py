@@ -8,6 +8,7 @@ from dataclasses import fields
 from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, get_args
+from warnings import warn
 
 from medhelm.domain import Benchmark, Jury, Model, Tier
 from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, check_choice, shortened
@@ -151,7 +152,7 @@ def models_of(models: AnyModels, environment: Mapping[str, str], name: str = "mo
 
     wanted = as_list(models, (str, Model), name, "a model or its name")
     named = dict.fromkeys(one for one in wanted if isinstance(one, str))
-    found = dict(zip(named, find_models(named, environment=environment) if named else (), strict=True))
+    found = dict(zip(named, find_models(named, environment=environment, note=warn) if named else (), strict=True))
     return [found[one] if isinstance(one, str) else one for one in wanted]
 
 
@@ -163,7 +164,7 @@ def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Ju
 
     judges = as_list(jury, (str, Model), "jury", "a medhelm.Jury, or a model or its name")
     if all(isinstance(judge, str) for judge in judges):
-        return find_jury(judges, file=None, at_least=None, models_file=None, environment=environment)[0]
+        return find_jury(judges, file=None, at_least=None, models_file=None, environment=environment, note=warn)[0]
     found = tuple(models_of(judges, environment, "jury"))
     return Jury(judges=found, min_judges=min(AT_LEAST, len(found)))
 

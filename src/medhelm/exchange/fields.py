@@ -29,6 +29,8 @@ def digest_of(*paths: Path) -> str:
     found = hashlib.sha256()
     try:
         for path in paths:
+            if path.is_fifo():
+                raise DataError("cannot be read: it is a named pipe, not a file.")
             with path.open("rb") as file:
                 while chunk := file.read(_CHUNK):
                     found.update(chunk)

@@ -103,6 +103,8 @@ def names_beside(file: Path, ignored: Collection[str] = ()) -> str:
 
 def check_file(path: Path) -> None:
     """Check that a file can be read. Raises: FileNotFoundError; DataError if it is a folder or cannot be read."""
+    if path.is_fifo():  # opening it would wait for its other end
+        raise DataError(f"{path}: is a named pipe, where a file is needed.")
     try:
         path.open("rb").close()
     except FileNotFoundError:

@@ -34,6 +34,7 @@ _BROKEN = (
     OSError,
     RuntimeError,
     SyntaxError,
+    TypeError,
     ValueError,
     zipfile.BadZipFile,
     zlib.error,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import shutil
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ class ParquetWriter:
         size = self._longest + 2**20
         n_together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * len(self._starts) // max(self._size, 1)))
         with connect() as connection:
-            parts = ", ".join(sql_text(part) for part in self._in_parts(folder))
+            parts = ", ".join(sql_path(part) for part in self._in_parts(folder))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
                 f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
@@ -203,6 +204,15 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
 def sql_name(text: str) -> str:
     """Quote a text as an SQL name."""
     return '"' + text.replace('"', '""') + '"'
+
+
+def sql_path(path: Path | str) -> str:
+    """Quote the path of a file to read as an SQL string, in which `*`, `?` and `[` are not wildcards.
+
+    >>> sql_path("ward?/records.parquet")
+    "'ward[?]/records.parquet'"
+    """
+    return sql_text(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
 def sql_text(value: Path | str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,7 +36,11 @@ _LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
 
 
 def find_models(
-    names: AnyNames, *, file: AnyPath | None = None, environment: Mapping[str, str] | None = None
+    names: AnyNames,
+    *,
+    file: AnyPath | None = None,
+    environment: Mapping[str, str] | None = None,
+    note: Callable[[str], object] | None = None,
 ) -> list[Model]:
     """Find models by the names that `--model` takes, in order and each once.
 
@@ -48,6 +52,8 @@ def find_models(
         A `models.yaml`; None for the file that MEDHELM_MODELS names, or `./models.yaml` if it exists.
     environment
         Variables with API keys and settings; None for those of the process.
+    note
+        Called with a message for each model whose key goes to a host that a `models.yaml` found by itself names.
 
     Raises
     ------
@@ -59,9 +65,14 @@ def find_models(
     names = as_names(names, "names")
     file = None if file is None else as_path(file, "file")
     environment = os.environ if environment is None else environment
-    found, problems = _find_all(names, _definitions(file, environment), environment)
+    definitions = _definitions(file, environment)
+    found, problems = _find_all(names, definitions, environment)
     if problems:
         raise UserError("\n".join(problems))
+    for name, model in zip(dict.fromkeys(names), found, strict=True) if note else ():
+        definition = definitions.get(name) or definitions.get(name.partition("=")[2])
+        if note and definition and (text := definition.key_notice(model)):
+            note(text)
     return found
 
 
@@ -113,12 +124,13 @@ def _without_secrets(name: str) -> str:
 
 def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, ModelDefinition]:
     named, default = environment.get("MEDHELM_MODELS"), Path("models.yaml")
+    is_found = not file and not named
     file = file or (Path(named) if named else default if default.is_file() else None)
     if file is None:
         return {}
     from medhelm.models.models_file import read_definitions  # lazy: most runs have no such file
 
-    return read_definitions(file)
+    return read_definitions(file, is_found=is_found)
 
 
 def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:

@@ -7,7 +7,7 @@ well: a list of mappings with `name`, `model` and `model_deployment`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,16 +86,17 @@ def find_jury(
     at_least: int | None,
     models_file: Path | None,
     environment: Mapping[str, str],
+    note: Callable[[str], object] | None = None,
 ) -> tuple[Jury | None, list[str]]:
     """Return the requested jury, or None, and warnings for the user.
 
     `names`, if any, are the whole jury. Otherwise it is read from `file`, or from the file that MEDHELM_JURY names; no
-    other file is looked for. `at_least` overrides the file's. `models_file`: as in `find_models`.
+    other file is looked for. `at_least` overrides the file's. `models_file`, `note`: as in `find_models`.
     Raises: ConfigError with all problems of a file, or UserError with all those of names given directly.
     """
     if names:
         warnings = [f"{file} is not used: the judges were named."] if file else []
-        judges, wrong = _judges(names, models_file, environment)
+        judges, wrong = _judges(names, models_file, environment, note)
         lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
         lines += _too_many(at_least, len(names))
         if lines:
@@ -107,7 +108,7 @@ def find_jury(
         return None, []
     document = load_yaml(file)
     content = validate(document, _File)
-    judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment)
+    judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment, note)
     problems = [
         Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
         for place, text in wrong.items()
@@ -137,7 +138,10 @@ def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
 
 
 def _judges(
-    names: Sequence[str], models_file: Path | None, environment: Mapping[str, str]
+    names: Sequence[str],
+    models_file: Path | None,
+    environment: Mapping[str, str],
+    note: Callable[[str], object] | None,
 ) -> tuple[list[Model], dict[int, str]]:
     """Return the models of these names, and position -> problem for the others."""
     found: dict[bytes, Model] = {}
@@ -147,7 +151,7 @@ def _judges(
             wrong[position] = "is listed twice. A judge counts once."
             continue
         try:
-            (model,) = find_models([name], file=models_file, environment=environment)
+            (model,) = find_models([name], file=models_file, environment=environment, note=note)
         except ConfigError:
             raise
         except UserError as error:

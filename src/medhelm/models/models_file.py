@@ -1,4 +1,9 @@
-"""Reading models.yaml, in which users define models. Each name maps to one `ModelDefinition`."""
+"""Reading models.yaml, in which users define models. Each name maps to one `ModelDefinition`.
+
+A name `PROVIDER/NAME` always belongs to that provider: an entry can change its settings, but not where it is. A file
+that is merely found in the working folder may come from somebody else, so it cannot send a provider's key elsewhere,
+and each key that it sends is reported with its host.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     RootModel,
     ValidationInfo,
     field_validator,
@@ -20,10 +26,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from medhelm.domain import Price
+from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, suggestion
+from medhelm.io.http_client import is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
-from medhelm.models.addresses import checked_address
+from medhelm.models.addresses import checked_address, host_of
 from medhelm.models.price_book import Dollars
 from medhelm.models.providers import SERVICES, answers_in_process
 
@@ -113,6 +120,15 @@ class ModelDefinition(_Strict):
     """Further request parameters, sent unchanged; null removes a parameter that would be sent."""
     serve_arguments: list[str | int | float] = Field(default_factory=list)
     """Further arguments for `vllm serve`, such as `[--max-model-len, 8192]`."""
+    _found_at: str = PrivateAttr("")
+
+    def key_notice(self, model: Model) -> str:
+        """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
+        is_usual = not self.key and (not self.base_url or is_loopback(host_of(model.base_url)))
+        if not self._found_at or not model.key_variable or is_usual:
+            return ""
+        host = "/".join(model.base_url.split("/")[:3])
+        return f"{self._found_at}: `{model.name}` sends the key in {model.key_variable} to {host}"
 
     @model_validator(mode="before")
     @classmethod
@@ -184,22 +200,71 @@ class _File(RootModel[dict[str, ModelDefinition]]):
     """Name of a model -> its definition."""
 
 
-def read_definitions(file: Path) -> Mapping[str, ModelDefinition]:
+def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, ModelDefinition]:
     """Return name -> definition, in the order of the file; empty for an empty file.
 
+    `is_found`: nobody named the file; it is in the working folder.
     Raises: ConfigError with all problems and their lines; values that may be keys are not repeated.
     """
     document = read_yaml(file)
     if document.data is None and not document.problems:
         return {}
     problems = [*_misplaced(document), *_misnamed(document)]
+    definitions: Mapping[str, ModelDefinition] = {}
     try:
         definitions = {} if _misplaced(document) else validate(document, _File).root
     except ConfigError as error:
         problems += error.problems
+    for name, definition in definitions.items():
+        line = document.line_of((name,))
+        if text := _redirected(name, definition) or (_wrong_host(name, definition) if is_found else ""):
+            problems.append(Problem(text, line))
+        if is_found:
+            definition._found_at = f"{document.place}:{line}"
     if problems:
         raise ConfigError(document.place, problems)
     return definitions
+
+
+def _redirected(name: str, definition: ModelDefinition) -> str:
+    """Return the problem of a definition that moves `PROVIDER/NAME` to another model or address; "" if it does not."""
+    first, slash, rest = name.partition("/")
+    moved = [key for key in ("provider", "model", "base_url") if key in definition.model_fields_set]
+    if not slash or not moved or not (first in SERVICES.built_in or first in SERVICES):
+        return ""
+    service, host = SERVICES[first], host_of(definition.base_url)
+    is_same = {
+        "provider": definition.provider == first,
+        "model": definition.model in ("", name, rest),
+        "base_url": not host or (not service.base_url and definition.provider == first and service.owns(host)),
+    }
+    changed = " and ".join(f"`{key}`" for key in moved if not is_same[key])
+    if not changed:
+        return ""
+    return (
+        f"{name}: {changed} cannot be changed: {first}/NAME is always the model of that name at "
+        f"{service.title}. Choose a name of your own, such as `my-{rest.partition('@')[0].rpartition('/')[2]}`, with "
+        f"`model: {definition.model or rest.partition('@')[0]}`."
+    )
+
+
+def _wrong_host(name: str, definition: ModelDefinition) -> str:
+    """Return the problem of a definition that sends the key of one provider to the host of another; "" if none."""
+    owners = [
+        service
+        for service in SERVICES.built_in.values()
+        if definition.key in (*service.key_variables, *service.key_pairs.values())
+    ]
+    host = host_of(definition.base_url)
+    if not owners or is_loopback(host) or any(service.owns(host) for service in owners):
+        return ""
+    if not host and any(service.name == definition.provider for service in owners):
+        return ""
+    return (
+        f"{name}: `key` {definition.key} belongs to {owners[0].title}, and is not sent to "
+        f"{host or SERVICES[definition.provider].title}. Name another variable, or, if you trust this file, name it "
+        "with --models."
+    )
 
 
 def _misplaced(document: YamlDocument) -> list[Problem]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, sql_name, sql_text
+from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.storage.runs import damaged
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class _Records:
         paths = [path for path, model in self._files.items() if model in models]
         if not paths:
             return {}
-        table = f"read_parquet([{', '.join(map(sql_text, paths))}], union_by_name = true, filename = true)"
+        table = f"read_parquet([{', '.join(map(sql_path, paths))}], union_by_name = true, filename = true)"
         rows = self.rows(f"SELECT * FROM {table} WHERE instance_id = ?", [instance_id])  # noqa: S608 - our own files
         names = [column[0] for column in self._connection.description or ()]
         records = (dict(zip(names, row, strict=True)) for row in rows)
@@ -353,7 +353,7 @@ class _Records:
 
     def _make_view(self) -> None:
         """Create the view."""
-        paths = f"[{', '.join(map(sql_text, self._files))}]"
+        paths = f"[{', '.join(map(sql_path, self._files))}]"
         table = f"read_parquet({paths}, union_by_name = true, filename = true)"
         known = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}  # noqa: S608
         columns = [
@@ -394,7 +394,7 @@ class _Records:
         result = run.jury_result
         assert result is not None, "only judged runs have such files"
         span = float(result.high - result.low) or 1.0
-        paths = ", ".join(map(sql_text, files))
+        paths = ", ".join(map(sql_path, files))
         return (
             "SELECT instance_id, max(spread) AS judges FROM ("  # noqa: S608 - our own files
             f"SELECT instance_id, (max(score) - min(score)) / {span!r} AS spread "
@@ -416,7 +416,7 @@ def ids_with_prompt_text(connection: duckdb.DuckDBPyConnection, files: Sequence[
             continue
         cursor = connection.execute(
             f'SELECT instance_id, texts IS NULL, messages, choices, "references" FROM ('  # noqa: S608 - our own file
-            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_text(path)}) "
+            f"SELECT *, {_PROMPT_TEXTS} AS texts FROM read_parquet({sql_path(path)}) "
             "WHERE regexp_matches(concat(messages, choices, \"references\"), ?, 'i')) "
             "WHERE texts IS NULL OR regexp_matches(texts, ?, 'i')",
             [re.escape(plain), pattern],
@@ -449,7 +449,7 @@ def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str
         for path in files:
             if path.is_file():
                 rows = connection.execute(
-                    f"SELECT instance_id, messages FROM read_parquet({sql_text(path)}) "  # noqa: S608 - our own file
+                    f"SELECT instance_id, messages FROM read_parquet({sql_path(path)}) "  # noqa: S608 - our own file
                     "WHERE instance_id IN (SELECT unnest(?::VARCHAR[])) OR position < 2",
                     [list(instance_ids)],
                 ).fetchall()

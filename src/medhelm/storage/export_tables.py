@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
 from medhelm.io.output_folder import beside
-from medhelm.io.parquet import connect, sql_name, sql_text
+from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.storage.runs import score_column
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
             file.write(line + b"\n")
             n, longest = n + 1, max(longest, len(line))
     types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in columns.items())
-    read = f"read_json({sql_text(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
+    read = f"read_json({sql_path(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
     with connect() as connection:
         query = f"SELECT * FROM {read}" if n else _nothing(columns)  # noqa: S608 - our own names
         _copy(connection, query, columns, path, ROW_GROUP)
@@ -161,7 +161,7 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
     if not sources:
         return write_rows(path, columns, ())
     with connect() as connection:
-        files = ", ".join(sql_text(source.path) for source in sources)
+        files = ", ".join(sql_path(source.path) for source in sources)
         read = f"read_parquet([{files}], union_by_name = true, filename = true)"
         known = {row[0] for row in connection.execute(f"DESCRIBE FROM {read}").fetchall()}
         _register(connection, sources)
@@ -216,7 +216,7 @@ def _literal(text: str) -> str:
 
 def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> tuple[int, int]:
     """Return the number of rows of the files, and an upper bound of their size in bytes."""
-    files = ", ".join(sql_text(source.path) for source in sources)
+    files = ", ".join(sql_path(source.path) for source in sources)
     of_file = (
         "SELECT file_name, sum(total_uncompressed_size) "  # noqa: S608 - our own files
         f"FROM parquet_metadata([{files}]) GROUP BY file_name"

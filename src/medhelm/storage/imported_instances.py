@@ -15,7 +15,7 @@ from typing import Any
 from medhelm.domain import Criterion, Instance, Message, Reference
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import write_file
-from medhelm.io.parquet import ColumnWriter, connect, sql_text
+from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.untrusted_json import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.runs import PROMPT_COLUMNS
@@ -121,7 +121,7 @@ def read_instances(store: Store, *, benchmark: str, benchmark_digest: str, data_
             'instance_id, i."cluster", i."group", p.messages, p.choices, p."references", i.fields, labels, metadata'
         )
         both = (
-            f"read_parquet({sql_text(place)}) i JOIN read_parquet({sql_text(prompts)}) p USING (position, instance_id)"
+            f"read_parquet({sql_path(place)}) i JOIN read_parquet({sql_path(prompts)}) p USING (position, instance_id)"
         )
         rows = connection.execute(f"SELECT {wanted} FROM {both} ORDER BY position").fetchall()  # noqa: S608 - our own names
     return [

@@ -55,6 +55,9 @@ class JsonForm(Generic[T]):
             raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
         self.kind, self.keys, self.nested, self.not_if_empty = kind, keys, nested, not_if_empty
         self._readers = {key: nested[key].read if key in nested else _shared for key in keys}
+        types = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+        kinds = {key: _kind_of(types[field]) for key, field in keys.items() if key not in nested}
+        self._kinds = {key: kind for key, kind in kinds.items() if kind}
 
     def write(self, value: T) -> dict[str, Any]:
         """Convert a value to a JSON object."""
@@ -65,8 +68,11 @@ class JsonForm(Generic[T]):
     def read(self, content: Mapping[str, Any], **not_stored: Any) -> T:
         """Convert a JSON object to a value; a missing key gets the default of its field.
 
-        Raises: TypeError for an unknown key, or a missing one whose field has no default.
+        Raises: TypeError for an unknown key, a missing one whose field has no default, or a value of a wrong type.
         """
+        for key, kind in self._kinds.items():
+            if key in content and not isinstance(content[key], kind):
+                raise TypeError(f"`{key}` is {str(content[key])[:40]!r}")
         if unknown := content.keys() - self.keys.keys():
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
         readers = self._readers
@@ -97,6 +103,16 @@ class JsonForm(Generic[T]):
     def by_name(self) -> Nested:
         """Return the conversion of a field with a mapping to such values."""
         return by_name(self.one)
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+
+
+def _kind_of(annotation: str) -> tuple[type, ...]:
+    """Return the types that a plain field can have, by its annotation; empty if they are not checked."""
+    plain = annotation.removesuffix(" | None")
+    kinds = (dict,) if plain.startswith("Mapping[") else _KINDS.get(plain, ())
+    return (*kinds, type(None)) if kinds and plain != annotation else kinds
 
 
 def _shared(value: Any) -> Any:

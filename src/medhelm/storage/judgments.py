@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import ParquetWriter, connect, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, sql_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,7 +167,7 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
     if not path.exists():
         return []
     with connect() as connection:
-        table = f"read_parquet({sql_text(path)}, file_row_number = true)"
+        table = f"read_parquet({sql_path(path)}, file_row_number = true)"
         # Columns that an older file does not have are read as NULL.
         later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
         table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names

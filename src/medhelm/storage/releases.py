@@ -18,7 +18,7 @@ from typing import Any
 from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.output_folder import atomic_folder
-from medhelm.io.parquet import connect, sql_text
+from medhelm.io.parquet import connect, sql_path
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
@@ -134,7 +134,7 @@ def reported_models(path: Path, by: str = "") -> dict[str, list[str]]:
     who = by or "''"
     with connect() as connection:
         rows = connection.execute(
-            f"SELECT DISTINCT {who}, reported_model FROM read_parquet({sql_text(path)}) "  # noqa: S608 - quoted, our own
+            f"SELECT DISTINCT {who}, reported_model FROM read_parquet({sql_path(path)}) "  # noqa: S608 - quoted, our own
             "WHERE reported_model <> '' ORDER BY ALL"
         ).fetchall()
     found: dict[str, list[str]] = {}

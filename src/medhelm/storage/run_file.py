@@ -182,13 +182,15 @@ def read_run(path: Path) -> Run:
     """Read the run in a file. Raises: StoreError if it is damaged, or of a newer version."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise TypeError("it is not a JSON object")
         version = content.pop("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
             raise _newer(path, version)
         if version != FORMAT:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(f"{path} is damaged ({error}). {ADVICE}") from error
 
 

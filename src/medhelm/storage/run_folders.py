@@ -13,16 +13,15 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from numbers import Real
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from medhelm.domain import Removal, Run, RunOnDisk
+from medhelm.domain import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder
 from medhelm.storage.run_file import ADVICE, NAME, read_run
@@ -40,22 +39,6 @@ WAIT_S = 10.0
 
 _TIME = "%Y%m%dT%H%M%SZ"
 """Form of the time with which the id of a removal begins."""
-
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "id": str,
-    "benchmark": str,
-    "model": str,
-    "started": str,
-    "main_metric": str,
-    "n": int,
-    "n_failed": int,
-    "cost_usd": (Real, type(None)),
-    "estimates": Mapping,
-    "settings": Mapping,
-    "versions": Mapping,
-}
-"""Field of a run that tables need -> its type. A file that was edited can hold anything."""
-
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -97,26 +80,11 @@ def _read_one(folder: Path) -> RunOnDisk:
     run, problem = None, ""
     try:
         run = read_run(path)
-        problem = _wrong_type(run)
     except StoreError as error:
         problem = str(error).replace(f"{path} ", f"{NAME} ", 1).removesuffix(ADVICE).strip()
-    if problem:
-        run = None
     if not path.is_file():
         problem = f"{NAME} is missing."
     return RunOnDisk(folder=folder, run=run, problem=problem, files=_sizes(folder))
-
-
-def _wrong_type(run: Run) -> str:
-    """Return which field of a run has a wrong type, in a sentence; empty if none has."""
-    for name, kind in _TYPES.items():
-        value = getattr(run, name)
-        if not isinstance(value, kind):
-            return f"{NAME} is damaged: `{name}` is {str(value)[:40]!r}."
-    for metric, estimate in ((name, one) for own in run.estimates.values() for name, one in own.items()):
-        if not all(isinstance(value, (Real, type(None))) for value in (estimate.value, estimate.low, estimate.high)):
-            return f"{NAME} is damaged: the estimate of `{metric}` is not a number."
-    return ""
 
 
 def _tables(one: RunOnDisk) -> list[Path]:

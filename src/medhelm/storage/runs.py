@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import replace_folder
-from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_path, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
 from medhelm.storage.store import Store
@@ -250,7 +250,7 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Read messages, choices and references of one instance from a prompts file; None if missing."""
     if not path.exists():
         return None
-    row = _first(f"SELECT * FROM read_parquet({sql_text(path)}) WHERE instance_id = ?", instance_id)
+    row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
     return row and {**row, **{key: json.loads(row[key]) for key in ("messages", "choices", "references")}}
 
 
@@ -259,7 +259,7 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     if not path.exists():
         return {}
     with connect() as connection:
-        rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_text(path)})").fetchall()
+        rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_path(path)})").fetchall()
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
 
@@ -273,7 +273,7 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
     with connect() as connection:
         rows = connection.execute(
             'SELECT instance_id, md5(messages), md5(choices || "references") '
-            f"FROM read_parquet({sql_text(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
+            f"FROM read_parquet({sql_path(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
         ).fetchall()
     return {instance_id: (prompt, references) for instance_id, prompt, references in rows}
 
@@ -330,9 +330,14 @@ def _records(run: Run) -> str:
 
 def _records_file(run: Run) -> str:
     """Return the path of a run's records as an SQL string."""
+    return sql_path(_records_path(run))
+
+
+def _records_path(run: Run) -> Path:
+    """Return the path of a run's records."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return sql_text(run.folder / "records.parquet")
+    return run.folder / "records.parquet"
 
 
 # --- scores of many runs ----------------------------------------------------------------------------------------------
@@ -415,7 +420,8 @@ def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> 
     rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
     try:
         found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
-        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest({listed}) AS name)").fetchall()
+        paths = ", ".join(sql_text(_records_path(run)) for run in runs)  # `listed` has wildcards escaped
+        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
     except duckdb.Error as error:
         if len(runs) == 1:
             raise _damaged(runs[0], error) from error
@@ -491,7 +497,7 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
     if not files:
         return {}
     with connect() as connection:
-        listed = ", ".join(sql_text(path) for path in files)
+        listed = ", ".join(sql_path(path) for path in files)
         query = (
             "SELECT coalesce(reported_model, ''), count(*) "
             f"FROM read_parquet([{listed}], union_by_name = true) WHERE failure_code IS NULL GROUP BY ALL ORDER BY ALL"
@@ -512,7 +518,7 @@ def damage(paths: Iterable[Path]) -> dict[Path, str]:
     with connect() as connection:
         for path in paths:
             try:
-                connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_text(path)})").fetchall()
+                connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchall()
             except duckdb.Error as error:
                 found[path] = str(error).splitlines()[0] if path.exists() else "it is missing"
     return found

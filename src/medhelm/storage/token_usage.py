@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, sql_text
+from medhelm.io.parquet import connect, sql_path
 
 if TYPE_CHECKING:
     import duckdb
@@ -100,7 +100,7 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
     """Insert the requests of one run into the table."""
     for path, judge in _files(run):
         try:
-            table = f"read_parquet({sql_text(path)})"
+            table = f"read_parquet({sql_path(path)})"
             described = connection.execute(f"DESCRIBE SELECT * FROM {table}")  # noqa: S608 - a quoted path
             known = {row[0] for row in described.fetchall()}
             # Older files do not have the column.
@@ -228,6 +228,6 @@ def _rows(path: Path, query: str, *values: str | int) -> list[tuple[Any, ...]]:
 
     with connect() as connection:
         try:
-            return connection.execute(query.format(f"read_parquet({sql_text(path)})"), list(values)).fetchall()
+            return connection.execute(query.format(f"read_parquet({sql_path(path)})"), list(values)).fetchall()
         except duckdb.Error:
             return []

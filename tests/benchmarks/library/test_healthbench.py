@@ -13,6 +13,7 @@ from medhelm.benchmarks.catalog import is_additional
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.definition import read_definition
 from medhelm.benchmarks.prompts import render
+from medhelm.benchmarks.trust import trust
 from medhelm.errors import DataError
 from medhelm.scoring.metrics import METRIC_NAMES
 from tests.support.benchmarks.library import LIBRARY, benchmark, hook, prompt_text, real, sample_tier
@@ -91,6 +92,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, change: dict[str, ob
     (folder := tmp_path / "mine").mkdir()
     for name in ("benchmark.yaml", "hooks.py"):
         shutil.copy(LIBRARY / NAME / name, folder)
+    trust(folder)
     text = (folder / "benchmark.yaml").read_text(encoding="utf-8").replace("name: healthbench", "name: mine")
     (folder / "benchmark.yaml").write_text(text, encoding="utf-8")
     (folder / "sample.jsonl").write_text(json.dumps({**ROWS[0], **change}) + "\n", encoding="utf-8")
@@ -102,6 +104,7 @@ def test_another_set_is_a_copy_of_the_folder_with_four_words_changed(tmp_path: P
     """As the note of its source says."""
     folder = tmp_path / "healthbench_hard"
     shutil.copytree(LIBRARY / NAME, folder)
+    trust(folder)
     text = (folder / "benchmark.yaml").read_text(encoding="utf-8")
     source = benchmark(NAME).source
     ((file, checksum),) = source.files.items()

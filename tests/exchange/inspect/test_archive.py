@@ -139,3 +139,18 @@ def test_a_document_that_says_it_is_smaller_than_it_is(tmp_path: Path) -> None:
         archive._members["a.json"].file_size = 10
         with pytest.raises(DataError, match="damaged"):
             archive.read("a.json")
+
+
+def test_an_offset_before_the_file_is_damage(tmp_path: Path) -> None:
+    """The zip directory says where each document begins, and may say anything."""
+    path = tmp_path / "x.eval"
+    with ZipFile(path, "w", ZIP_STORED) as archive:
+        archive.writestr("a.json", "1")
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 10 : directory + 12] = ZSTANDARD.to_bytes(2, "little")
+    end = content.index(b"PK\x05\x06")
+    content[end + 16 : end + 20] = (directory + 50).to_bytes(4, "little")  # all offsets move by as much
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="damaged"), EvalArchive(path) as archive_read:
+        archive_read.read("a.json")

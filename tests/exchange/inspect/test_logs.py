@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +398,11 @@ def test_an_instance_goes_to_a_log_and_back() -> None:
         "metadata": {"a": 1},
     }
     assert instance_from_json("1", strange).choices == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_named_pipe_is_an_error(tmp_path: Path) -> None:
+    """Opening it would wait for ever."""
+    os.mkfifo(tmp_path / "x.eval")
+    with pytest.raises(DataError, match="named pipe"):
+        read_inspect_log(tmp_path / "x.eval")

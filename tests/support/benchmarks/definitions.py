@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from medhelm.benchmarks.definition import read_definition
+from medhelm.benchmarks.trust import trust
 from medhelm.domain import Benchmark
 
 METRICS = ("exact_match", "quasi_exact_match", "jury")
@@ -52,6 +53,7 @@ def make_benchmark(
     (folder / "benchmark.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     if hooks is not None:
         (folder / "hooks.py").write_text(hooks, encoding="utf-8")
+        trust(folder)
     if sample_rows is not None:
         write_rows(folder / "sample.jsonl", sample_rows)
     return read_definition(folder, metrics=METRICS)

@@ -25,7 +25,7 @@ from medhelm.benchmarks.data.sources import addresses, check_files, data_files
 from medhelm.benchmarks.data.table import SourceTable
 from medhelm.benchmarks.definition import DEFINITION_FILES, SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
-from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Tier
+from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Source, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import names_beside
 
@@ -141,10 +141,12 @@ def open_dataset(
         raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
     if tier == "sample":
         chosen = SampleRule(variant=chosen.variant, last_answer=chosen.last_answer)
+        _check_links(benchmark, SAMPLE_SOURCE, benchmark.folder)
         checksums = check_files(SAMPLE_SOURCE, benchmark.folder)
         source, folder = sample_rows(benchmark, checksums[SAMPLE_ROWS])
     else:
         source, folder = benchmark.source, find_data(benchmark, data)
+        _check_links(benchmark, source, folder)
         checksums = check_files(source, folder, scoring=scoring)
     table = SourceTable(benchmark, source, folder, variant=chosen.variant, last_answer=chosen.last_answer)
     scan = table.scan(expected_count=chosen.expected_count or source.expected_count)
@@ -202,6 +204,14 @@ def _without_lists(rule: SampleRule) -> SampleRule:
 def _digest(tier: Tier, checksums: Mapping[str, str], draw: Sequence[object], limit: int | None) -> str:
     """Hash the files and the selection: runs with the same digest have the same instances."""
     return hashlib.sha256(json.dumps([tier, list(checksums.items()), draw, limit]).encode()).hexdigest()
+
+
+def _check_links(benchmark: Benchmark, source: Source, folder: Path) -> None:
+    """Raise UserError for links in the benchmark's own folder that lead out of it."""
+    if folder.resolve() == benchmark.folder.resolve():
+        from medhelm.benchmarks.trust import check_links  # lazy: most data is in a folder of its own
+
+        check_links(benchmark, data_files(source, folder).values())
 
 
 def find_data(benchmark: Benchmark, data: Path | None) -> Path:

@@ -8,14 +8,17 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medhelm.benchmarks.data.instances import InstanceReader, n_characters
 from medhelm.benchmarks.data.sources import data_files, read_rows
 from medhelm.benchmarks.definition import HOOKS
-from medhelm.benchmarks.hooks import load_hook, through_hook
 from medhelm.domain import Benchmark, Instance, Reference, Source
 from medhelm.errors import DataError
 from medhelm.io.rows import RowError
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.hooks import Hook
 
 KEPT, KEPT_CHARACTERS = 5000, 25_000_000
 """Most instances, and most characters of their texts, to keep in memory."""
@@ -104,7 +107,13 @@ class SourceTable:
         self._duplicates: set[int] = set()
         self._revised: dict[int, tuple[Reference, ...]] = {}
         self._hooks = benchmark.folder / HOOKS
-        self._hook = load_hook(self._hooks) if self._hooks.is_file() else None
+        self._hook: Hook | None = None
+        if self._hooks.is_file():
+            from medhelm.benchmarks.hooks import load_hook  # lazy: few benchmarks have code
+            from medhelm.benchmarks.trust import check_trusted
+
+            check_trusted(benchmark)
+            self._hook = load_hook(self._hooks)
 
     def read(self) -> Iterator[Instance]:
         """Yield all instances, in order. Call `scan` first."""
@@ -156,6 +165,8 @@ class SourceTable:
     def _rows(self) -> Iterator[Mapping[str, object]]:
         data = self.folder if self.source.kind == "folder" else read_rows(self.source, self.folder)
         if self._hook:
+            from medhelm.benchmarks.hooks import through_hook
+
             return through_hook(self._hook, data, self._hooks, variant=self.variant)
         assert not isinstance(data, Path), "a definition of kind `folder` has a hook"
         return data

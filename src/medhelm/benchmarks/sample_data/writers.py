@@ -21,7 +21,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from medhelm.domain import Source
 from medhelm.io.output_folder import beside
-from medhelm.io.parquet import connect, sql_name, sql_text
+from medhelm.io.parquet import connect, sql_name, sql_path
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import DELIMITERS
 from medhelm.io.xml_reader import ATTRIBUTE, OWN_TEXT
@@ -228,7 +228,7 @@ def _typed(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
     try:
         with connect() as connection:
             found = connection.sql(
-                f"FROM read_json({sql_text(lines)}, format='newline_delimited', sample_size=-1, maximum_depth=-1, "
+                f"FROM read_json({sql_path(lines)}, format='newline_delimited', sample_size=-1, maximum_depth=-1, "
                 "map_inference_threshold=-1, dateformat='%Y-%m-%d', timestampformat='%Y-%m-%dT%H:%M:%S')"
             )
             # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.

@@ -35,6 +35,7 @@ class Shared:
     json: bool = False
     benchmark_folders: list[Path] = field(default_factory=list)
     models_file: Path | None = None
+    trusted: list[Path] = field(default_factory=list)
 
     @property
     def store(self) -> Path:
@@ -63,6 +64,12 @@ _SHARED: dict[str, dict[str, Any]] = {
         "multiple": True,
         "help": "Folder with your own benchmarks; repeatable.",
     },
+    "trust": {
+        "type": _PATH,
+        "metavar": "DIR",
+        "multiple": True,
+        "help": "Run hooks.py of this benchmark folder; remembered until its code changes.",
+    },
     "models": {
         "type": _PATH,
         "metavar": "FILE",
@@ -73,7 +80,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 }
 """Name of a shared option -> the arguments of `click.option`."""
 
-_FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "models_file"}
+_FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "models_file", "trust": "trusted"}
 """Name of a shared option -> its field in `Shared`, where it differs."""
 
 
@@ -89,6 +96,11 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
+            if parameter.name == "trusted" and value:
+                from medhelm.benchmarks.trust import trust
+
+                for folder in value:
+                    trust(folder)
 
     def add(command: _Command) -> _Command:
         for name, settings in reversed(_SHARED.items()):
@@ -461,6 +473,11 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
 
     find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
     return Pricing(books=read_price_books(prices), day=day, find_model=find)
+
+
+def warn(text: str) -> None:
+    """Print one line to standard error."""
+    click.echo(f"medhelm: {text}", err=True)
 
 
 def print_json(content: object) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.parquet import sql_text
+from medhelm.io.parquet import sql_path
 
 if TYPE_CHECKING:
     import duckdb
@@ -114,7 +114,7 @@ def rows(engine: duckdb.DuckDBPyConnection, path: Path, columns: str = "*") -> I
     # Several files are read in parallel, so each has its own cursor. A connection for each would take 20 ms.
     cursor = engine.cursor()
     try:
-        table = f"read_parquet({sql_text(path)})"
+        table = f"read_parquet({sql_path(path)})"
         found = cursor.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 - our own names
         names = [column[0] for column in found.description]
         while some := found.fetchmany(_ROWS):

@@ -28,6 +28,9 @@ LARGEST_MEMBER = 2**28
 TOGETHER_BYTES, TOGETHER = 2**26, 500
 """Limits on the members decompressed at a time: total bytes and number."""
 
+_BROKEN = (BadZipFile, OSError, ValueError, OverflowError, NotImplementedError, LookupError, struct.error)
+"""Exceptions that `zipfile` raises for damaged archives."""
+
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -39,8 +42,8 @@ class EvalArchive:
         self._path = path
         try:
             self._zip = ZipFile(path)
-        except (BadZipFile, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is truncated, or not an .eval file"
+        except _BROKEN as error:
+            why = (isinstance(error, OSError) and error.strerror) or "it is truncated, or not an .eval file"
             raise DataError(
                 f"cannot be read: {why}. Copy it again, or try `inspect log recover` on the original."
             ) from error
@@ -97,7 +100,10 @@ class EvalArchive:
         """Return the compressed bytes of a member."""
         stream = self._zip.fp
         assert stream is not None, "it is open"
-        stream.seek(info.header_offset)
+        try:
+            stream.seek(info.header_offset)
+        except (OSError, ValueError, OverflowError) as error:  # before the beginning of the file
+            raise self._damaged(info) from error
         header = stream.read(_LOCAL_HEADER.size)
         if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4") or info.flag_bits & 1:
             raise self._damaged(info)
@@ -118,7 +124,7 @@ class EvalArchive:
                 f"{info.filename} in the archive has an unknown compression method ({info.compress_type}): "
                 "use `inspect log convert --to json --output-dir DIR FILE` to decompress it."
             ) from error
-        except (BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        except (*_BROKEN, zlib.error, EOFError, RuntimeError) as error:
             raise self._damaged(info) from error
 
     def _checked(self, info: ZipInfo, content: bytes | None) -> bytes:
