@@ -83,6 +83,7 @@ TRIALS = {
         Step(command="export helm exported", out=("2 runs",)),
         Step(command="import helm exported --store back", out=("2 of 2 runs have no corrected score yet",)),
         Step(command="leaderboard --store back --scoring published", out=("medhelm/big leads",)),
+        Step(command="compare --store back", code=2, err=("no model has a score", "`medhelm rescore`")),
         Step(command="power --store back", code=2, err=("with corrected scores", "`medhelm rescore`")),
         Step(command="import helm nowhere", code=2, err=("this folder does not exist",)),
     ],

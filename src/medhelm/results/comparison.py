@@ -166,7 +166,10 @@ def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rul
     models = sorted({cell.model for cell in cells if cell.value is not None})
     if len(models) < 2:
         only = f"only {models[0]} has" if models else "no model has"
-        raise UserError(f"{only} a score: a comparison needs two models. `medhelm run` adds models.")
+        raise UserError(
+            f"{only} a score: a comparison needs two models. `medhelm run` adds models, and `medhelm rescore` computes "
+            "missing scores of imported runs."
+        )
     kept = [cell for cell in cells if cell.value is not None and any(c.benchmark == cell.benchmark for c in columns)]
     found = compare_all_pairs(kept, columns, models=rank_models(kept, columns, scoring))
     if np.isnan(found.macro_average.differences.value).all():
