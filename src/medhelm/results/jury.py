@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
 from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
 from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summarize_jury
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
@@ -20,8 +21,8 @@ from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
-from medhelm.storage.judgments import read_judgments
-from medhelm.storage.runs import load_runs, read_columns, score_column
+from medhelm.storage.judgments import mean_grades, read_judgments
+from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 
 SEED = 0
@@ -80,6 +81,26 @@ def analyze_judges(
         tier=tier,
         scoring=rule,
     )
+
+
+def judge_agreement(runs: Sequence[tuple[Run, RunScores]]) -> RaterAgreement | None:
+    """Return the agreement of one judge's grades with another's on one benchmark; None without two judges.
+
+    `runs`: of the benchmark, one for each model, with ids and clusters of their instances. As `JurySummary.one_judge`.
+    """
+    found: dict[str, dict[tuple[int, str], float]] = {}
+    clusters: dict[str, str] = {}
+    for model, (run, scored) in enumerate(runs):
+        if scored.clusters:
+            clusters |= {name: f"cluster {one}" for name, one in zip(scored.ids, scored.clusters, strict=True) if one}
+        for instance, judge, grade in mean_grades(run):
+            found.setdefault(judge, {})[model, instance] = grade
+    if len(found) < 2:
+        return None
+    completions = sorted({one for grades in found.values() for one in grades})
+    scores = np.array([[grades.get(one, np.nan) for grades in found.values()] for one in completions])
+    _, codes = np.unique([clusters.get(instance, instance) for _, instance in completions], return_inverse=True)
+    return one_rater_agreement(scores, codes)
 
 
 def _select_judged(

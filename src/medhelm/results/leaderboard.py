@@ -11,7 +11,9 @@ from typing import Any, get_args
 
 import numpy as np
 
+from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.cost.use import RunUse
+from medhelm.analysis.jury.verdict import judges_by_chance
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -25,6 +27,7 @@ from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
+from medhelm.results.jury import judge_agreement
 from medhelm.results.run_remarks import (
     cluster_remarks,
     distant_dates_remarks,
@@ -223,7 +226,10 @@ def leaderboard_from_inputs(
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
-    return replace(board, left_out=left_out, remarks=(*board.remarks, *remarks))
+    shown = [column for column in board.columns if column.benchmark in finished.judge_agreement]
+    by_chance = judges_by_chance((column.title, finished.judge_agreement[column.benchmark]) for column in shown)
+    verdict = (*board.verdict, *by_chance) if len(board.rows) > 1 else board.verdict
+    return replace(board, left_out=left_out, remarks=(*board.remarks, *remarks), verdict=verdict)
 
 
 def leaderboard_from_cells(
@@ -359,6 +365,8 @@ class LeaderboardInputs:
     """Models that do not count on a benchmark, because they were measured under other conditions."""
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Name of each model and judge -> its name without the address of its server."""
+    judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
+    """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
 
     def left_out_of(self, columns: Iterable[Column]) -> tuple[LeftOut, ...]:
         """Return the models that are left out of these benchmarks."""
@@ -400,19 +408,14 @@ def read_inputs(
     ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
     columns = {run.benchmark: column_of(run, baselines.get(run.benchmark), rule) for run in ranked}
     keys = sorted(chosen, key=lambda key: key[1])
+    judged: dict[str, list[tuple[Run, RunScores]]] = {}
     if single_scores:
-        read = read_all([chosen[key] for key in keys], rule)
-        cells = [
-            cell_of(
-                model,
-                run,
-                columns[run.benchmark],
-                scored,
-                as_worst=rule == "corrected" and not completers_only,
-                rule=rule,
-            )
-            for (model, _), (run, scored) in zip(keys, read, strict=True)
-        ]
+        as_worst = rule == "corrected" and not completers_only
+        cells = []
+        for (model, _), (run, scored) in zip(keys, read_all([chosen[key] for key in keys], rule), strict=True):
+            cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
+            if run.main_metric == JURY and run.jury_result and len(run.jury_result.jury.judges) > 1:
+                judged.setdefault(run.benchmark, []).append((run, scored))
     else:
         cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
     remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
@@ -427,6 +430,7 @@ def read_inputs(
         chosen,
         choice.left_out,
         names_in(found),
+        {name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
     )
 
 

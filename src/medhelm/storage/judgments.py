@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import ParquetWriter, connect, sql_path
+from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,6 +135,25 @@ def read_judgments(run: Run) -> Judgments:
     )
 
 
+def mean_grades(run: Run) -> list[tuple[str, str, float]]:
+    """Return instance, judge and mean grade over all criteria, high is good, of each completion that a judge graded.
+
+    Completions with a failed judgment of a judge are left out for that judge. Empty without a jury.
+    """
+    if run.jury_result is None:
+        return []
+    result = run.jury_result
+    turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
+    grade = f"CASE WHEN criterion IN ({turned}) THEN {result.low + result.high} - score ELSE score END"
+    return _rows(
+        run,
+        "judgments.parquet",
+        f"instance_id, judge, avg({grade})",
+        "GROUP BY instance_id, judge HAVING count(*) = count(score)",
+        order="min(file_row_number)",
+    )
+
+
 def read_columns(run: Run) -> dict[str, list[Any]]:
     """Read all columns of the judgments of a run, in the order written; empty columns without a jury."""
     names = list(JUDGMENT_COLUMNS)[1:]
@@ -159,7 +178,9 @@ def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
     return found
 
 
-def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) -> list[tuple[Any, ...]]:
+def _rows(
+    run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
+) -> list[tuple[Any, ...]]:
     """Read columns of one of the files, in the order written; empty without a jury."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
@@ -171,7 +192,7 @@ def _rows(run: Run, file: str, columns: str, condition: str = "", *values: str) 
         # Columns that an older file does not have are read as NULL.
         later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
         table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names
-        query = f"SELECT {columns} FROM {table} {condition} ORDER BY file_row_number"  # noqa: S608 - our own names
+        query = f"SELECT {columns} FROM {table} {condition} ORDER BY {order}"  # noqa: S608 - our own names
         return connection.execute(query, list(values)).fetchall()
 
 

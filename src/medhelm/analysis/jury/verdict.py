@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from medhelm.analysis.agreement.reliability import LEAST_UNITS
+from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.leaderboard.verdict import SAMPLE_ROWS
 from medhelm.domain import Tier
@@ -41,13 +41,26 @@ def _agreement(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
         names = agreed[0][0].title if len(benchmarks) == 1 else f"{len(agreed)} of {len(benchmarks)} benchmarks"
         yield f"The judges agree better than chance on {names} (ICC(3,1) {spread})."
     if chance:
-        names = listed([f"{own.title} (ICC(3,1) {value:.2f})" for own, value in chance], NAMES)
-        its = "its" if len(chance) == 1 else "their"
-        subject = "They" if agreed else "The judges"
-        yield f"{subject} are not shown to agree better than chance on {names}: {its} scores cannot rank models."
+        yield _by_chance([(own.title, value) for own, value in chance], "They" if agreed else "The judges")
     if unknown:
         needed = f"two judges with differing grades on {LEAST_UNITS} independent instances are needed"
         yield f"Agreement cannot be measured on {listed(unknown, NAMES)}: {needed}."
+
+
+def judges_by_chance(agreement: Iterable[tuple[str, RaterAgreement | None]]) -> list[str]:
+    """Return a sentence on the benchmarks whose judges are not shown to agree better than chance; empty if none are.
+
+    `agreement`: title of each judged benchmark, and the agreement of one judge's scores with another's.
+    """
+    known = [(title, one) for title, one in agreement if one is not None]
+    chance = [(title, one.value) for title, one in known if one.value is not None and (one.low or 0.0) <= 0.0]
+    return [_by_chance(chance, "The judges")] if chance else []
+
+
+def _by_chance(benchmarks: Sequence[tuple[str, float]], subject: str) -> str:
+    names = listed([f"{title} (ICC(3,1) {value:.2f})" for title, value in benchmarks], NAMES)
+    its = "its" if len(benchmarks) == 1 else "their"
+    return f"{subject} are not shown to agree better than chance on {names}: {its} scores cannot rank models."
 
 
 def _separated(own: JurySummary) -> Iterator[str]:
