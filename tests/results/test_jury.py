@@ -18,6 +18,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
 from medhelm.models.model_names import family_of
 from medhelm.results.jury import analyze_judges, judged_benchmarks
+from medhelm.results.leaderboard import leaderboard, read_inputs
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs
@@ -381,3 +382,31 @@ def test_judges_of_points_are_compared_by_the_points_they_give(
     assert own.length
     assert own.length.slope
     assert own.length.slope.value == pytest.approx(np.nansum(x * y) / np.nansum(x * x))
+
+
+# --- the leaderboard's verdict ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turned", [(), ("accuracy",)])
+def test_the_leaderboard_warns_of_the_same_benchmarks(store: Path, turned: tuple[str, ...]) -> None:
+    chance = np.random.default_rng(1).integers(1, 6, grades(0, 40).shape).astype(float)
+    chance[0, 0, 3, 0] = np.nan
+    add_judged_runs(store, "guessed", chance, lower_is_better=turned)
+    add_judged_runs(store, "judged", grades(0, 40), lower_is_better=turned)
+    (warning,) = [one for one in leaderboard(store).verdict if "better than chance" in one]
+    found = {own.benchmark: own.one_judge for own in analyze_judges([store]).benchmarks}
+    guessed = found["guessed"]
+    assert guessed and guessed.value is not None
+    assert f"({guessed.value:.2f})" in warning.replace("ICC(3,1) ", "")
+    assert warning.startswith("The judges are not shown to agree better than chance on ")
+    assert warning.endswith(": its scores cannot rank models.")
+    for name, one in read_inputs([store], "corrected", None).judge_agreement.items():
+        own = found[name]
+        assert one and own
+        assert (one.value, one.low) == (pytest.approx(own.value), pytest.approx(own.low))
+
+
+def test_a_single_judge_is_no_reason_for_a_warning(store: Path) -> None:
+    add_judged_runs(store, "toy", grades(0, 40)[:1], judges=JUDGES[:1])
+    assert read_inputs([store], "corrected", None).judge_agreement == {}
+    assert not any("better than chance" in one for one in leaderboard(store).verdict)
