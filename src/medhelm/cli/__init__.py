@@ -14,7 +14,7 @@ from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
-from medhelm.cli.common.options import Shared, shared_options
+from medhelm.cli.common.options import Shared, shared_options, warn
 from medhelm.cli.compare import compare
 from medhelm.cli.cost import cost
 from medhelm.cli.data import data
@@ -93,7 +93,7 @@ def main() -> None:
     except click.Abort:
         code = INTERRUPTED
     except MedHelmError as error:
-        click.echo(f"medhelm: {error}", err=True)
+        warn(str(error))
         code = error.exit_code
     except BrokenPipeError:
         # The reader of the output closed the pipe, as `| head` does. Keep Python from reporting it at exit.
