@@ -83,6 +83,15 @@ _FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "mode
 """Name of a shared option -> its field in `Shared`, where it differs."""
 
 
+def _is_utf8(path: Path) -> bool:
+    """Return True if a path is UTF-8 text, which the engine that reads Parquet files needs."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shared_options(*used: str) -> Callable[[_Command], _Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
@@ -92,6 +101,9 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         shared = context.ensure_object(Shared)
         # A default, or the environment, must not replace what was given before the command.
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path) and not _is_utf8(path):
+                raise click.UsageError(f"{path!a} is not UTF-8. Rename the folder, or choose another one.")
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
