@@ -29,9 +29,12 @@ def start() -> None:
         code = ended.code
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except OSError:  # the reader closed the pipe
-            code = code or 1
+            if stream is not None:  # as after `>&-`
+                stream.flush()
+        except BrokenPipeError:  # the reader closed the pipe, as `| head` does
+            pass
+        except OSError:
+            code = code or 4
     atexit._run_exitfuncs()  # remove temporary files
     os._exit(code if isinstance(code, int) else int(code is not None))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.parquet import ColumnWriter, connect, sql_text
+from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, sql_text
 
 KINDS = {"position": "INTEGER", "text": "VARCHAR", "number": "DOUBLE", "count": "BIGINT", "empty": "VARCHAR"}
 
@@ -65,3 +65,14 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     writer.close()
     assert not (tmp_path / "a.parquet").exists()
     assert len(rows(tmp_path / "b.parquet")) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
+def test_rows_can_be_discarded_on_a_full_disk(tmp_path: Path) -> None:
+    """The error that stopped the writing must not be replaced by another one."""
+    writer = ParquetWriter(tmp_path / "a.parquet", {"position": "INTEGER"})
+    writer._file.close()
+    writer._file = open("/dev/full", "wb")  # noqa: PTH123, SIM115 - the writer closes it
+    writer.add({"position": 0})
+    writer.discard()
+    assert not list(tmp_path.iterdir())

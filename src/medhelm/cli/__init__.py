@@ -5,6 +5,7 @@ Commands import other packages inside their functions, so that `medhelm --help` 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -14,7 +15,7 @@ from medhelm import __version__
 from medhelm.cli.agreement import agreement
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
-from medhelm.cli.common.options import Shared, shared_options
+from medhelm.cli.common.options import Shared, shared_options, warn
 from medhelm.cli.compare import compare
 from medhelm.cli.cost import budget, cost
 from medhelm.cli.data import data
@@ -34,7 +35,7 @@ from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
 from medhelm.cli.runs import runs, show
 from medhelm.cli.serve import docs, serve
-from medhelm.errors import MedHelmError
+from medhelm.errors import MedHelmError, MissingError
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -85,6 +86,7 @@ for command in (command for commands in GROUPS.values() for command in commands)
 
 def main() -> None:
     """Run the command line and end with its exit code."""
+    output = sys.stdout
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
     except click.ClickException as error:
@@ -93,10 +95,19 @@ def main() -> None:
     except click.Abort:
         code = INTERRUPTED
     except MedHelmError as error:
-        click.echo(f"medhelm: {error}", err=True)
+        warn(str(error))
         code = error.exit_code
+    except SystemExit as ended:
+        # If the reader of the output closed the pipe, click replaces the output and ends with 1.
+        code = ended.code if sys.stdout is output else 0
     except BrokenPipeError:
         # The reader of the output closed the pipe, as `| head` does. Keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        warn(f"the output, or a file, could not be written: {error.strerror}.")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = MissingError.exit_code
     sys.exit(code if isinstance(code, int) else 0)

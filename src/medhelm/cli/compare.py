@@ -9,6 +9,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
+    as_shown,
     format_option,
     print_json,
     print_remarks,
@@ -126,10 +127,10 @@ def compare(
         return 0
     verdict, *foot = comparison_report.verdict(pair)
     if format_ in ("table", "md"):
-        click.echo(f"{verdict}\n")
+        click.echo(f"{as_shown(verdict, format_)}\n")
     click.echo(comparison_report.to_table(pair, format_), nl=False)
     if format_ in ("table", "md"):
-        click.echo("\n" + "\n".join([*foot, *map(str, pair.remarks)]))
+        click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
     return 0
 
 
@@ -157,7 +158,7 @@ def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, f
         print_json(comparison_report.pairs_as_json(found, adjustment))
         return
     if format_ in ("table", "md"):
-        click.echo(" ".join(comparison_report.pairs_verdict(found, adjustment)) + "\n")
+        click.echo(as_shown(" ".join(comparison_report.pairs_verdict(found, adjustment)), format_) + "\n")
     click.echo(comparison_report.pairs_to_table(found, adjustment, by=by or "overall", format=format_), nl=False)
     click.echo(err=format_ in ("csv", "latex"))
     print_remarks([*comparison_report.in_words(found, adjustment), *found.remarks], format_)

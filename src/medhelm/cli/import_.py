@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options
+from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options, warn
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -130,12 +130,12 @@ def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
     elif done.taken:
         click.echo(exchange_report.import_to_table(done.taken, rule))
     for name, reason in done.skipped:
-        click.echo(f"medhelm: {name} was skipped: {reason}", err=True)
+        warn(f"{name} was skipped: {reason}")
     for one in done.taken:
         for remark in one.remarks:
-            click.echo(f"medhelm: {one.run.benchmark} with {one.run.model}: {remark}", err=True)
+            warn(f"{one.run.benchmark} with {one.run.model}: {remark}")
     for remark in done.remarks:
-        click.echo(f"medhelm: {remark}", err=True)
+        warn(str(remark))
 
 
 def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:

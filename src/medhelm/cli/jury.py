@@ -11,6 +11,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
+    as_shown,
     format_option,
     load,
     prices_option,
@@ -82,7 +83,7 @@ def jury(
         print_json(jury_report.as_json(analysis))
         return 0
     if format_ in ("table", "md"):
-        click.echo(" ".join(analysis.verdict) + "\n")
+        click.echo(as_shown(" ".join(analysis.verdict), format_) + "\n")
     click.echo(jury_report.to_text(analysis, format_), nl=False)
     if analysis.remarks and format_ not in ("csv", "latex"):
         click.echo()

@@ -10,6 +10,7 @@ import click
 
 from medhelm.cli.common.options import (
     Shared,
+    as_shown,
     completers_option,
     format_option,
     load,
@@ -222,7 +223,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
         print_json(leaderboard_report.as_json(board, by=by))
         return
     if board.verdict and format_ in ("table", "md"):
-        click.echo(" ".join(board.verdict) + "\n")
+        click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
     click.echo(leaderboard_report.to_table(board, by=by, format=format_), nl=False)
     if format_ != "csv" and (calibrated := leaderboard_report.calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)

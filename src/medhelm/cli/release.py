@@ -10,6 +10,7 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
+    as_shown,
     completers_option,
     format_option,
     panel_option,
@@ -71,7 +72,7 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
         print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
         return 0
     if name and format_ in ("table", "md"):
-        click.echo(" ".join(made[0].leaderboard["verdict"]) + "\n")
+        click.echo(as_shown(" ".join(made[0].leaderboard["verdict"]), format_) + "\n")
     click.echo(releases_table(made, format_), nl=False)
     return 0
 

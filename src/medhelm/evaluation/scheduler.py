@@ -186,12 +186,14 @@ def first_error(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
 
 @contextmanager
 def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """Call `action` in the running loop at every SIGINT and SIGTERM while the block runs.
+    """Call `action` in the running loop at every SIGINT, SIGTERM and SIGHUP while the block runs.
 
     Without signal handlers (on some systems, and in all threads but the main one) the signals end the program.
     """
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
     try:
         for number in numbers:
             loop.add_signal_handler(number, action)

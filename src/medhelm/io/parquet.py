@@ -101,7 +101,8 @@ class ParquetWriter:
 
     def discard(self) -> None:
         """Delete all rows added so far."""
-        self._file.close()
+        with suppress(OSError):  # a full disk: what closing could not write is deleted anyway
+            self._file.close()
         self._lines.unlink(missing_ok=True)
 
 

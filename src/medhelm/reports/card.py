@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, estimate_text, render
+from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, estimate_text, printable, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import RankedBy
@@ -225,7 +226,8 @@ def to_markdown(card: Card) -> str:
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
     for heading, sentences in sections(card):
         lines += [f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), ""]
-    lines += ["## Command", "", "```", card.command, "```", ""]
+    command = re.sub(r"(?m)^ *(?=`{3})", "    ", printable(card.command))  # no line of it ends the block
+    lines += ["## Command", "", "```", command, "```", ""]
     return "\n".join(lines)
 
 
@@ -433,6 +435,7 @@ def to_html(card: Card) -> str:
     lines = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title(card))}</title>",
         f"<style>\n{STYLE}\n</style></head><body>",

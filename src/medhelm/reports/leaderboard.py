@@ -12,7 +12,18 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import left_out_json, probability, select
-from medhelm.reports.tables import Columns, ObjectView, Value, decimal, estimate_numbers, estimate_text, number, render
+from medhelm.reports.tables import (
+    Columns,
+    ObjectView,
+    Value,
+    as_line,
+    decimal,
+    escape_markdown,
+    estimate_numbers,
+    estimate_text,
+    number,
+    render,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -244,7 +255,8 @@ def _head_to_head(board: Leaderboard, format: str, width: int | None) -> str:
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
     above = f"{caption(board)}. {head_to_head_note(found)}."
     text = render(rows, headers, format=format, caption=above, width=width, keep=2)
-    remarks = "".join(f"- {remark}\n" for remark in found.remarks) if format in ("table", "md") else ""
+    shown = escape_markdown if format == "md" else as_line
+    remarks = "".join(f"- {shown(str(remark))}\n" for remark in found.remarks) if format in ("table", "md") else ""
     return f"{text}\n{remarks}" if remarks else text
 
 

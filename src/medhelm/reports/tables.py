@@ -251,8 +251,15 @@ def _markdown(texts: list[list[str]], heads: list[str], numeric: list[bool], cap
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text for Markdown. An underscore within a word needs no escape."""
-    text = re.sub(r"([\\`*|<~])", r"\\\1", text)
+    """Escape a text for Markdown, without control characters: no HTML, no link and no image remains.
+
+    An underscore within a word needs no escape, nor do brackets without a link, as those of intervals.
+
+    >>> escape_markdown("![x](http://a/b.png) [0.1, 0.2]")
+    '![x\\\\](http://a/b.png) [0.1, 0.2]'
+    """
+    text = re.sub(r"([\\`*|<~])", r"\\\1", as_line(text))
+    text = re.sub(r"\](?=[\[(:])", r"\\]", text)
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", text)
 
 

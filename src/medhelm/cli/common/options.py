@@ -84,6 +84,15 @@ _FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "mode
 """Name of a shared option -> its field in `Shared`, where it differs."""
 
 
+def _is_utf8(path: Path) -> bool:
+    """Return True if a path is UTF-8 text, which the engine that reads Parquet files needs."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shared_options(*used: str) -> Callable[[_Command], _Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
@@ -93,6 +102,9 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         shared = context.ensure_object(Shared)
         # A default, or the environment, must not replace what was given before the command.
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path) and not _is_utf8(path):
+                raise click.UsageError(f"{path!a} is not UTF-8. Rename the folder, or choose another one.")
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
@@ -475,9 +487,16 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
     return Pricing(books=read_price_books(prices), day=day, find_model=find)
 
 
+def as_shown(text: str, format_: str = "table") -> str:
+    """Return a text that may hold names from elsewhere, escaped for Markdown or for a terminal."""
+    from medhelm.reports.tables import escape_markdown, printable
+
+    return escape_markdown(text) if format_ == "md" else printable(text)
+
+
 def warn(text: str) -> None:
-    """Print one line to standard error."""
-    click.echo(f"medhelm: {text}", err=True)
+    """Print a message to standard error, without control characters."""
+    click.echo(f"medhelm: {as_shown(text)}", err=True)
 
 
 def print_json(content: object) -> None:
@@ -489,4 +508,4 @@ def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
     """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
     aside = format_ in ("csv", "latex")
     for remark in remarks:
-        click.echo(f"- {remark}", err=aside)
+        click.echo(f"- {as_shown(str(remark), format_)}", err=aside)
