@@ -21,19 +21,19 @@ def reservation(number: int, nano: int = 10, digest: bytes = b"") -> Reservation
 
 
 @contextmanager
-def opened(folder: Path, limit: int | None = None, n: int = 1, opening: int = 0) -> Iterator[list[Ledger]]:
+def opened(folder: Path, limit: int | None = None, n: int = 1, spent_before: int = 0) -> Iterator[list[Ledger]]:
     """Open a ledger as `n` processes; a closed one is a process that has ended."""
     (folder / "locks").mkdir(exist_ok=True)
     ledgers = [Ledger(folder / "budget.sqlite", create=True) for _ in range(n)]
     if limit is not None:
-        ledgers[0].set_limit(limit, opening)
+        ledgers[0].set_limit(limit, spent_before)
     yield ledgers
     for ledger in ledgers:
         ledger.close()
 
 
 def test_reservations_fit_into_what_all_have_left(tmp_path: Path) -> None:
-    with opened(tmp_path, 45, n=2, opening=5) as (one, two):
+    with opened(tmp_path, 45, n=2, spent_before=5) as (one, two):
         assert one.exchange([], [reservation(n) for n in range(1, 4)]) == (3, False)
         assert two.exchange([], [reservation(1), reservation(2)]) == (1, True)
         assert one.exchange([Settlement(1, "m", 4), Settlement(2, "m", 10)], []) == (0, False)
@@ -41,7 +41,7 @@ def test_reservations_fit_into_what_all_have_left(tmp_path: Path) -> None:
         assert one.exchange([Settlement(3, "m", 0)], []) == (0, False)
         assert two.exchange([], [reservation(2)]) == (1, False)
         found = one.balance()
-        assert (found.limit, found.opening, found.spent, found.reserved, found.held) == (45, 5, 14, 20, 39)
+        assert (found.limit, found.spent_before, found.spent, found.reserved, found.held) == (45, 5, 14, 20, 39)
         assert found.by_model == (("m", 2, 14),)
 
 
