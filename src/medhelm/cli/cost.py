@@ -97,6 +97,7 @@ def cost(
 
 
 @click.group()
+@shared_options()
 def budget() -> None:
     """Limit what all commands spend in a store.
 
@@ -133,7 +134,7 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, /) -> int:
-    """Show the limit, what was spent and by which commands, and what is left.
+    """Show the limit, what was spent, and by which commands.
 
     \b
     Example:
@@ -148,9 +149,9 @@ def show(shared: Shared, /) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def release(shared: Shared, /) -> int:
-    """Stop counting requests that were in flight when their command was killed.
+    """Stop counting requests of commands that were killed.
 
-    They may have been billed. Compare with the bill of the provider first.
+    They were in flight, and may have been billed. Compare with the bill of the provider first.
 
     \b
     Example:
