@@ -134,7 +134,7 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, /) -> int:
-    """Show the limit, what was spent, and by which commands.
+    """Show the limit and what was spent.
 
     \b
     Example:
@@ -149,9 +149,9 @@ def show(shared: Shared, /) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def release(shared: Shared, /) -> int:
-    """Stop counting requests of commands that were killed.
+    """Release what killed commands reserved.
 
-    They were in flight, and may have been billed. Compare with the bill of the provider first.
+    Their requests in flight may have been billed. Compare with the bill of the provider first.
 
     \b
     Example:
