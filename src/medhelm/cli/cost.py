@@ -24,8 +24,8 @@ from medhelm.cli.common.options import (
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
-    from medhelm.results.budget import BudgetState
     from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.spending import BudgetState
 
 
 @click.command()
@@ -97,6 +97,7 @@ def cost(
 
 
 @click.group()
+@shared_options()
 def budget() -> None:
     """Limit what all commands spend in a store.
 
@@ -124,7 +125,7 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
     Example:
       medhelm budget set 20
     """
-    from medhelm.results.budget import set_budget
+    from medhelm.results.spending import set_budget
 
     return _show(shared, set_budget(shared.store, limit_usd, pricing_of(shared, prices)))
 
@@ -133,13 +134,13 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, /) -> int:
-    """Show the limit, what was spent and by which commands, and what is left.
+    """Show the limit and what was spent.
 
     \b
     Example:
       medhelm budget show --json
     """
-    from medhelm.results.budget import budget_of
+    from medhelm.results.spending import budget_of
 
     return _show(shared, budget_of(shared.store))
 
@@ -148,15 +149,15 @@ def show(shared: Shared, /) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def release(shared: Shared, /) -> int:
-    """Stop counting requests that were in flight when their command was killed.
+    """Release what killed commands reserved.
 
-    They may have been billed. Compare with the bill of the provider first.
+    Their requests in flight may have been billed. Compare with the bill of the provider first.
 
     \b
     Example:
       medhelm budget release
     """
-    from medhelm.results.budget import budget_of, release_lost
+    from medhelm.results.spending import budget_of, release_lost
 
     freed_usd = release_lost(shared.store)
     click.echo(f"{freed_usd:.4f} US dollars are free again.", err=True)
@@ -173,7 +174,7 @@ def remove(shared: Shared, /) -> int:
     Example:
       medhelm budget remove
     """
-    from medhelm.results.budget import remove_budget
+    from medhelm.results.spending import remove_budget
 
     removed = remove_budget(shared.store)
     click.echo("The limit was removed." if removed else "The store has no limit.", err=True)
@@ -182,9 +183,9 @@ def remove(shared: Shared, /) -> int:
 
 def _show(shared: Shared, state: BudgetState | None) -> int:
     from medhelm.reports.cost import budget_text
-    from medhelm.results.budget import as_json
+    from medhelm.results.spending import budget_as_json
 
-    content = as_json(state)
+    content = budget_as_json(state)
     if shared.json:
         print_json(content)
     else:

@@ -43,8 +43,10 @@ class HeldNumbers:
         self._set(number, held=False)
 
     def close(self) -> None:
-        """Close the file and release all numbers."""
-        os.close(self._file)
+        """Close the file and release all numbers. May be called more than once."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
 
     def _set(self, number: int, *, held: bool) -> bool:
         if fcntl is None:

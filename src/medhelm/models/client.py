@@ -197,28 +197,25 @@ class Client:
         self._in_flight[digest] = bought
         result = None
         try:
-            async with self._held(number_of(digest)) as is_shared:
-                result = (self._known(request) if is_shared else None) or await self._buy(provider, request, digest)
+            result = await self._buy(provider, request, digest)
             return result
         finally:
             del self._in_flight[digest]
             bought.set_result(result)  # None after a cancellation or error: waiting requests try themselves
 
     @asynccontextmanager
-    async def _held(self, number: int) -> AsyncIterator[bool]:
-        """Hold a request among all processes, once the one that has it in flight is done with it, or has ended.
-
-        Yields True if another process may just have bought the completion.
-        """
+    async def _held(self, digest: bytes) -> AsyncIterator[None]:
+        """Hold a request among all processes, once the one that has it in flight is done with it, or has ended."""
         if self._numbers is None:
-            yield False
+            yield
             return
+        number = number_of(digest)
         while not self._numbers.take(number):
             if self._stopped is not None:
                 raise self._stopped
             await self._sleep(OTHER_PROCESS_POLL_S)
         try:
-            yield True
+            yield
         finally:
             self._numbers.release(number)
 
@@ -236,9 +233,10 @@ class Client:
             try:
                 self._check(model, endpoint, sent)
                 turn = self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
-                async with turn, endpoint.limiter.slot():
-                    purchase = self._budget.purchase(request, digest)
-                    async with purchase:
+                async with turn, endpoint.limiter.slot(), self._held(digest):
+                    if self._numbers and (known := self._known(request)) is not None:
+                        return known  # another process has just bought it
+                    async with self._budget.purchase(request, digest) as purchase:
                         self._check(model, endpoint, sent)  # again, after the waits
                         round_ = endpoint.round
                         sent += 1

@@ -183,8 +183,8 @@ class StoreLimit(SpendingLimit):
     def _error(self, reservation: Reservation) -> BudgetError:
         balance = self._ledger.balance()
         parts = [f"{nano / NANO:.4f} on {model}" for model, _, nano in balance.by_model[:3]]
-        if balance.opening:
-            parts.append(f"{balance.opening / NANO:.4f} before the limit was set")
+        if balance.spent_before:
+            parts.append(f"{balance.spent_before / NANO:.4f} before the limit was set")
         if balance.reserved:
             parts.append(f"{balance.reserved / NANO:.4f} is reserved for requests in flight or in batches")
         if balance.lost:

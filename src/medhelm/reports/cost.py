@@ -226,15 +226,15 @@ def budget_text(content: Mapping[str, Any], format: str = "table") -> str:
     """Return the budget of a store, from its JSON form."""
     if content["limit_usd"] is None:
         return "The store has no limit. `medhelm budget set USD` sets one.\n"
-    sums: list[list[Value]] = [
-        ["limit", f"{content['limit_usd']:.4f}"],
-        ["spent before the limit was set", f"{content['spent_before_usd']:.4f}"],
-        *([f"spent on {one['model']}", f"{one['spent_usd']:.4f}"] for one in content["models"]),
-        ["reserved for requests in flight or in batches", f"{content['reserved_usd']:.4f}"],
-        ["in flight when a command was killed", f"{content['lost_usd']:.4f}"],
-        ["left", f"{content['left_usd']:.4f}"],
+    sums: list[tuple[str, float]] = [
+        ("limit", content["limit_usd"]),
+        ("spent before the limit was set", content["spent_before_usd"]),
+        *((f"spent on {one['model']}", one["spent_usd"]) for one in content["models"]),
+        ("reserved for requests in flight or in batches", content["reserved_usd"]),
+        ("in flight when a command was killed", content["lost_usd"]),
+        ("left", content["left_usd"]),
     ]
-    text = render(sums, ["budget of the store", "USD"], format=format)
+    text = render([[name, f"{usd:.4f}"] for name, usd in sums], ["budget of the store", "USD"], format=format)
     commands: list[list[Value]] = [
         [one["command"], one["started"], one["pid"], f"{one['spent_usd']:.4f}"] for one in content["commands"]
     ]

@@ -32,7 +32,7 @@ BUSY_TIMEOUT_S = 60.0
 """Timeout for another process that is writing."""
 
 TABLES = """
-CREATE TABLE budget (id INTEGER PRIMARY KEY CHECK (id = 1), limit_nano INTEGER, opening_nano INTEGER NOT NULL);
+CREATE TABLE budget (id INTEGER PRIMARY KEY CHECK (id = 1), limit_nano INTEGER, before_nano INTEGER NOT NULL);
 CREATE TABLE commands (owner INTEGER PRIMARY KEY, pid INTEGER NOT NULL, started REAL NOT NULL, command TEXT NOT NULL);
 CREATE TABLE spending (
     owner INTEGER, model TEXT, requests INTEGER NOT NULL, nano INTEGER NOT NULL, PRIMARY KEY (owner, model)
@@ -77,7 +77,7 @@ class Balance:
 
     limit: int | None
     """The limit; None: nothing is limited, but everything is counted."""
-    opening: int
+    spent_before: int
     """Spent before the ledger began."""
     spent: int
     """Spent since."""
@@ -93,7 +93,7 @@ class Balance:
     @property
     def held(self) -> int:
         """Everything that counts against the limit."""
-        return self.opening + self.spent + self.reserved + self.lost
+        return self.spent_before + self.spent + self.reserved + self.lost
 
 
 class Ledger:
@@ -141,12 +141,12 @@ class Ledger:
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO commands VALUES (?, ?, ?, ?)", (self.owner, pid, started, command))
 
-    def set_limit(self, limit: int | None, opening: int = 0) -> None:
-        """Set or remove the limit. `opening`: spent so far; it counts when the limit is set for the first time."""
+    def set_limit(self, limit: int | None, spent_before: int = 0) -> None:
+        """Set or remove the limit. `spent_before`: spent so far; it counts when the limit is set for the first time."""
         with self._transaction():
             self._db.execute(
                 "INSERT INTO budget VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET limit_nano = excluded.limit_nano",
-                (limit, opening),
+                (limit, spent_before),
             )
 
     def release(self) -> int:
@@ -228,10 +228,10 @@ class Ledger:
     def balance(self) -> Balance:
         """Return all sums."""
         with self._transaction():
-            limit, opening = self._db.execute("SELECT limit_nano, opening_nano FROM budget").fetchone() or (None, 0)
+            limit, spent_before = self._db.execute("SELECT limit_nano, before_nano FROM budget").fetchone() or (None, 0)
             return Balance(
                 limit=limit,
-                opening=opening,
+                spent_before=spent_before,
                 spent=self._sum("SELECT sum(nano) FROM spending"),
                 reserved=self._sum("SELECT sum(nano) FROM reservations WHERE lost = 0"),
                 lost=self._sum("SELECT sum(nano) FROM reservations WHERE lost = 1"),
@@ -257,7 +257,7 @@ class Ledger:
     def _held(self) -> int:
         return sum(
             self._sum(f"SELECT sum({column}) FROM {table}")  # noqa: S608 - our own names
-            for column, table in (("opening_nano", "budget"), ("nano", "spending"), ("nano", "reservations"))
+            for column, table in (("before_nano", "budget"), ("nano", "spending"), ("nano", "reservations"))
         )
 
     def _has_ended(self, owner: int) -> bool:
