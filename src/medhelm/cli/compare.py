@@ -18,6 +18,7 @@ from medhelm.cli.common.options import (
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @format_option
 @stored_tier_option
 @scoring_option
+@table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def compare(

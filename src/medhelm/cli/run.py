@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     scoring_option,
     shared_options,
 )
+from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
+@table_options
+@progress_options
 @shared_options("store", "data", "benchmarks", "models", "offline", "json")
 @click.pass_obj
 def run(
@@ -63,6 +66,8 @@ def run(
 
 @click.command()
 @scoring_option
+@table_options
+@progress_options
 @shared_options("store", "json")
 @click.pass_obj
 def demo(shared: Shared, rule: Rule) -> int:
@@ -125,7 +130,7 @@ def find_judges(
         names, file=file, at_least=at_least, models_file=shared.models_file, environment=os.environ
     )
     for warning in () if quiet else warnings:
-        click.echo(f"medhelm: {warning}", err=True)
+        shared.note(warning)
     return jury
 
 
@@ -150,13 +155,13 @@ def _evaluate(
     check_rubric(benchmarks, settings.rubric, jury, like)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
-            click.echo(f"{benchmark.name}: {remark}", err=True)
+            shared.note(f"{benchmark.name}: {remark}")
     for warning in also_under_test(jury, found) if jury else ():
-        click.echo(f"medhelm: {warning}", err=True)
+        shared.note(warning)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        click.echo(f"medhelm: no judges were given (--judge): scoring {graded} with the next metric", err=True)
-    with progress_listener() as listener:
+        shared.note(f"no judges were given (--judge): scoring {graded} with the next metric")
+    with progress_listener(shared) as listener:
         done = evaluate(
             benchmarks,
             found,

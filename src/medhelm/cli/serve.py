@@ -115,7 +115,7 @@ def serve(
       medhelm serve --store ours --port 9000
       medhelm serve --socket board.sock       on a shared machine
       ssh -L 8642:board.sock host             the same board from elsewhere
-      medhelm serve --host 0.0.0.0 --tls board.pem board.key --name board.hospital.example
+      medhelm serve --host 0.0.0.0 --tls board.pem board.key --name board.example
       medhelm serve --behind-proxy board.hospital.example
     """
     from medhelm.web.server import Listener

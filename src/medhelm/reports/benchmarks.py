@@ -36,7 +36,7 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
         ]
         for b in benchmarks
     ]
-    return tables.render(rows, headers, format="table")
+    return tables.render(rows, headers, format="table", drop=("package", "subcategory", "title", "metric", "access"))
 
 
 def evaluated(benchmark: Benchmark) -> int | None:

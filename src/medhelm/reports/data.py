@@ -45,7 +45,11 @@ def to_table(known: Known) -> str:
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, ["benchmark", "access", "license", "state", "checksums", "folder"], format="table")
+    text = tables.render(
+        rows,
+        ["benchmark", "access", "license", "state", "checksums", "folder"],
+        drop=("checksums", "license", "access"),
+    )
     needed = [_needs(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
     return "\n\n".join([text.rstrip("\n"), *needed])
 

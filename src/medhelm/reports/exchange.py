@@ -116,7 +116,7 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
         for entry in entries
         for run in [entry.run]
     ]
-    text = tables.render(rows, headers)
+    text = tables.render(rows, headers, drop=("failed", "metric", other))
     waiting = sum(run.main_metric not in run.estimates["corrected"] for run in (entry.run for entry in entries))
     if waiting:
         text += f"\n{waiting} of {len(rows)} runs have no corrected score yet: run `medhelm rescore`.\n"

@@ -58,7 +58,8 @@ def to_table(plan: CostPlan, format: str = "table") -> str:
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
     total += [*(money(sum_, format) for sum_ in sums), None]
     caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
-    return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
+    drop = ("output max", "cached", "duplicate", "input tokens", "output expected", "role", "USD max")
+    return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption, drop=drop)
 
 
 def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:

@@ -105,7 +105,8 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
         ]
         for run in runs
     ]
-    return tables.render(rows, headers, format=format)
+    drop = ("cached", "duplicate", "sent", other, "metric", "status", "cost USD")
+    return tables.render(rows, headers, format=format, drop=drop)
 
 
 def _shortened(runs: Sequence[Run]) -> list[str]:
@@ -245,7 +246,8 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
         ]
         for one in runs
     ]
-    table = tables.render(rows, headers, format=format)
+    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "not asked", "status")
+    table = tables.render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
         return table
@@ -424,7 +426,9 @@ def _judges(run: Run) -> list[str]:
         for name, tally in result.tallies.items()
     ]
     heads = ["judge", "judgments", "missing", "reasons", "tokens in", "tokens out", "cost USD", "answered as"]
-    table = tables.render(rows, heads, caption=f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}")
+    caption = f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}"
+    drop = ("answered as", "tokens out", "tokens in", "reasons")
+    table = tables.render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
 
 

@@ -34,6 +34,13 @@ class Shared:
     json: bool = False
     benchmark_folders: list[Path] = field(default_factory=list)
     models_file: Path | None = None
+    quiet: bool = False
+    color: bool = True
+
+    def note(self, text: str) -> None:
+        """Print a note to standard error, unless the user wants none."""
+        if not self.quiet:
+            click.echo(f"medhelm: {text}", err=True)
 
     @property
     def store(self) -> Path:
@@ -416,7 +423,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
-        click.echo(f"medhelm: skipped: {text}", err=True)
+        shared.note(f"skipped: {text}")
 
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 
