@@ -83,6 +83,9 @@ class RunRecorder:
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
+        self._requested: set[bytes] = set()
+        self._bought: set[bytes] = set()
+        self._n_duplicates = 0
         self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
@@ -124,6 +127,7 @@ class RunRecorder:
         self._n_truncated += record.truncated_characters > 0
         self._truncated_characters += record.truncated_characters
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
+        self._count_duplicate(result)
         if failure := record.completion.failure:
             self.failed += 1
             self.failures[failure.code] += 1
@@ -132,6 +136,17 @@ class RunRecorder:
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
+
+    def _count_duplicate(self, result: ClientResult) -> None:
+        """Count a completion from the cache if an equal request of this run has one too, which may come later."""
+        digest = result.digest
+        if not digest:
+            return
+        if digest in self._requested:
+            self._n_duplicates += result.cached or digest not in self._bought
+        self._requested.add(digest)
+        if not result.cached:
+            self._bought.add(digest)
 
     def finish(self, message: str, *, is_unusable: bool) -> Run:
         """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
@@ -182,6 +197,8 @@ class RunRecorder:
             run,
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
+            requests_retried=totals.requests_retried,
+            requests_duplicate=self._n_duplicates,
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
             n_truncated=self._n_truncated,
             truncated_characters=self._truncated_characters,

@@ -76,7 +76,7 @@ class RequestTotals:
     def __init__(self, model: Model) -> None:
         """Start at zero. `model`: the model or judge, with its price."""
         self.model = model
-        self.requests_sent = self.requests_cached = 0
+        self.requests_sent = self.requests_cached = self.requests_retried = 0
         self.usage = Usage()
         """Tokens of all completions, whenever they were bought."""
         self._batched = Usage()
@@ -88,7 +88,7 @@ class RequestTotals:
 
     def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
         """Add a completion, the requests sent for it now, and whether it came from the cache."""
-        self.requests_sent += requests_sent
+        self.add_sent(requests_sent)
         self.requests_cached += cached
         self.usage += completion.usage
         if completion.batched:
@@ -103,6 +103,11 @@ class RequestTotals:
             self._refused_parts.update(completion.refused_parameters)
         if completion.failure is None and completion.received is not None:
             self._days[datetime.fromtimestamp(completion.received, UTC).date().isoformat()] += 1
+
+    def add_sent(self, n: int) -> None:
+        """Count the requests sent for one completion; all but the first are retries."""
+        self.requests_sent += n
+        self.requests_retried += max(0, n - 1)
 
     @property
     def cost_usd(self) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
+from medhelm.domain.metric_titles import metric_title
 from medhelm.domain.text import plural
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
@@ -109,7 +110,7 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
             entry.state,
             run.n,
             run.n_failed,
-            run.main_metric,
+            metric_title(run.main_metric),
             _number(run, rule),
             _number(run, other),
         ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain.text import listed, plural
+from medhelm.domain.text import group_title, listed, plural
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import left_out_json, probability, select
@@ -264,16 +264,6 @@ def caption(board: Leaderboard) -> str:
     marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
     panel = f"; against the panel: {listed(board.panel, PANEL_NAMES)}" if board.panel else ""
     return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}{panel}"
-
-
-def group_title(name: str) -> str:
-    """Return a category or subcategory id as words.
-
-    >>> group_title("clinical_decision_support")
-    'Clinical decision support'
-    """
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def shown_name(row: Row) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from fcntl import ioctl
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,16 +23,7 @@ from tests.support.stores import add_judged_runs, grades
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 MODELS = ["baseline/majority", "baseline/lexical", "baseline/random"]
-PLAN = [
-    "plan",
-    "all",
-    "--tier",
-    "sample",
-    "--model",
-    "openai/gpt-4o-2024-05-13",
-    "--judge",
-    "anthropic/claude-sonnet-4-5",
-]
+PLAN = ["plan", "all", "--tier", "sample", "--model", "openai/gpt-4o-2024-05-13", "--judge", "anthropic/claude-opus-4"]
 COMMANDS = [
     ["leaderboard", "--rank-baselines"],
     ["leaderboard", "--rank-baselines", "--by", "benchmark"],
@@ -61,7 +53,7 @@ def store(medhelm: Medhelm, tmp_path: Path) -> Path:
 @pytest.fixture
 def judged(tmp_path: Path) -> Path:
     folder = tmp_path / "judged"
-    made_once(tmp_path, f"{__name__} judged", lambda: add_judged_runs(folder, "aci_bench", grades(0, 8)) and None)
+    made_once(tmp_path, f"{__name__} judged", partial(add_judged_runs, folder, "aci_bench", grades(0, 8)))
     return folder
 
 

@@ -24,6 +24,7 @@ from medhelm.domain import (
     Rule,
     Score,
 )
+from medhelm.domain.metric_titles import metric_title
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, group_parts
 
@@ -49,7 +50,7 @@ def jury_metric(rubric: Rubric) -> Metric:
     """Return the jury's score as a metric, on the scale of the rubric."""
     return Metric(
         name=JURY,
-        title="Jury",
+        title=metric_title(JURY),
         description=(
             "Mean over judges of each judge's mean over the criteria of the rubric. An empty completion gets the worst "
             "grade; a completion graded by too few judges has no score."
