@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import JudgeTally, Origin, Run, RunOnDisk
+from medhelm.domain import JudgeTally, Run, RunOnDisk
 from medhelm.reports.runs import as_json, stored_to_table, to_table
 from tests.support.stores import jury_of, make_run
 
@@ -35,13 +35,6 @@ def test_columns_of_rare_counts_are_shown_only_if_there_are_any() -> None:
     assert not {"not asked", "retried", "duplicate"} & set(cells(make_run())[0])
     (row,) = cells(make_run(requests_sent=12, requests_retried=2, requests_cached=3, requests_duplicate=1))
     assert (row["sent"], row["retried"], row["cached"], row["duplicate"]) == ("12", "2", "2", "1")
-
-
-def test_failures_of_imported_runs_may_have_no_code() -> None:
-    origin = Origin(harness="helm", version="", run="r", sha256="")
-    (row,) = cells(make_run(n_failed=3, origin=origin))
-    assert row["failed"] == "3"
-    assert "not asked" not in row
 
 
 def test_the_list_of_runs_counts_them_as_well(tmp_path: Path) -> None:

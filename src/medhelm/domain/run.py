@@ -138,7 +138,7 @@ class Run(Displayable):
     requests_retried: int = 0
     """Requests sent again after an error, in this execution; not stored."""
     requests_duplicate: int = 0
-    """Of `requests_cached`, those equal to another request of the run; not stored."""
+    """Requests equal to another one of the run, in this execution; not stored."""
     usage: Usage
     """Tokens of all completions, those paid for earlier included."""
     cost_usd: float | None
@@ -184,8 +184,6 @@ class Run(Displayable):
     @property
     def n_not_asked(self) -> int:
         """Instances without a record, because the run was stopped before their completions and judgments were there."""
-        if self.origin and not self.origin.completions_made_here:
-            return 0
         return max(0, self.n_failed - sum(self.failures.values()))
 
     @property

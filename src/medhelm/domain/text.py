@@ -28,16 +28,6 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def group_title(name: str) -> str:
-    """Return a category or subcategory id as words.
-
-    >>> group_title("clinical_decision_support")
-    'Clinical decision support'
-    """
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
-
-
 def short_count(number: int) -> str:
     """Return a large count with a unit.
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isnan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,13 +78,11 @@ class RunRecorder:
         self.run: Run | None = None
         """The run, once it has ended."""
         self._began_at = datetime.now(UTC)
-        self._n_truncated = self._truncated_characters = 0
+        self._n_truncated = self._truncated_characters = self._n_duplicates = 0
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
-        self._requested: set[bytes] = set()
-        self._bought: set[bytes] = set()
-        self._n_duplicates = 0
+        self._digests: set[bytes] = set()
         self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
@@ -127,7 +124,9 @@ class RunRecorder:
         self._n_truncated += record.truncated_characters > 0
         self._truncated_characters += record.truncated_characters
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
-        self._count_duplicate(result)
+        if result.digest:
+            self._n_duplicates += result.digest in self._digests
+            self._digests.add(result.digest)
         if failure := record.completion.failure:
             self.failed += 1
             self.failures[failure.code] += 1
@@ -136,17 +135,6 @@ class RunRecorder:
         for score in record.scores:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
-
-    def _count_duplicate(self, result: ClientResult) -> None:
-        """Count a completion from the cache if an equal request of this run has one too, which may come later."""
-        digest = result.digest
-        if not digest:
-            return
-        if digest in self._requested:
-            self._n_duplicates += result.cached or digest not in self._bought
-        self._requested.add(digest)
-        if not result.cached:
-            self._bought.add(digest)
 
     def finish(self, message: str, *, is_unusable: bool) -> Run:
         """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
@@ -296,7 +284,9 @@ class _ScoreColumns:
 
     def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
         """Return the means of a metric by group; empty if the benchmark has no groups."""
-        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES}) if self._groups else {}
+        from medhelm.analysis.statistics.groups import group_means  # lazy: not needed before the end
+
+        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
 
 
 class ProgressListener(Protocol):
@@ -379,25 +369,6 @@ def make_run(
         versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
         origin=origin,
     )
-
-
-def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:
-    """Return the mean of a metric by group, under each rule, and how many instances have a score.
-
-    `groups`: the group of each instance. `scores`: rule -> score of each instance, nan if it is missing; a rule that
-    is left out has no mean.
-    """
-    means: dict[str, dict[str, float | None]] = {group: {"n": 0} for group in sorted(set(groups))}
-    for rule in RULES:
-        by_group: dict[str, list[float]] = {group: [] for group in means}
-        for group, score in zip(groups, scores.get(rule, ()), strict=False):
-            if not isnan(score):
-                by_group[group].append(score)
-        for group, own in by_group.items():
-            means[group][rule] = sum(own) / len(own) if own else None
-            if rule in scores:
-                means[group]["n"] = len(own)
-    return means
 
 
 def identity(

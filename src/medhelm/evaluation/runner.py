@@ -209,7 +209,7 @@ class _Work:
         try:
             return await job.pending.request()
         except ModelUnusable as error:
-            job.run.recorder.totals.add_sent(error.requests_sent)
+            job.run.recorder.totals.requests_sent += error.requests_sent
             raise
 
     async def _record(self, job: _Job, result: ClientResult | None) -> None:

@@ -88,7 +88,8 @@ class RequestTotals:
 
     def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
         """Add a completion, the requests sent for it now, and whether it came from the cache."""
-        self.add_sent(requests_sent)
+        self.requests_sent += requests_sent
+        self.requests_retried += max(0, requests_sent - 1)
         self.requests_cached += cached
         self.usage += completion.usage
         if completion.batched:
@@ -103,11 +104,6 @@ class RequestTotals:
             self._refused_parts.update(completion.refused_parameters)
         if completion.failure is None and completion.received is not None:
             self._days[datetime.fromtimestamp(completion.received, UTC).date().isoformat()] += 1
-
-    def add_sent(self, n: int) -> None:
-        """Count the requests sent for one completion; all but the first are retries."""
-        self.requests_sent += n
-        self.requests_retried += max(0, n - 1)
 
     @property
     def cost_usd(self) -> float | None:

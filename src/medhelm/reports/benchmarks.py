@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
-from medhelm.domain.metric_titles import metric_title
-from medhelm.domain.text import group_title, plural
+from medhelm.domain.text import plural
+from medhelm.domain.titles import group_title, metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import printable

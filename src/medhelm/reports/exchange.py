@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
-from medhelm.domain.metric_titles import metric_title
 from medhelm.domain.text import plural
+from medhelm.domain.titles import metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import size_text

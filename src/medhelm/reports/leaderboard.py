@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain.text import group_title, listed, plural
+from medhelm.domain.text import listed, plural
+from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import left_out_json, probability, select

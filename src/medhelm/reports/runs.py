@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Removal, RemovalEffect, Rule, Run, RunOnDisk
-from medhelm.domain.metric_titles import metric_title
 from medhelm.domain.text import duration, listed, plural
+from medhelm.domain.titles import metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import (
@@ -112,7 +112,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
             decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
             str(run.requests_sent),
             *_count(shown, "retried", i),
-            str(run.requests_cached - run.requests_duplicate),
+            str(max(0, run.requests_cached - run.requests_duplicate)),
             *_count(shown, "duplicate", i),
             "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
         ]

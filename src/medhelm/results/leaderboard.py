@@ -21,8 +21,8 @@ from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
-from medhelm.domain.metric_titles import metric_title
 from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.titles import metric_title
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from medhelm.domain.text import group_title
+from medhelm.domain.titles import group_title
 from medhelm.reports.leaderboard import (
     CSV_HEADERS,
     caption,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.domain.text import group_title, plural
+from medhelm.domain.text import plural
+from medhelm.domain.titles import group_title
 from medhelm.reports.figures.cost import PricedModel, average_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.win_rates import RANKING, pairs, win_rates

@@ -13,8 +13,8 @@ from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.catalog import all_names
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, Estimate
-from medhelm.domain.metric_titles import metric_title
 from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import select
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results

@@ -24,7 +24,6 @@ from medhelm.domain import (
     Rule,
     Score,
 )
-from medhelm.domain.metric_titles import metric_title
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, group_parts
 
@@ -48,6 +47,8 @@ class JudgeVerdict:
 
 def jury_metric(rubric: Rubric) -> Metric:
     """Return the jury's score as a metric, on the scale of the rubric."""
+    from medhelm.domain.titles import metric_title  # lazy: a run needs no other title
+
     return Metric(
         name=JURY,
         title=metric_title(JURY),

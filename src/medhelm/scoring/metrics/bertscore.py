@@ -30,7 +30,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.domain import Instance
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction

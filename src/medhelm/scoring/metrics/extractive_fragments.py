@@ -25,7 +25,7 @@ from math import inf
 from typing import NamedTuple
 
 from medhelm.domain import Instance
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning

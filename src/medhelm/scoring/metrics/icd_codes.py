@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references

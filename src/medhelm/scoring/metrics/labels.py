@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from string import ascii_uppercase
 
 from medhelm.domain import Instance
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping

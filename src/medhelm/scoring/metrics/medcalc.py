@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.number import read_number

@@ -16,7 +16,7 @@ import re
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning

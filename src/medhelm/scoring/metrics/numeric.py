@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from medhelm.domain import Instance, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.metric import Metric, correct_references

@@ -22,7 +22,7 @@ from string import ascii_lowercase, digits
 from typing import NamedTuple, TypeVar
 
 from medhelm.domain import Instance
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
-from medhelm.domain.metric_titles import METRIC_TITLES
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.sql.extract import (

@@ -12,7 +12,7 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import Run
-from medhelm.domain.text import group_title
+from medhelm.domain.titles import group_title
 from medhelm.evaluation.imported import is_imported
 from medhelm.reports import leaderboard as report
 from medhelm.web.chart_files import chart_file, formats

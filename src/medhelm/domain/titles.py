@@ -1,4 +1,4 @@
-"""Titles of metrics: one word for each in every table, chart and page. JSON and CSV hold names."""
+"""Titles of metrics and categories, in every table, chart and page. JSON and CSV hold names."""
 
 from __future__ import annotations
 
@@ -49,3 +49,13 @@ def metric_title(name: str) -> str:
     ('ROUGE-L', 'Triage distance')
     """
     return METRIC_TITLES.get(name) or name.replace("_", " ").capitalize()
+
+
+def group_title(name: str) -> str:
+    """Return a category or subcategory id as words.
+
+    >>> group_title("clinical_decision_support")
+    'Clinical decision support'
+    """
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
