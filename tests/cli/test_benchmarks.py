@@ -63,7 +63,7 @@ def test_every_reference_gets_the_best_score_or_has_a_reason(
 
 def test_check_counts_what_the_published_rule_can_never_score(medhelm: Medhelm, data_dir: Path) -> None:
     out = medhelm("benchmarks", "check", "medcalc_bench", "--data", data_dir, "--sample", "all").out
-    assert re.search(r"medcalc_accuracy +1\.0000 +0\.6495", out)
+    assert re.search(r"MedCalc accuracy +1\.0000 +0\.6495", out)
     assert "327 because the published rule gives every completion of category `lab` 0" in out
     assert "40 because the published rule gives every completion of category `dosage` 0" in out
     assert "six Glasgow Coma Scores exceed 15" in out

@@ -152,7 +152,7 @@ def facts_in(text: str) -> dict[str, str]:
 def test_everything_about_one_run(store: Path, medhelm: Medhelm) -> None:
     text = medhelm("runs", "show", "pubmed", "openai/b").out
     facts = facts_in(text)
-    assert facts["instances"] == "2, 1 without a completion (timeout 1)"
+    assert facts["instances"] == "2, 1 failed (timeout 1)"
     assert facts["leaderboard"] == "counted"
     assert "records.parquet" in facts["files"]
     judged = medhelm("runs", "show", "aci_bench", "openai/a").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -208,6 +209,30 @@ def test_the_budget_is_not_passed(tmp_path: Path, server: Server) -> None:
     (done,) = evaluation.runs
     assert (done.status, evaluation.stopped, evaluation.exit_code) == ("partial", "budget", 3)
     assert len(texts(tmp_path)) == server.count
+    assert (done.n_failed, done.n_not_asked) == (50 - server.count, 50 - server.count)
+
+
+def test_failures_are_counted_apart_from_what_was_never_asked(tmp_path: Path, server: Server) -> None:
+    server.answer_with(lambda body: Answer(status=400) if question_number(body) == 0 else chat("A"))
+    benchmark = toy(tmp_path, n=20)
+    (done,) = run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=3.0, concurrency=1).runs
+    assert (done.status, dict(done.failures), done.n_failed) == ("partial", {"bad_request": 1}, done.n_not_asked + 1)
+    assert done.n_not_asked >= 15
+
+
+def test_retries_and_equal_requests_are_counted(tmp_path: Path, server: Server) -> None:
+    busy = iter([Answer(status=503)])
+    server.answer_with(lambda body: next(busy, chat("A")))
+    place = make_benchmark(tmp_path, n=3)
+    lines = (place / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    again = json.dumps({**json.loads(lines[0]), "id": "again"})
+    (place / "rows.jsonl").write_text("\n".join([*lines, again]) + "\n", encoding="utf-8")
+    (benchmark,) = load_benchmarks([str(place)], metrics=METRICS)
+    (first,) = run(tmp_path, [model(server)], benchmark).runs
+    assert (first.requests_sent, first.requests_retried) == (4, 1)
+    assert (first.requests_cached, first.requests_duplicate) == (1, 1)
+    (second,) = run(tmp_path, [model(server)], benchmark).runs
+    assert (second.requests_sent, second.requests_cached, second.requests_duplicate) == (0, 4, 1)
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, server: Server) -> None:

@@ -300,8 +300,10 @@ def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None
     (benchmark,) = load_benchmarks([str(place)], metrics=METRIC_NAMES)
     found = row_of(plan(tmp_path, [benchmark], [priced(counting)]))
     run(tmp_path, [benchmark], [priced(counting)])
-    assert (found.requests, found.cached) == (4, 1)
+    assert (found.requests, found.cached, found.duplicate) == (4, 1, 1)
     assert counting.count == 3
+    found = row_of(plan(tmp_path, [benchmark], [priced(counting)]))
+    assert (found.requests, found.cached, found.duplicate) == (4, 4, 0)
 
 
 def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:

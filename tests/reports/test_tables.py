@@ -227,3 +227,60 @@ def test_intervals(case: tuple[float | None, float | None, float | None], expect
 )
 def test_a_spreadsheet_runs_nothing_of_a_csv_file(text: str, field: str) -> None:
     assert list(csv.reader(io.StringIO(render([[text]], ["a"], format="csv"))))[1] == [field]
+
+
+# --- tables in a terminal ---------------------------------------------------------------------------------------------
+
+MODELS = ["openai/gpt-4o-2024-05-13", "openai/gpt-4o-2024-08-06"]
+HEADS = ["Model", "Score", "SD", "Cost"]
+SCORES: list[list[Value]] = [[name, "0.552 [0.521, 0.583]", 0.01, 12.5] for name in MODELS]
+
+
+def in_terminal(width: int, drop: tuple[str, ...] = ("SD", "Cost")) -> list[str]:
+    with tables.fitted(width):
+        return render(SCORES, HEADS, drop=drop).splitlines()
+
+
+def test_all_columns_are_shown_where_there_is_room_and_in_files() -> None:
+    everything = render(SCORES, HEADS, drop=("SD", "Cost"))
+    assert in_terminal(80) == everything.splitlines()
+    with tables.fitted(20):
+        assert render(SCORES, HEADS, format="md", drop=("SD", "Cost")) == render(SCORES, HEADS, format="md")
+    assert render(SCORES, HEADS, drop=("SD", "Cost")) == everything
+
+
+def test_a_narrow_terminal_leaves_out_columns_in_their_order_and_names_them() -> None:
+    some, fewer = in_terminal(57), in_terminal(49)
+    assert some[0].split() == ["Model", "Score", "Cost"]
+    assert some[-1] == "Not shown at 57 columns: SD. --wide shows all."
+    assert fewer[0].split() == ["Model", "Score"]
+    assert " ".join(fewer[-2:]) == "Not shown at 49 columns: SD, Cost. --wide shows all."
+
+
+def test_of_columns_with_the_same_heading_the_last_is_left_out_first() -> None:
+    with tables.fitted(20):
+        text = render([["abcd", 1, 2]], ["k", "p adjusted", "p adjusted"], drop=("p adjusted",))
+    assert text.splitlines()[2].split() == ["abcd", "1"]
+
+
+def test_names_are_shortened_last_and_stay_distinct() -> None:
+    lines = in_terminal(36)
+    assert lines[2:4] == ["openai…4-05-13  0.552 [0.521, 0.583]", "openai…4-08-06  0.552 [0.521, 0.583]"]
+
+
+def test_a_table_of_many_numbers_is_folded_with_its_names_in_full() -> None:
+    heads = ["Model", *(f"column{i}" for i in range(6))]
+    with tables.fitted(45):
+        lines = render([["baseline/majority", *range(6)]], heads).splitlines()
+    assert [line for line in lines if line.startswith("baseline/majority ")] == [
+        "baseline/majority        0        1        2",
+        "baseline/majority        3        4        5",
+    ]
+
+
+@pytest.mark.parametrize("width", range(34, 120, 7))
+def test_a_table_fits_any_terminal_that_has_room_for_its_numbers(width: int) -> None:
+    wide = "国" * 30
+    with tables.fitted(width):
+        text = render([[wide, "x" * 70, 1.25, wide]], ["a", "b", "c", "d"], drop=("b",))
+    assert max(tables._width(line) for line in text.splitlines()) <= width

@@ -89,8 +89,13 @@ def main() -> None:
     output = sys.stdout
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        code = 0
     except click.ClickException as error:
-        error.show()
+        click.echo(f"medhelm: {error.format_message()}", err=True)
+        if isinstance(error, click.UsageError) and error.ctx:
+            click.echo(f"{error.ctx.get_usage()}\nHelp: {error.ctx.command_path} --help", err=True)
         code = error.exit_code
     except click.Abort:
         code = INTERRUPTED

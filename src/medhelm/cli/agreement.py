@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common.options import Shared, format_option, load, print_json, seed_option, shared_options
+from medhelm.cli.common.output import table_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -77,6 +78,7 @@ class _RatingsArgument(click.Argument):
     show_default=True,
     help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
 )
+@table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_context
 def agreement(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from medhelm.cli.common.options import Shared, format_option, print_json, shared_options
+from medhelm.cli.common.output import table_options
 
 
 @click.command()
 @format_option
+@table_options
 @shared_options("store", "json")
 @click.pass_obj
 def batches(shared: Shared, format_: str) -> int:

@@ -23,6 +23,7 @@ from medhelm.cli.common.options import (
     shared_options,
     tier_option,
 )
+from medhelm.cli.common.output import output_option, table_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Tier
@@ -42,6 +43,7 @@ def benchmarks() -> None:
 
 @benchmarks.command("list")
 @click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
+@table_options
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
@@ -69,6 +71,7 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 @benchmarks.command("show")
 @click.argument("name", shell_complete=shell_completion.benchmarks)
+@output_option
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def show_benchmark(shared: Shared, name: str) -> int:
@@ -95,6 +98,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 @benchmarks.command()
 @click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
 @click.option("--format", type=FORMATS, default="md", show_default=True, help="Format of the output.")
+@table_options
 @shared_options("benchmarks", "json")
 @click.pass_obj
 def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
@@ -226,6 +230,7 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     help="Check that every prompt fits this model; repeatable.",
     shell_complete=shell_completion.models,
 )
+@output_option
 @shared_options("data", "benchmarks", "trust", "models", "json")
 @click.pass_obj
 def check(
@@ -284,6 +289,7 @@ def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
 
 @click.command()
 @click.option("--tasks", is_flag=True, help="Also list the tasks of each subcategory.")
+@output_option
 @shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def taxonomy(shared: Shared, tasks: bool) -> int:

@@ -19,6 +19,7 @@ from medhelm.cli.common.options import (
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 @format_option
 @stored_tier_option
 @scoring_option
+@table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def compare(

@@ -20,6 +20,7 @@ from medhelm.cli.common.options import (
     shared_options,
     suite_option,
 )
+from medhelm.cli.common.output import table_options
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 @suite_option
 @run_filter_options
 @scoring_option
+@table_options
 @shared_options("store", "models", "json")
 @click.pass_obj
 def cost(

@@ -8,6 +8,7 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, load, print_json, shared_options
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
@@ -27,6 +28,7 @@ def data() -> None:
 
 @data.command()
 @_names
+@table_options
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def status(shared: Shared, names: tuple[str, ...]) -> int:

@@ -9,6 +9,7 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, shared_options, stored_tier_option
+from medhelm.cli.common.output import write_output
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -109,17 +110,6 @@ def gate(
     if output is None:
         click.echo(text, nl=False)
     else:
-        _write(output, text)
+        write_output(output, text)
         click.echo(verdict(found))
     return found.exit_code
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a report. Raises: UserError if the file cannot be written."""
-    from medhelm.errors import UserError
-    from medhelm.io.output_folder import write_file
-
-    try:
-        write_file(path, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -153,7 +153,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     runs = [one.run for one in done.taken if one.run.is_complete]
     benchmarks = {b.name: b for b in library_of(shared.benchmark_folders).values()}
     benchmarks |= {b.name: b for b in unknown_benchmarks(store, runs, ())}
-    with progress_listener() as listener:
+    with progress_listener(shared) as listener:
         new = rescored(
             runs,
             list(benchmarks.values()),

@@ -23,6 +23,7 @@ from medhelm.cli.common.options import (
     shared_options,
     stored_tier_option,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 )
 @scoring_option
 @prices_option
+@table_options
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def jury(

@@ -29,6 +29,7 @@ from medhelm.cli.common.options import (
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ PUBLISHED = "published"
     help="With --ratings: fit a line or a rising curve.",
 )
 @prices_option
+@table_options
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def leaderboard(

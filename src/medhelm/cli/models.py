@@ -12,6 +12,7 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Shared, print_json, shared_options, warn
+from medhelm.cli.common.output import table_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Model
@@ -34,6 +35,7 @@ def models() -> None:
 
 @models.command("list")
 @click.argument("names", nargs=-1, metavar="[MODEL]...", shell_complete=shell_completion.models)
+@table_options
 @shared_options("models", "json")
 @click.pass_obj
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:

@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     run_options,
     shared_options,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @run_options
 @prices_option
 @format_option
+@table_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def plan(

@@ -17,6 +17,7 @@ from medhelm.cli.common.options import (
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @format_option
 @stored_tier_option
 @scoring_option
+@table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def power(

@@ -23,6 +23,7 @@ from medhelm.cli.common.options import (
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.output import progress_options, table_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -45,6 +46,7 @@ _leaderboard_options = add_options(
 @click.option("--note", default="", help="Purpose of the release, shown in lists.")
 @_leaderboard_options
 @format_option
+@table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def release(shared: Shared, /, name: str | None, note: str, format_: str, **choices: Any) -> int:
@@ -81,6 +83,7 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
 @click.argument("first", metavar="RELEASE_A", shell_complete=shell_completion.releases)
 @click.argument("second", metavar="RELEASE_B", default="current", shell_complete=shell_completion.releases)
 @format_option
+@table_options
 @shared_options("store", "json")
 @click.pass_obj
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
@@ -110,6 +113,8 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 @click.argument("name", metavar="[RELEASE]", required=False, shell_complete=shell_completion.releases)
 @_leaderboard_options
 @format_option
+@table_options
+@progress_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) -> int:
@@ -128,7 +133,7 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again
 
-    with progress_listener() as listener:
+    with progress_listener(shared) as listener:
         found = derive_again(
             shared.store,
             _options(shared, **choices),

@@ -19,6 +19,7 @@ from medhelm.cli.common.options import (
     scoring_option,
     shared_options,
 )
+from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
@@ -52,6 +53,8 @@ _WITHOUT = click.option(
 @_MODELS
 @request_options
 @scoring_option
+@table_options
+@progress_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def rejudge(
@@ -100,6 +103,8 @@ def rejudge(
 )
 @_MODELS
 @scoring_option
+@table_options
+@progress_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
 def rescore(
@@ -153,7 +158,7 @@ def _again(
     from medhelm.evaluation.evaluate import Settings
     from medhelm.evaluation.rescore import rejudge as judge_again
 
-    with progress_listener() as listener:
+    with progress_listener(shared) as listener:
         done = judge_again(
             benchmarks,
             change,

@@ -18,6 +18,7 @@ from medhelm.cli.common.options import (
     shared_options,
     warn,
 )
+from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
+@table_options
+@progress_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
 def run(
@@ -64,6 +67,8 @@ def run(
 
 @click.command()
 @scoring_option
+@table_options
+@progress_options
 @shared_options("store", "json")
 @click.pass_obj
 def demo(shared: Shared, rule: Rule) -> int:
@@ -126,7 +131,7 @@ def find_judges(
         names, file=file, at_least=at_least, models_file=shared.models_file, environment=os.environ, note=warn
     )
     for warning in () if quiet else warnings:
-        click.echo(f"medhelm: {warning}", err=True)
+        shared.note(warning)
     return jury
 
 
@@ -151,13 +156,13 @@ def _evaluate(
     check_rubric(benchmarks, settings.rubric, jury, like)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
-            click.echo(f"{benchmark.name}: {remark}", err=True)
+            shared.note(f"{benchmark.name}: {remark}")
     for warning in also_under_test(jury, found) if jury else ():
-        click.echo(f"medhelm: {warning}", err=True)
+        shared.note(warning)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        click.echo(f"medhelm: no judges were given (--judge): scoring {graded} with the next metric", err=True)
-    with progress_listener() as listener:
+        shared.note(f"no judges were given (--judge): scoring {graded} with the next metric")
+    with progress_listener(shared) as listener:
         done = evaluate(
             benchmarks,
             found,

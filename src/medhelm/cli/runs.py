@@ -19,6 +19,7 @@ from medhelm.cli.common.options import (
     scoring_option,
     shared_options,
 )
+from medhelm.cli.common.output import output_option, table_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def runs() -> None:
 @_filter_options
 @click.option("--removed", is_flag=True, help="List removed runs instead, with their removals.")
 @format_option
+@table_options
 @shared_options("store", "json")
 @click.pass_obj
 def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) -> int:
@@ -91,6 +93,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
 
 @runs.command("show")
 @click.argument("names", metavar="RUN|BENCHMARK MODEL", nargs=-1, shell_complete=shell_completion.stored_run_ids)
+@table_options
 @shared_options("store", "json")
 @click.pass_obj
 def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
@@ -309,6 +312,7 @@ def _runs(n: int) -> str:
 @click.argument("instance")
 @model_filter_options
 @scoring_option
+@output_option
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule: Rule) -> int:

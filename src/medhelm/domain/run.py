@@ -134,7 +134,11 @@ class Run(Displayable):
     requests_sent: int
     """Requests sent to the provider in this execution, retries included."""
     requests_cached: int
-    """Completions found in the cache."""
+    """Completions found in the cache, or bought for an equal request of the run."""
+    requests_retried: int = 0
+    """Requests sent again after an error, in this execution; not stored."""
+    requests_duplicate: int = 0
+    """Requests equal to another one of the run, in this execution; not stored."""
     usage: Usage
     """Tokens of all completions, those paid for earlier included."""
     cost_usd: float | None
@@ -176,6 +180,11 @@ class Run(Displayable):
     def is_complete(self) -> bool:
         """True if each instance has a completion or its own failure."""
         return self.status == RunStatus.COMPLETE
+
+    @property
+    def n_not_asked(self) -> int:
+        """Instances without a record, because the run was stopped before their completions and judgments were there."""
+        return max(0, self.n_failed - sum(self.failures.values()))
 
     @property
     def fresh(self) -> str:

@@ -251,6 +251,7 @@ class _Forecast:
             role="model",
             requests=count.requests,
             cached=count.cached,
+            duplicate=count.duplicate,
             input_tokens=round(read),
             output_tokens=tokens.written,
             cost_usd=tokens.cost(model.price),

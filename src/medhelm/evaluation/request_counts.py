@@ -42,6 +42,8 @@ class PendingModelRequests:
     """All requests."""
     cached: int = 0
     """Requests in the cache, or equal to another one of the benchmark."""
+    duplicate: int = 0
+    """Of these, requests that are not in the cache but equal to another one."""
     waiting: int = 0
     """Requests in batches that are not collected yet."""
     characters: int = 0
@@ -216,6 +218,7 @@ class PendingCounter:
         known = self._completion(fit.request)
         if known is not None or hash(request.prompt) in seen:
             count.cached += 1
+            count.duplicate += known is None
         else:
             count.characters += n_characters(fit.request.prompt)
             count.waiting += self._is_waiting(fit.request)

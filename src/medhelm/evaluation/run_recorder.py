@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isnan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,10 +78,11 @@ class RunRecorder:
         self.run: Run | None = None
         """The run, once it has ended."""
         self._began_at = datetime.now(UTC)
-        self._n_truncated = self._truncated_characters = 0
+        self._n_truncated = self._truncated_characters = self._n_duplicates = 0
         self.failures: Counter[str] = Counter()
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
+        self._digests: set[bytes] = set()
         self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
@@ -124,6 +124,9 @@ class RunRecorder:
         self._n_truncated += record.truncated_characters > 0
         self._truncated_characters += record.truncated_characters
         self.totals.add(record.completion, requests_sent=result.requests_sent, cached=result.cached)
+        if result.digest:
+            self._n_duplicates += result.digest in self._digests
+            self._digests.add(result.digest)
         if failure := record.completion.failure:
             self.failed += 1
             self.failures[failure.code] += 1
@@ -182,6 +185,8 @@ class RunRecorder:
             run,
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
+            requests_retried=totals.requests_retried,
+            requests_duplicate=self._n_duplicates,
             cost_usd=None if totals.cost_usd is None else round(totals.cost_usd, 9),
             n_truncated=self._n_truncated,
             truncated_characters=self._truncated_characters,
@@ -279,7 +284,9 @@ class _ScoreColumns:
 
     def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
         """Return the means of a metric by group; empty if the benchmark has no groups."""
-        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES}) if self._groups else {}
+        from medhelm.analysis.statistics.groups import group_means  # lazy: not needed before the end
+
+        return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
 
 
 class ProgressListener(Protocol):
@@ -362,25 +369,6 @@ def make_run(
         versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
         origin=origin,
     )
-
-
-def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:
-    """Return the mean of a metric by group, under each rule, and how many instances have a score.
-
-    `groups`: the group of each instance. `scores`: rule -> score of each instance, nan if it is missing; a rule that
-    is left out has no mean.
-    """
-    means: dict[str, dict[str, float | None]] = {group: {"n": 0} for group in sorted(set(groups))}
-    for rule in RULES:
-        by_group: dict[str, list[float]] = {group: [] for group in means}
-        for group, score in zip(groups, scores.get(rule, ()), strict=False):
-            if not isnan(score):
-                by_group[group].append(score)
-        for group, own in by_group.items():
-            means[group][rule] = sum(own) / len(own) if own else None
-            if rule in scores:
-                means[group]["n"] = len(own)
-    return means
 
 
 def identity(

@@ -76,7 +76,7 @@ class RequestTotals:
     def __init__(self, model: Model) -> None:
         """Start at zero. `model`: the model or judge, with its price."""
         self.model = model
-        self.requests_sent = self.requests_cached = 0
+        self.requests_sent = self.requests_cached = self.requests_retried = 0
         self.usage = Usage()
         """Tokens of all completions, whenever they were bought."""
         self._batched = Usage()
@@ -89,6 +89,7 @@ class RequestTotals:
     def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
         """Add a completion, the requests sent for it now, and whether it came from the cache."""
         self.requests_sent += requests_sent
+        self.requests_retried += max(0, requests_sent - 1)
         self.requests_cached += cached
         self.usage += completion.usage
         if completion.batched:

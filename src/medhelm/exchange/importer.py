@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any, Literal
 
+from medhelm.analysis.statistics.groups import group_means
 from medhelm.domain import (
     JURY,
     RULES,
@@ -36,7 +37,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import imported_benchmark
-from medhelm.evaluation.run_recorder import group_means, identity, make_run
+from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.evaluation.totals import make_jury_result
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import ColumnWriter

@@ -241,6 +241,13 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     return "\n".join(filter(None, [top, overview, _details(several, format), remarks, meaning])) + "\n"
 
 
+LEAST_IMPORTANT = (
+    "Jury ICC(3,k), bootstrap", "Weighted kappa", "Spearman", "Jury minus clinicians", "Jury ICC(2,1)",
+    "Clinicians ICC(3,k)", "Lowest to highest pair", "Pairs", "Jury ICC(3,k)", "Raters", "Completions",
+)  # fmt: skip
+"""Columns that a narrow terminal leaves out, the first one first."""
+
+
 def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
     """Return the table of the jury against clinicians, and of clinicians against each other."""
     headers = [
@@ -248,7 +255,9 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
         "Jury ICC(3,k), bootstrap", "Clinicians ICC(3,k)", "Jury ICC(2,1)", "Jury minus clinicians", "Spearman",
         "Weighted kappa",
     ]  # fmt: skip
+    drop: tuple[str, ...] = LEAST_IMPORTANT
     if rule == "published":
+        drop = tuple(name for name in drop if name not in ("Jury ICC(3,k)", "Clinicians ICC(3,k)"))
         headers[3:6] = []
         headers += ["Pairs", "Lowest to highest pair"]
     rows: list[list[Value]] = []
@@ -265,7 +274,7 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
         ends = f"{decimal(min(values))} to {decimal(max(values))}" if values else None
         pairwise = with_interval(among.pairs.value, among.low, among.high)
         rows.append([*sizes, *consistency, pairwise, *others, among.pairs.n_pairs, ends])
-    return render(rows, headers, format=format, caption=caption, width=120)
+    return render(rows, headers, format=format, caption=caption, width=120, drop=drop)
 
 
 def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
@@ -289,7 +298,7 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
                     estimate_text(match.difference),
                 ]
             )
-    return render(rows, headers, format=format)
+    return render(rows, headers, format=format, drop=("Weighted kappa", "Completions", "Spearman", "Minus clinicians"))
 
 
 # --- completions to rate ----------------------------------------------------------------------------------------------

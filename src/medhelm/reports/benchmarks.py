@@ -10,6 +10,7 @@ from typing import Any
 
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
+from medhelm.domain.titles import group_title, metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import printable
@@ -27,16 +28,16 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
         [
             b.name,
             b.title,
-            b.taxonomy.subcategory,
+            group_title(b.taxonomy.subcategory),
             b.access,
             evaluated_in_words(b),
-            b.main_metric,
+            metric_title(b.main_metric),
             "yes" if folders[b.name] else "no",
             *([b.package or "-"] if packaged else []),
         ]
         for b in benchmarks
     ]
-    return tables.render(rows, headers, format="table")
+    return tables.render(rows, headers, format="table", drop=("package", "subcategory", "title", "metric", "access"))
 
 
 def evaluated(benchmark: Benchmark) -> int | None:
@@ -74,7 +75,7 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"{benchmark.title} ({', '.join([benchmark.name, *benchmark.aliases])})",
         benchmark.description,
         "",
-        f"category      {benchmark.taxonomy.category} > {benchmark.taxonomy.subcategory}",
+        f"category      {group_title(benchmark.taxonomy.category)} > {group_title(benchmark.taxonomy.subcategory)}",
         f"task          {benchmark.taxonomy.task or '-'}",
         f"access        {benchmark.access}; license: {benchmark.license or 'not stated'}",
         f"citation      {benchmark.citation or '-'}",
@@ -85,7 +86,7 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
-        f"metrics       {', '.join(benchmark.metrics)} (the first is the main metric)",
+        f"metrics       {', '.join(_named(name) for name in benchmark.metrics)}; the first is the main metric",
         f"digest        {benchmark.digest}",
         *_rules_and_rubric(benchmark),
         *(f"remark        {printable(remark)}" for remark in benchmark.remarks),
@@ -93,6 +94,11 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         *_prompt(benchmark),
     ]
     return "\n".join(lines)
+
+
+def _named(metric: str) -> str:
+    """Return the title of a metric with its name, which definitions use."""
+    return f"{metric_title(metric)} ({metric})"
 
 
 def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
@@ -134,7 +140,15 @@ def _prompt(benchmark: Benchmark) -> list[str]:
 def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
     """Return a table of the published rule, the corrected rule and the reason, one row per benchmark."""
     rows = [
-        [b.name, b.title, evaluated_in_words(b), b.main_metric, d.published, d.corrected, d.why]
+        [
+            b.name,
+            b.title,
+            evaluated_in_words(b),
+            b.main_metric if format == "csv" else metric_title(b.main_metric),
+            d.published,
+            d.corrected,
+            d.why,
+        ]
         for b in benchmarks
         for d in [b.rules]
     ]
@@ -149,7 +163,9 @@ def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> st
         turns = "\n".join(f"[{m['role']}]\n{printable(m['content'])}" for m in case["messages"])
         right = " | ".join(printable(r["text"]) for r in case["references"] if r["correct"])
         parts.append(f"--- {benchmark.name} / {case['id']}\n{turns}\n[reference: {right}]")
-    parts.append(f"main metric {benchmark.main_metric}, at most {benchmark.max_tokens} tokens each")
+    parts.append(
+        f"main metric {metric_title(benchmark.main_metric)}, at most {plural(benchmark.max_tokens, 'token')} each"
+    )
     return "\n\n".join(parts)
 
 
@@ -157,7 +173,8 @@ def check_text(check: Mapping[str, Any]) -> str:
     """Return the result of a check: mean score of the references per metric and rule, exceptions and findings."""
     metrics = list(check["means"]["corrected"])
     rows = [
-        [metric, *(_mean(check["means"][rule][metric]) for rule in ("corrected", "published"))] for metric in metrics
+        [metric_title(metric), *(_mean(check["means"][rule][metric]) for rule in ("corrected", "published"))]
+        for metric in metrics
     ]
     lines = [
         f"{check['benchmark']}: valid. Scored {plural(check['n'], 'reference')} as if they were completions.",

@@ -113,7 +113,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); p adjusted over the "
         f"benchmarks, and overall over all pairs of {comparison.n_models} models ({ADJUSTED[comparison.adjustment]})"
     )
-    return render(rows, headers, format=format, caption=caption)
+    return render(rows, headers, format=format, caption=caption, drop=("p", "Metric", "Instances"))
 
 
 def verdict(comparison: Comparison) -> list[str]:
@@ -211,7 +211,13 @@ def pairs_to_table(
     caption = (
         f"First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs ({ADJUSTED[adjustment]})"
     )
-    return render(rows, headers, format=format, caption=caption)
+    return render(
+        rows,
+        headers,
+        format=format,
+        caption=caption,
+        drop=("Benchmarks", "p adjusted", "Macro average difference", "Significant by"),
+    )
 
 
 def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
@@ -304,7 +310,7 @@ def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) 
         f"Pairs of models that differ at {AT_LEVEL}, before and after adjustment over all pairs and "
         f"benchmarks ({ADJUSTED[adjustment]}); mde: minimum detectable effect, mean and SD over pairs"
     )
-    return render(rows, headers, format=format, caption=caption)
+    return render(rows, headers, format=format, caption=caption, drop=("mde, published", "Metric", "Pairs"))
 
 
 def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
@@ -328,7 +334,7 @@ def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> st
         "First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs and benchmarks "
         f"({ADJUSTED[adjustment]})"
     )
-    return render(rows, headers, format=format, caption=caption)
+    return render(rows, headers, format=format, caption=caption, drop=("p", "Instances"))
 
 
 def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:

@@ -29,7 +29,9 @@ def to_table(bill: Bill, format: str = "table") -> str:
     caption = f"bill: {REPEAT}; spent: {SPENT}."
     if bill.rule == "ceiling":
         caption += " ceiling: the published rule, which takes every completion to be as long as its limit."
-    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+    drop = ("reasoning", "cache write", "cached", "bought", "instances", "requests", "output", "input", "runs",
+            "judges USD", "models USD")  # fmt: skip
+    return render(rows, headers, format=format, caption="" if format == "csv" else caption, drop=drop)
 
 
 def _names(row: BillRow, names: list[str]) -> list[Value]:
@@ -79,7 +81,8 @@ def worth_table(bill: Bill, format: str = "table") -> str:
         for one in bill.cost_effectiveness
     ]
     caption = "Use of the models over the runs that the leaderboard counts; tokens and seconds are per completion."
-    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+    drop = ("benchmarks", "judges USD", "use USD", "tokens", "probability", "seconds")
+    return render(rows, headers, format=format, caption="" if format == "csv" else caption, drop=drop)
 
 
 def seconds_text(seconds: float | None) -> str | None:

@@ -15,6 +15,16 @@ from medhelm.reports.tables import printable
 Known = Sequence[tuple[Benchmark, Availability]]
 """Benchmarks with the state of their data."""
 
+MEANING = {
+    "here": "all files exist",
+    "incomplete": "some files are missing",
+    "absent": "no file was found",
+    "verified": "all files have the checksums of the definition",
+    "unpinned": "the definition has no checksum for some files",
+    "changed": "a file has another checksum",
+}
+"""State of data -> its meaning."""
+
 
 def as_json(known: Known) -> dict[str, Any]:
     """Return the output of `medhelm data status --json`."""
@@ -45,9 +55,15 @@ def to_table(known: Known) -> str:
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, ["benchmark", "access", "license", "state", "checksums", "folder"], format="table")
+    text = tables.render(
+        rows,
+        ["benchmark", "access", "license", "state", "checksums", "folder"],
+        drop=("checksums", "license", "access"),
+    )
+    states = [name for name in MEANING if any(found.state == name for _, found in known)]
+    legend = "\n".join(f"- {name}: {MEANING[name]}" for name in states)
     needed = [_needs(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
-    return "\n\n".join([text.rstrip("\n"), *needed])
+    return "\n\n".join([f"{text}\n{legend}" if legend else text.rstrip("\n"), *needed])
 
 
 def _checksums(benchmark: Benchmark) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from medhelm.domain import Rule, Run
 from medhelm.domain.text import plural
+from medhelm.domain.titles import metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import size_text
@@ -109,14 +110,14 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
             entry.state,
             run.n,
             run.n_failed,
-            run.main_metric,
+            metric_title(run.main_metric),
             _number(run, rule),
             _number(run, other),
         ]
         for entry in entries
         for run in [entry.run]
     ]
-    text = tables.render(rows, headers)
+    text = tables.render(rows, headers, drop=("failed", "metric", other))
     waiting = sum(run.main_metric not in run.estimates["corrected"] for run in (entry.run for entry in entries))
     if waiting:
         text += f"\n{waiting} of {len(rows)} runs have no corrected score yet: run `medhelm rescore`.\n"

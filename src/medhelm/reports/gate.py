@@ -140,7 +140,7 @@ def _table(found: GateResult, format: str) -> str:
                 one.outcome,
             ]
         )
-    return render(rows, headers, format=format)
+    return render(rows, headers, format=format, drop=("Metric", "Missing", "Instances", "p worse", "New", "Reference"))
 
 
 def as_json(found: GateResult) -> dict[str, Any]:

@@ -195,17 +195,29 @@ NOTES = {
 """Table -> its explanation, in lines."""
 
 
-def to_text(analysis: JuryAnalysis, format: str = "table", *, width: int | None = None) -> str:
+LEAST_IMPORTANT = {
+    "work": ("Why missing", "Output tokens", "Input tokens"),
+    "grades": ("SD", "Scale", "Worst grade", "Best grade"),
+    "family": ("Models of its family",),
+    "length": ("Rank correlation",),
+    "agreement": ("Alpha", "Weighted kappa", "Grades compared"),
+    "ranking": ("Pairs in another order",),
+}
+"""Table -> columns that a narrow terminal leaves out, the first one first."""
+
+
+def to_text(analysis: JuryAnalysis, format: str = "table") -> str:
     """Return all tables with explanations; CSV is one long table of every number with an interval.
 
-    Parameters: format and width, see `tables.render`.
+    Parameters: format, see `tables.render`.
     """
     if format == "csv":
         return _long(analysis, format)
     blocks = []
     for name, caption, headers, rows in _tables(analysis):
         notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
-        blocks.append(render(rows, headers, format=format, caption=caption, width=width, keep=2) + notes)
+        drop = LEAST_IMPORTANT[name]
+        blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + notes)
     if format != "latex":
         blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *NOTES["all"]]) + "\n")
     return "\n".join(blocks)

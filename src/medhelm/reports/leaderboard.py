@@ -9,6 +9,7 @@ from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
+from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.json_output import left_out_json, probability, select
@@ -212,17 +213,21 @@ def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, width: int | None = None) -> str:
+LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Benchmarks", "Cost USD", "Tie group")
+"""Columns that a narrow terminal leaves out, the first one first; then the averages that do not rank."""
+
+
+def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> str:
     """The leaderboard as a table.
 
     Parameters: by, overall (one row per model), category or subcategory (models by groups), benchmark (benchmarks by
-    models, or one row per pair if there are many models) or head-to-head (models by models); format and width, see
+    models, or one row per pair if there are many models) or head-to-head (models by models); format, see
     `tables.render`. CSV holds the same numbers in columns of their own, with six decimals.
     Raises: UserError for another `by` or format.
     """
     check_by(by)
     if by == "head-to-head":
-        return _head_to_head(board, format, width)
+        return _head_to_head(board, format)
     if format == "csv":
         headers, rows = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
@@ -232,7 +237,12 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, 
         headers, rows = _side_by_side(board) if len(board.all_rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
     else:
         headers, rows = _by_group(board, by)
-    return render(rows, headers, format=format, caption=caption(board), width=width, keep=3 if by == "overall" else 2)
+    drop: tuple[str, ...] = ("Failed", "Instances", CONSTANT, "Metric")
+    if by == "overall":
+        ranking = "Win share" if "Win share" in headers else "Win rate"
+        rest = [name for name in ("Win rate", "Macro average") if name != ranking and board.ranked_by != "mean score"]
+        drop = (*LEAST_IMPORTANT, *rest)
+    return render(rows, headers, format=format, caption=caption(board), keep=3 if by == "overall" else 2, drop=drop)
 
 
 def check_by(by: str) -> None:
@@ -245,7 +255,7 @@ Table = tuple[list[str], list[list[Value]]]
 """Headings and rows."""
 
 
-def _head_to_head(board: Leaderboard, format: str, width: int | None) -> str:
+def _head_to_head(board: Leaderboard, format: str) -> str:
     """The models against each other; CSV has one row per pair."""
     found = head_to_head(board)
     if format == "csv":
@@ -254,7 +264,7 @@ def _head_to_head(board: Leaderboard, format: str, width: int | None) -> str:
         return render(rows, [*CSV_HEADERS, "suite", "scoring", "tier"], format=format)
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
     above = f"{caption(board)}. {head_to_head_note(found)}."
-    text = render(rows, headers, format=format, caption=above, width=width, keep=2)
+    text = render(rows, headers, format=format, caption=above, keep=2)
     shown = escape_markdown if format == "md" else as_line
     remarks = "".join(f"- {shown(str(remark))}\n" for remark in found.remarks) if format in ("table", "md") else ""
     return f"{text}\n{remarks}" if remarks else text
@@ -267,16 +277,6 @@ def caption(board: Leaderboard) -> str:
     marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
     panel = f"; against the panel: {listed(board.panel, PANEL_NAMES)}" if board.panel else ""
     return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}{panel}"
-
-
-def group_title(name: str) -> str:
-    """Return a category or subcategory id as words.
-
-    >>> group_title("clinical_decision_support")
-    'Clinical decision support'
-    """
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def shown_name(row: Row) -> str:
@@ -506,7 +506,14 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     if not rows:
         return ""
     headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
-    return render(rows, headers, format=format, caption="Jury and clinicians: means with 95% intervals", keep=2)
+    return render(
+        rows,
+        headers,
+        format=format,
+        caption="Jury and clinicians: means with 95% intervals",
+        keep=2,
+        drop=("Interval holds for", "By", "Rated"),
+    )
 
 
 def _holds_for(found: CalibratedMean) -> str:

@@ -41,7 +41,7 @@ def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
         ]
         for model in models
     ]
-    return render(rows, headers)
+    return render(rows, headers, drop=("price of", "reasoning", "window", "provider", "address"))
 
 
 def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: Mapping[str, Sequence[str]]) -> str:
@@ -65,7 +65,7 @@ def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: M
         for model in models
     ]
     return (
-        f"\n{render(rows, headers)}\n"
+        f"\n{render(rows, headers, drop=('price of', 'reasoning', 'window'))}\n"
         "Examples: other models of these providers, and OpenAI-compatible servers, are named in the same way.\n"
         "Prices are US dollars per million tokens. Replace words in capitals. Test a model before a run:\n"
         "  medhelm models check NAME"

@@ -40,35 +40,42 @@ def as_json(plan: CostPlan) -> dict[str, Any]:
 
 
 def _row_json(row: PlanRow) -> dict[str, Any]:
-    names = "benchmark model role requests cached waiting input_tokens output_tokens cost_usd missing"
+    names = "benchmark model role requests cached duplicate waiting input_tokens output_tokens cost_usd missing"
     return {**select(row, names), "basis": select(row, "input=input_basis input_error output=output_basis")}
 
 
 def to_table(plan: CostPlan, format: str = "table") -> str:
     """Return one row per model or judge and benchmark, and the total."""
-    headers = ["benchmark", "model", "role", "requests", "cached", *(["waiting"] if plan.waiting else [])]
+    duplicates = sum(row.duplicate for row in plan.rows)
+    headers = ["benchmark", "model", "role", "requests", "cached", *(["duplicate"] if duplicates else [])]
+    headers += ["waiting"] if plan.waiting else []
     headers += ["input tokens", "output expected", "output max"]
     headers += ["USD expected", "USD max", *(["batch USD expected", "batch USD max"] if plan.is_batched else [])]
     headers += ["missing"]
-    rows = [_row(row, format, plan) for row in plan.rows]
-    total: list[Value] = ["total", None, None, plan.requests, sum(row.cached for row in plan.rows)]
+    rows = [_row(row, format, plan, has_duplicates=bool(duplicates)) for row in plan.rows]
+    total: list[Value] = ["total", None, None, plan.requests, sum(row.cached - row.duplicate for row in plan.rows)]
+    total += [duplicates] if duplicates else []
     total += [plan.waiting] if plan.waiting else []
     total += [_sum(row.input_tokens for row in plan.rows)]
     total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
     sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
     total += [*(money(sum_, format) for sum_ in sums), None]
     caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
-    return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption)
+    if duplicates:
+        caption += " `duplicate` ones are equal to another request of the run, and sent once."
+    drop = ("output max", "cached", "duplicate", "input tokens", "output expected", "role", "USD max")
+    return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption, drop=drop)
 
 
-def _row(row: PlanRow, format: str, plan: CostPlan) -> list[Value]:
+def _row(row: PlanRow, format: str, plan: CostPlan, *, has_duplicates: bool) -> list[Value]:
     costs = [row.cost_usd, row.batch_cost_usd] if plan.is_batched else [row.cost_usd]
     return [
         row.benchmark,
         row.model,
         row.role,
         row.requests,
-        row.cached,
+        row.cached - row.duplicate,
+        *([row.duplicate] if has_duplicates else []),
         *([row.waiting] if plan.waiting else []),
         row.input_tokens,
         _part(row, "expected"),

@@ -66,7 +66,8 @@ def _benchmarks(found: SuitePower, format: str) -> str:
         rows.append([*row, decimal(one.power, 2), one.needed, more] if asked else row)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
-    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.design)}{goal}")
+    drop = ("Design effect", "SD of differences", "Metric", "More")
+    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.design)}{goal}", drop=drop)
 
 
 def _adjacent(found: SuitePower, format: str) -> str:
@@ -79,7 +80,8 @@ def _adjacent(found: SuitePower, format: str) -> str:
     else:
         caption += "; give --difference for the power, and what it takes, to detect a difference that matters"
     rows = [_row(one)[: len(headers)] for one in found.adjacent_models]
-    return render(rows, headers, format=format, caption=caption)
+    drop = ("Benchmarks", "Times the instances", "Power now")
+    return render(rows, headers, format=format, caption=caption, drop=drop)
 
 
 def _row(one: AdjacentModels) -> list[Value]:

@@ -52,7 +52,8 @@ def releases_table(releases: Sequence[Release], format: str = "table") -> str:
         ]
         for one in releases
     ]
-    return render(rows, headers, format=format)
+    drop = ("sha256", "Suite", "Tier", "Scoring", "Note", "Benchmarks", "Models")
+    return render(rows, headers, format=format, drop=drop)
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:

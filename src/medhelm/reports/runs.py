@@ -8,6 +8,7 @@ from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Removal, RemovalEffect, Rule, Run, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
+from medhelm.domain.titles import metric_title
 from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import (
@@ -35,7 +36,8 @@ def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float)
 
 def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     names = (
-        "benchmark model tier status message n n_failed failures requests_sent requests_cached n_shortened=n_truncated "
+        "benchmark model tier status message n n_failed n_not_asked failures requests_sent requests_cached "
+        "requests_retried requests_duplicate n_shortened=n_truncated "
         "left_out_characters=truncated_characters snapshots fingerprints refused_parts=refused_parameters "
         "completion_days tokens=usage cost_usd seconds"
     )
@@ -88,7 +90,15 @@ def _notes(runs: Sequence[Run]) -> list[str]:
 
 def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     other: Rule = "published" if rule == "corrected" else "corrected"
-    headers = ["benchmark", "model", "status", "n", "failed", "metric", rule, other, "sent", "cached", "cost USD"]
+    optional = {
+        "not asked": [run.n_not_asked for run in runs],
+        "retried": [run.requests_retried for run in runs],
+        "duplicate": [run.requests_duplicate for run in runs],
+    }
+    shown = {name: counts for name, counts in optional.items() if any(counts)}
+    headers = ["benchmark", "model", "status", "n", "failed", "not asked", "metric", rule, other, "sent", "retried",
+               "cached", "duplicate", "cost USD"]  # fmt: skip
+    headers = [name for name in headers if name not in optional or name in shown]
     rows = [
         [
             run.benchmark,
@@ -96,16 +106,25 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
             run.status,
             str(run.n),
             _failures(run),
-            run.main_metric,
+            *_count(shown, "not asked", i),
+            metric_title(run.main_metric),
             estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
             decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
             str(run.requests_sent),
-            str(run.requests_cached),
+            *_count(shown, "retried", i),
+            str(max(0, run.requests_cached - run.requests_duplicate)),
+            *_count(shown, "duplicate", i),
             "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
         ]
-        for run in runs
+        for i, run in enumerate(runs)
     ]
-    return tables.render(rows, headers, format=format)
+    drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
+    return tables.render(rows, headers, format=format, drop=drop)
+
+
+def _count(shown: Mapping[str, Sequence[int]], name: str, row: int) -> list[str]:
+    """Return the cell of a column that is shown only if a run has such requests."""
+    return [str(shown[name][row])] if name in shown else []
 
 
 def _shortened(runs: Sequence[Run]) -> list[str]:
@@ -141,11 +160,12 @@ def _juries(runs: Sequence[Run]) -> list[str]:
         tallies = result.tallies.values()
         costs = [tally.cost_usd for tally in tallies]
         known = None if None in costs else sum(cost or 0.0 for cost in costs)
-        parts = [f"{sum(t.expected for t in tallies)} judgments of {len(result.jury.judges)} judges"]
-        failures = sum((Counter(tally.failures) for tally in tallies), Counter[str]())
-        if failures:
-            kinds = ", ".join(f"{code} {count}" for code, count in failures.most_common())
-            parts.append(f"{failures.total()} missing ({kinds})")
+        n_judgments, n_judges = sum(tally.expected for tally in tallies), len(result.jury.judges)
+        parts = [f"{plural(n_judgments, 'judgment')} of {plural(n_judges, 'judge')}"]
+        failed = {name: tally for name, tally in result.tallies.items() if tally.failed}
+        if failed:
+            kinds = "; ".join(f"{name}: {_kinds(tally.failures)}" for name, tally in failed.items())
+            parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
@@ -167,14 +187,21 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
             metrics.add(metric)
             benchmarks.add(run.benchmark)
     return [
-        f"- not computed: {', '.join(sorted(metrics))} on {plural(len(benchmarks), 'benchmark')}: {reason}"
+        f"- not computed: {listed([metric_title(name) for name in sorted(metrics)])} on "
+        f"{plural(len(benchmarks), 'benchmark')}: {reason}"
         for reason, (metrics, benchmarks) in lacking.items()
     ]
 
 
 def _failures(run: Run) -> str:
-    kinds = ", ".join(f"{code} {count}" for code, count in run.failures.items())
-    return f"{run.n_failed} ({kinds})" if kinds else str(run.n_failed)
+    kinds = _kinds(run.failures)
+    failed = run.n_failed - run.n_not_asked
+    return f"{failed} ({kinds})" if kinds else str(failed)
+
+
+def _kinds(failures: Mapping[str, int]) -> str:
+    """Return failure codes with their counts, most first."""
+    return ", ".join(f"{code} {count}" for code, count in Counter(failures).most_common())
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------
@@ -234,30 +261,33 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
     stores = len({one.store for one in runs}) > 1
     removed = any(one.removal for one in runs)
     headers = [*(["store"] if stores else []), *(["removal"] if removed else [])]
-    headers += ["run", "benchmark", "model", "tier", "status", "n", "failed", "metric"]
+    with_not_asked = any(one.run and one.run.n_not_asked for one in runs)
+    headers += ["run", "benchmark", "model", "tier", "status", "n", "failed"]
+    headers += [*(["not asked"] if with_not_asked else []), "metric"]
     headers += ["score", "low", "high"] if is_csv else ["score"]
     headers += ["cost USD", "started", "judges", "from", "bytes" if is_csv else "size"]
     rows = [
         [
             *([str(one.store)] if stores else []),
             *([one.removal] if removed else []),
-            *_stored_row(one, is_csv=is_csv),
+            *_stored_row(one, is_csv=is_csv, with_not_asked=with_not_asked),
         ]
         for one in runs
     ]
-    table = tables.render(rows, headers, format=format)
+    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "not asked", "status")
+    table = tables.render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
         return table
     return "\n".join([table, *damaged, "- `medhelm runs remove ID` moves a damaged run out of the way.", ""])
 
 
-def _stored_row(one: RunOnDisk, *, is_csv: bool) -> list[Value]:
+def _stored_row(one: RunOnDisk, *, is_csv: bool, with_not_asked: bool) -> list[Value]:
     """Return the cells of a run from its id on; those that a damaged `run.json` hides are empty."""
     run = one.run
     size: Value = one.n_bytes if is_csv else size_text(one.n_bytes)
     if run is None:
-        empty: list[Value] = [None] * (10 if is_csv else 8)
+        empty: list[Value] = [None] * (8 + 2 * is_csv + with_not_asked)
         return [one.short_id, one.benchmark, one.model, None, one.status, *empty, size]
     score = _main_estimate(run)
     cost = run_cost(run)
@@ -269,8 +299,9 @@ def _stored_row(one: RunOnDisk, *, is_csv: bool) -> list[Value]:
         run.tier,
         one.status,
         run.n,
-        run.n_failed,
-        run.main_metric,
+        run.n_failed - run.n_not_asked,
+        *([run.n_not_asked] if with_not_asked else []),
+        run.main_metric if is_csv else metric_title(run.main_metric),
         *(estimate_numbers(score) if is_csv else [estimate_text(score)]),
         cost if is_csv else "?" if cost is None else f"{cost:.4f}",
         run.started if is_csv else run.started[:16].replace("T", " "),
@@ -317,6 +348,7 @@ def _stored_json(one: RunOnDisk) -> dict[str, Any]:
         "problem": one.problem or None,
         "n": run and run.n,
         "n_failed": run and run.n_failed,
+        "n_not_asked": run and run.n_not_asked,
         "main_metric": run and run.main_metric,
         "score": select(score, "value low high n n_failed", rounded=True) if score else None,
         "cost_usd": run and run_cost(run),
@@ -374,7 +406,8 @@ def _facts(run: Run) -> dict[str, str | None]:
         "settings": ", ".join(f"{name} {value}" for name, value in run.settings.items() if value is not None),
         "started": f"{run.started}, took {duration(run.seconds)}",
         "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
-        "instances": f"{run.n:,}, {run.n_failed:,} without a completion{failures}",
+        "instances": f"{run.n:,}, {run.n_failed - run.n_not_asked:,} failed{failures}"
+        + (f", {run.n_not_asked:,} not asked" if run.n_not_asked else ""),
         "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
         "tokens": _tokens(run),
         "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"
@@ -401,7 +434,8 @@ def _metrics_table(run: Run) -> str:
     """Return the metrics by both rules, the main one first."""
     names = dict.fromkeys([run.main_metric, *(name for own in run.estimates.values() for name in own)])
     rows: list[list[Value]] = [
-        [name, *(estimate_text(run.estimates.get(rule, {}).get(name)) for rule in RULES)] for name in names
+        [metric_title(name), *(estimate_text(run.estimates.get(rule, {}).get(name)) for rule in RULES)]
+        for name in names
     ]
     return tables.render(rows, ["metric", *RULES])
 
@@ -424,7 +458,9 @@ def _judges(run: Run) -> list[str]:
         for name, tally in result.tallies.items()
     ]
     heads = ["judge", "judgments", "missing", "reasons", "tokens in", "tokens out", "cost USD", "answered as"]
-    table = tables.render(rows, heads, caption=f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}")
+    caption = f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}"
+    drop = ("answered as", "tokens out", "tokens in", "reasons")
+    table = tables.render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
 
 
@@ -493,7 +529,8 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
 def _summary(run: Run) -> str:
     score = estimate_text(run.estimates.get("corrected", {}).get(run.main_metric))
     data = "" if run.tier == "real" else ", sample rows"
-    return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {run.main_metric} {score or '-'}"
+    found = f"{metric_title(run.main_metric)} {score or '-'}"
+    return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {found}"
 
 
 def _runs_summary(runs: Sequence[Run]) -> str:

@@ -12,7 +12,9 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
@@ -45,6 +47,22 @@ MISSING = "–"
 DIGITS = 6
 """Decimals of a number in JSON and CSV."""
 
+SHORTEST = 12
+"""Width to which the texts of a column are shortened at most."""
+
+_terminal: ContextVar[int | None] = ContextVar("terminal", default=None)
+"""Width that text tables must fit; None if they go to a file, a pipe or Python."""
+
+
+@contextmanager
+def fitted(width: int | None) -> Iterator[None]:
+    """Make text tables fit a terminal of this width; None: every column is shown."""
+    before = _terminal.set(width)
+    try:
+        yield
+    finally:
+        _terminal.reset(before)
+
 
 def render(
     rows: Sequence[Sequence[Value]],
@@ -54,12 +72,16 @@ def render(
     caption: str = "",
     width: int | None = None,
     keep: int = 1,
+    drop: Sequence[str] = (),
 ) -> str:
     """Return a table that ends with a line feed.
 
+    Within `fitted`, a text table that is too wide loses columns of `drop`; if that is not enough, long texts are
+    shortened, or the table is folded.
+
     Parameters: rows, each as long as headers; format, one of FORMATS, or `html` for notebooks; caption, a line above
-    the table, left out of CSV; width, columns of the terminal: a wider text table is folded into blocks that repeat the
-    first `keep` columns.
+    the table, left out of CSV; width, a wider text table is folded into blocks that repeat the first `keep` columns;
+    drop, headings of the columns that a narrow terminal leaves out, the least important first.
     Raises: UserError for another format; ValueError for a row of another length.
     """
     texts, heads, numeric = as_texts(rows, headers)
@@ -67,7 +89,10 @@ def render(
         return _csv(rows, headers)
     caption = as_line(caption)
     if format == "table":
-        return _aligned(texts, heads, numeric, caption, width, keep)
+        if (terminal := _terminal.get()) is None:
+            return _aligned(texts, heads, numeric, caption, width, keep)
+        texts, heads, numeric, dropped = _fit(texts, heads, numeric, terminal, keep, drop)
+        return _aligned(texts, heads, numeric, caption, terminal, keep) + _left_out(dropped, terminal)
     if format == "md":
         return _markdown(texts, heads, numeric, caption)
     if format == "latex":
@@ -194,6 +219,66 @@ def _aligned(
         table += [[row[j] for j in columns] for row in texts]
         blocks.append("\n".join(_line(cells, columns, widths, numeric) for cells in table))
     return (caption + "\n\n" if caption else "") + "\n\n".join(blocks) + "\n"
+
+
+def _fit(
+    texts: list[list[str]], heads: list[str], numeric: list[bool], width: int, keep: int, drop: Sequence[str]
+) -> tuple[list[list[str]], list[str], list[bool], list[str]]:
+    """Return a table without the columns of `drop` for which there is no room, and the headings of these columns.
+
+    Texts are shortened if that makes the table fit; a table of many numbers is folded with its texts in full.
+    """
+    widths = [_column_width(head, [row[j] for row in texts]) for j, head in enumerate(heads)]
+    kept = list(range(len(heads)))
+    dropped = []
+    for name in drop:
+        if _total(widths[j] for j in kept) <= width:
+            break
+        if found := [j for j in kept if heads[j] == name]:
+            kept.remove(found[-1])
+            dropped.append(name)
+    least = {j: max([SHORTEST, *map(_width, heads[j].split())]) for j in kept if not numeric[j]}
+    if _total(min(widths[j], least.get(j, widths[j])) for j in kept) <= width:
+        _shrink(widths, kept, least, width)
+    else:
+        for other in kept[keep:]:
+            _shrink(widths, [*kept[:keep], other], least, width)
+    rows = [[_shorten(row[j], widths[j]) for j in kept] for row in texts]
+    return rows, [heads[j] for j in kept], [numeric[j] for j in kept], dropped
+
+
+def _shrink(widths: list[int], columns: Sequence[int], least: Mapping[int, int], width: int) -> None:
+    """Make the widest texts of some columns narrower, down to `least`, until the columns fit."""
+    while (over := _total(widths[j] for j in columns) - width) > 0:
+        long = sorted((j for j in columns if widths[j] > least.get(j, widths[j])), key=widths.__getitem__)
+        if not long:
+            return
+        widest = long[-1]
+        second = widths[long[-2]] if len(long) > 1 else 0
+        widths[widest] = max(least[widest], widths[widest] - over, min(second, widths[widest] - 1))
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Return the width of a table with columns of these widths."""
+    return sum(width + len(GAP) for width in widths) - len(GAP)
+
+
+def _shorten(text: str, width: int) -> str:
+    """Return a text with an ellipsis in its middle if it is too wide: names of versions differ at the end."""
+    if _width(text) <= width:
+        return text
+    head, tail = text[: (width + 1) // 2 - 1], text[len(text) - width // 2 :]
+    while _width(head) + 1 + _width(tail) > width:
+        head, tail = (head[:-1], tail) if _width(head) > _width(tail) else (head, tail[1:])
+    return f"{head}…{tail}"
+
+
+def _left_out(dropped: Sequence[str], width: int) -> str:
+    """Return the line about columns that were dropped; empty if there are none."""
+    if not dropped:
+        return ""
+    text = f"Not shown at {width} columns: {', '.join(dropped)}. --wide shows all."
+    return f"\n{textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)}\n"
 
 
 def _column_width(head: str, cells: list[str]) -> int:

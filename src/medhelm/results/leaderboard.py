@@ -24,6 +24,7 @@ from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, LeftOut, Re
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.titles import metric_title
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
@@ -530,7 +531,7 @@ def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column
         category=run.taxonomy.category or UNKNOWN,
         subcategory=run.taxonomy.subcategory or UNKNOWN,
         metric=run.main_metric,
-        metric_title=metric.title if metric else run.main_metric.capitalize(),
+        metric_title=metric.title if metric else metric_title(run.main_metric),
         low=judged.low if judged else metric.low if metric else 0.0,
         high=judged.high if judged else metric.high if metric else 1.0,
         higher_is_better=metric.higher_is_better if metric else True,

@@ -167,7 +167,7 @@ RUN = JsonForm(
         "origin": ORIGIN.one_or_none,
     },
     not_if_empty=("completion_days",),
-    not_stored=("folder",),
+    not_stored=("folder", "requests_retried", "requests_duplicate"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""
 

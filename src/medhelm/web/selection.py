@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
+from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
-from medhelm.reports.leaderboard import group_title
 from medhelm.results.leaderboard import LeaderboardInputs, leaderboard_from_inputs
 from medhelm.results.published.boards import board_of_own_and_published, published_leaderboard
 from medhelm.results.published.cells import published_cells

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural, short_count
-from medhelm.reports.leaderboard import group_title
+from medhelm.domain.titles import group_title
 from medhelm.reports.tables import MISSING, decimal, printable, with_interval
 from medhelm.web.page import Page, PageRequest, Values
 from medhelm.web.routes import ROUTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.cli.common import progress
+from medhelm.cli.common.options import Shared
 from medhelm.domain import Usage
 
 
@@ -72,13 +74,60 @@ def test_a_run_without_instances_has_a_full_bar() -> None:
     assert line(1.0, n=0)[2] == "█" * 16
 
 
-def test_without_a_terminal_only_notes_are_written() -> None:
+def minutes(n: int, clock: list[float]) -> Callable[[float], bool]:
+    """Return a wait that moves the clock on, and ends the work after `n` waits."""
+
+    def wait(seconds: float) -> bool:
+        clock[0] += seconds
+        return clock[0] > n * seconds
+
+    return wait
+
+
+def lines_of(n_minutes: int, *running: Under) -> list[str]:
+    stream, clock = io.StringIO(), [0.0]
+    listener = progress.MinuteLines(stream, clock=lambda: clock[0], wait=minutes(n_minutes, clock))
+    for run in running:
+        listener.began(run)  # type: ignore[arg-type]
+    with listener:
+        pass
+    return stream.getvalue().splitlines()
+
+
+def test_without_a_terminal_a_run_has_a_line_a_minute() -> None:
+    assert lines_of(2, Under(n=1_000, done=300, failed=2, cost_usd=0.5)) == [
+        "medhelm: pubmed_qa with openai/m: 300 of 1,000 done, 2 failed, 5.0/s, 0.50 USD, 2 min 20 s left",
+        "medhelm: pubmed_qa with openai/m: 300 of 1,000 done, 2 failed, 2.5/s, 0.50 USD, 4 min 40 s left",
+    ]
+
+
+def test_several_runs_share_the_line_of_a_minute() -> None:
+    judged = Under(done=60, jury=SimpleNamespace(failed=1))
+    assert lines_of(1, judged, Under(done=30)) == [
+        "medhelm: 2 runs: 90 of 200 done, 1 judgment missing, 1.5/s, 0.00 USD, 2 min 20 s left"
+    ]
+    assert lines_of(1, judged, Under(cost_usd=None)) == [
+        "medhelm: 2 runs: 60 of 200 done, 1 judgment missing, 1.0/s, cost ?, ? left"
+    ]
+
+
+def test_without_a_terminal_a_short_run_prints_only_notes() -> None:
     stream = io.StringIO()
-    with progress.Quiet(stream) as quiet:
-        quiet.began(Under())  # type: ignore[arg-type]
-        quiet.ended(Under())  # type: ignore[arg-type]
-        quiet.note("waiting")
+    with progress.MinuteLines(stream) as listener:
+        listener.began(Under())  # type: ignore[arg-type]
+        listener.note("waiting")
+        listener.ended(Under())  # type: ignore[arg-type]
     assert stream.getvalue() == "medhelm: waiting\n"
+
+
+def test_runs_that_ended_have_no_line() -> None:
+    assert lines_of(3) == []
+
+
+def test_a_silent_listener_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.Silent() as silent:
+        silent.note("waiting")
+    assert "".join(capsys.readouterr()) == ""
 
 
 def test_in_a_terminal_lines_come_and_stay(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +145,7 @@ def test_in_a_terminal_lines_come_and_stay(capsys: pytest.CaptureFixture[str]) -
 
 def test_lines_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    assert isinstance(progress.progress_listener(), progress.Quiet)
+    assert isinstance(progress.progress_listener(Shared()), progress.MinuteLines)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert isinstance(progress.progress_listener(), progress.Lines)
+    assert isinstance(progress.progress_listener(Shared()), progress.Lines)
+    assert isinstance(progress.progress_listener(Shared(quiet=True)), progress.Silent)

@@ -176,7 +176,9 @@ class PlanRow:
     requests: int
     """Number of requests; without the data, the number in the definition, or 0 if unknown."""
     cached: int
-    """Requests whose completion is in the cache: they are not sent."""
+    """Requests that are not sent: their completion is in the cache, or bought for an equal request of the run."""
+    duplicate: int = 0
+    """Of these, requests that are equal to another one of the run."""
     input_tokens: int | None
     """Expected input tokens; None if the data is missing."""
     output_tokens: ExpectedAndMax | None

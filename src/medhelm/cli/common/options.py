@@ -36,6 +36,13 @@ class Shared:
     benchmark_folders: list[Path] = field(default_factory=list)
     models_file: Path | None = None
     trusted: list[Path] = field(default_factory=list)
+    quiet: bool = False
+    color: bool = True
+
+    def note(self, text: str) -> None:
+        """Print a note to standard error, unless the user wants none."""
+        if not self.quiet:
+            click.echo(f"medhelm: {text}", err=True)
 
     @property
     def store(self) -> Path:
@@ -460,7 +467,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     from medhelm.scoring.metrics import METRIC_NAMES
 
     def note(text: str) -> None:
-        click.echo(f"medhelm: skipped: {text}", err=True)
+        shared.note(f"skipped: {text}")
 
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
 

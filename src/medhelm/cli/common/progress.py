@@ -1,54 +1,97 @@
-"""Progress of running evaluations: one live line per run in a terminal, notes only elsewhere."""
+"""Progress of running evaluations: one live line per run in a terminal, one line a minute elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from medhelm.domain.text import duration, short_count
-from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.domain.text import duration, plural, short_count
+from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from medhelm.cli.common.options import Shared
 
 REFRESH_PER_S = 5
 """Redraws of the lines per second."""
 
 
-class Quiet:
-    """Progress listener that prints notes only, for output that is not a terminal."""
+REPORT_INTERVAL_S = 60.0
+"""Time between two lines where there is no terminal."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        """Create a listener that prints to `stream`, by default standard error."""
-        self._stream = stream or sys.stderr
 
-    def __enter__(self) -> Quiet:
+class Silent(NullListener):
+    """Progress listener that prints nothing."""
+
+    def __enter__(self) -> Silent:
         """Do nothing."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Do nothing."""
 
+
+class MinuteLines:
+    """Progress listener that prints one line a minute and notes, for output that is not a terminal."""
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        clock: Callable[[], float] = perf_counter,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Create a listener that prints to `stream`, by default standard error.
+
+        `wait`: waits for some seconds and returns True once the work has ended. It and `clock` are replaced in tests.
+        """
+        self._stream, self._clock = stream or sys.stderr, clock
+        self._ended = threading.Event()
+        self._wait = wait or self._ended.wait
+        self._running: list[RunRecorder] = []
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> MinuteLines:
+        """Start to print."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Stop printing."""
+        self._ended.set()
+        self._thread.join()
+
     def began(self, run: RunRecorder) -> None:
-        """Do nothing."""
+        """Include a run in the lines."""
+        self._running.append(run)
 
     def ended(self, run: RunRecorder) -> None:
-        """Do nothing."""
+        """Leave a run out of the lines."""
+        if run in self._running:
+            self._running.remove(run)
 
     def note(self, text: str) -> None:
         """Print one line."""
         print(f"medhelm: {text}", file=self._stream, flush=True)
 
+    def _print_lines(self) -> None:
+        while not self._wait(REPORT_INTERVAL_S):
+            if running := self._running.copy():
+                self.note(summarize(running, self._clock()))
+
 
 class Lines:
     """Progress listener that draws a live line for each running run and keeps the line of each finished one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, color: bool = True) -> None:
         """Create a listener that draws on standard error, which must be a terminal."""
+        self._color = color
         self._running: list[RunRecorder] = []
         self._stack = ExitStack()
         self._guard = threading.Lock()
@@ -58,7 +101,7 @@ class Lines:
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, no_color=None if self._color else True)
         self._stack.enter_context(
             Live(console=self._console, get_renderable=self._table, refresh_per_second=REFRESH_PER_S, transient=True)
         )
@@ -103,23 +146,51 @@ class Lines:
 def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:
     """Return the cells of a run's line: names, bar, done of n, failures, rate, tokens, cost so far, time left."""
     rate = run.done / elapsed_s if elapsed_s > 0 else 0.0
-    left = (run.n - run.done) / rate if rate else None
     tokens = run.usage.input + run.usage.output
-    missing = [f"{run.failed} failed"] if run.failed else []
-    if run.jury and run.jury.failed:
-        missing.append(f"{run.jury.failed} judgments missing")
-    cost = "cost ?" if run.cost_usd is None else f"{run.cost_usd:.2f} USD"
     return (
         run.benchmark.name,
         run.model.name,
         _bar(run.done, run.n),
         f"{run.done}/{run.n}",
-        ", ".join(missing),
-        f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s",
+        _missing([run]),
+        _rate(rate),
         f"{short_count(tokens)} tokens" if tokens else "",
-        cost,
-        "" if run.run else f"{duration(left)} left",
+        _cost([run]),
+        "" if run.run else f"{duration(_time_left(run, rate))} left",
     )
+
+
+def summarize(runs: Sequence[RunRecorder], now: float) -> str:
+    """Return one line about runs in progress: names, done of n, failures, rate, cost so far, time left."""
+    rates = [run.done / max(now - run.started, 1e-9) for run in runs]
+    left = [_time_left(run, rate) for run, rate in zip(runs, rates, strict=True)]
+    slowest = None if None in left else max(seconds or 0.0 for seconds in left)
+    name = f"{runs[0].benchmark.name} with {runs[0].model.name}" if len(runs) == 1 else plural(len(runs), "run")
+    done, n = sum(run.done for run in runs), sum(run.n for run in runs)
+    parts = [f"{done:,} of {n:,} done", _missing(runs), _rate(sum(rates)), _cost(runs), f"{duration(slowest)} left"]
+    return f"{name}: {', '.join(filter(None, parts))}"
+
+
+def _time_left(run: RunRecorder, rate: float) -> float | None:
+    """Return the seconds that a run still takes at its rate so far; None if nothing is done yet."""
+    return (run.n - run.done) / rate if rate else None
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+
+
+def _missing(runs: Sequence[RunRecorder]) -> str:
+    """Return the numbers of failed completions and missing judgments, if there are any."""
+    failed, judgments = sum(run.failed for run in runs), sum(run.jury.failed for run in runs if run.jury)
+    parts = [f"{failed:,} failed"] if failed else []
+    return ", ".join([*parts, *([f"{plural(judgments, 'judgment')} missing"] if judgments else [])])
+
+
+def _cost(runs: Sequence[RunRecorder]) -> str:
+    """Return the cost so far; unknown if a price is."""
+    costs = [run.cost_usd for run in runs]
+    return "cost ?" if None in costs else f"{sum(cost or 0.0 for cost in costs):.2f} USD"
 
 
 def _bar(done: int, n: int, width: int = 16) -> str:
@@ -127,6 +198,8 @@ def _bar(done: int, n: int, width: int = 16) -> str:
     return "█" * filled + "░" * (width - filled)
 
 
-def progress_listener() -> Quiet | Lines:
-    """Lines in a terminal, silence elsewhere."""
-    return Lines() if sys.stderr.isatty() else Quiet()
+def progress_listener(shared: Shared) -> Silent | MinuteLines | Lines:
+    """Return the listener for a terminal, for other output, or for `--quiet`."""
+    if shared.quiet:
+        return Silent()
+    return Lines(color=shared.color) if sys.stderr.isatty() else MinuteLines()

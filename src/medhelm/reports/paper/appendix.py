@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from medhelm.domain.titles import group_title
 from medhelm.reports.leaderboard import (
     CSV_HEADERS,
     caption,
-    group_title,
     has_weights,
     head_to_head_list,
     head_to_head_matrix,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
+from medhelm.domain.titles import group_title
 from medhelm.reports.figures.cost import PricedModel, average_by_cost
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
 from medhelm.reports.figures.win_rates import RANKING, pairs, win_rates
-from medhelm.reports.leaderboard import caption, group_title, shown_name
+from medhelm.reports.leaderboard import caption, shown_name
 from medhelm.reports.paper.contents import intervals_in_words
 
 if TYPE_CHECKING:

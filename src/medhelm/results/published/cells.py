@@ -14,6 +14,7 @@ from medhelm.benchmarks.catalog import all_names
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, Estimate
 from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import select
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results
@@ -183,7 +184,7 @@ def _column(benchmark: PublishedBenchmark) -> Column:
         category=entry.category,
         subcategory=entry.subcategory,
         metric=benchmark.metric,
-        metric_title=metric.title if metric else benchmark.metric.capitalize(),
+        metric_title=metric.title if metric else metric_title(benchmark.metric),
         low=low,
         high=high,
         judges=tuple(judge.model for judge in load_results().jury) if judged else (),

@@ -47,9 +47,11 @@ class JudgeVerdict:
 
 def jury_metric(rubric: Rubric) -> Metric:
     """Return the jury's score as a metric, on the scale of the rubric."""
+    from medhelm.domain.titles import metric_title  # lazy: a run needs no other title
+
     return Metric(
         name=JURY,
-        title="Jury",
+        title=metric_title(JURY),
         description=(
             "Mean over judges of each judge's mean over the criteria of the rubric. An empty completion gets the worst "
             "grade; a completion graded by too few judges has no score."

@@ -30,6 +30,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.domain import Instance
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction
@@ -192,11 +193,11 @@ def _references(instance: Instance) -> tuple[str, ...]:
     return references
 
 
-def _metric(name: str, title: str, description: str, kind: _Kind) -> Metric:
+def _metric(name: str, description: str, kind: _Kind) -> Metric:
     """Build one of the three metrics."""
     return Metric(
         name=name,
-        title=title,
+        title=METRIC_TITLES[name],
         description=f"{description} An empty completion scores 0.",
         source=f"BERTScore (Zhang et al., 2020), as in bert-score 0.3.13 with {MODEL}; published rule: HELM",
         published=_published(kind),
@@ -207,19 +208,16 @@ def _metric(name: str, title: str, description: str, kind: _Kind) -> Metric:
 
 BERTSCORE = _metric(
     "bertscore",
-    "BERTScore",
     "Similarity in meaning to the reference, token by token: F1.",
     lambda found: found.f1,
 )
 BERTSCORE_PRECISION = _metric(
     "bertscore_precision",
-    "BERTScore P",
     "Mean similarity of the completion's tokens to those of the reference.",
     lambda found: found.precision,
 )
 BERTSCORE_RECALL = _metric(
     "bertscore_recall",
-    "BERTScore R",
     "Mean similarity of the reference's tokens to those of the completion.",
     lambda found: found.recall,
 )

@@ -25,6 +25,7 @@ from math import inf
 from typing import NamedTuple
 
 from medhelm.domain import Instance
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
@@ -131,7 +132,7 @@ _SOURCE = "Newsroom (Grusky et al., 2018), with tokens of this project; one rule
 
 COVERAGE = Metric(
     name="coverage",
-    title="Coverage",
+    title=METRIC_TITLES["coverage"],
     description="Share of the completion's words in fragments copied from its input. An empty completion scores 0.",
     source=_SOURCE,
     corrected=_rule(lambda found: found.coverage),
@@ -139,7 +140,7 @@ COVERAGE = Metric(
 )
 DENSITY = Metric(
     name="density",
-    title="Density",
+    title=METRIC_TITLES["density"],
     description="Mean length, in words, of the copied fragment around a word; 0 for an empty completion.",
     source=_SOURCE,
     corrected=_rule(lambda found: found.density),
@@ -149,7 +150,7 @@ DENSITY = Metric(
 )
 COMPRESSION = Metric(
     name="compression",
-    title="Compression",
+    title=METRIC_TITLES["compression"],
     description="Words of the input for each word of the completion; 0 for an empty completion.",
     source=_SOURCE,
     corrected=_rule(lambda found: found.compression),

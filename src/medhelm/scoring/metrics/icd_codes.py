@@ -30,6 +30,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
@@ -208,7 +209,7 @@ _SOURCE = "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averag
 
 ICD_F1 = Metric(
     name="icd_f1",
-    title="ICD F1",
+    title=METRIC_TITLES["icd_f1"],
     description=f"F1 of the ICD-10 codes given to a note, averaged over notes. {_NOTHING}",
     source=_SOURCE,
     published=_score_by(lambda sets: sets.f1, "published"),
@@ -217,7 +218,7 @@ ICD_F1 = Metric(
 )
 ICD_PRECISION = Metric(
     name="icd_precision",
-    title="ICD precision",
+    title=METRIC_TITLES["icd_precision"],
     description=f"Share of the ICD-10 codes given to a note that are correct, averaged over notes. {_NOTHING}",
     source=_SOURCE,
     published=_score_by(lambda sets: sets.precision, "published"),
@@ -226,7 +227,7 @@ ICD_PRECISION = Metric(
 )
 ICD_RECALL = Metric(
     name="icd_recall",
-    title="ICD recall",
+    title=METRIC_TITLES["icd_recall"],
     description=f"Share of the ICD-10 codes of a note that are given, averaged over notes. {_NOTHING}",
     source=_SOURCE,
     published=_score_by(lambda sets: sets.recall, "published"),
@@ -236,7 +237,7 @@ ICD_RECALL = Metric(
 ICD_MICRO_F1 = replace(
     ICD_F1,
     name="icd_micro_f1",
-    title="ICD micro F1",
+    title=METRIC_TITLES["icd_micro_f1"],
     description=f"F1 of the ICD-10 codes given, of the sums over all notes. {_NOTHING}",
     parts=_micro,
 )

@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning, strip_wrapping
@@ -173,7 +174,7 @@ _SOURCE = "Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the publi
 
 LABEL_F1 = Metric(
     name="label_f1",
-    title="F1 per case",
+    title=METRIC_TITLES["label_f1"],
     description=f"F1 of the labels named, of each instance, averaged over instances. {_NOTHING}",
     source=_SOURCE,
     published=_f1("published"),
@@ -182,7 +183,7 @@ LABEL_F1 = Metric(
 )
 LABEL_MICRO_F1 = Metric(
     name="label_micro_f1",
-    title="Micro F1",
+    title=METRIC_TITLES["label_micro_f1"],
     description=f"F1 of the labels named, of the sums over all instances: frequent labels count most. {_NOTHING}",
     source=_SOURCE,
     published=_f1("published"),
@@ -192,7 +193,7 @@ LABEL_MICRO_F1 = Metric(
 )
 LABEL_MACRO_F1 = Metric(
     name="label_macro_f1",
-    title="Macro F1",
+    title=METRIC_TITLES["label_macro_f1"],
     description=f"Mean over labels of each label's F1 in all instances: rare labels count as much. {_NOTHING}",
     source=_SOURCE,
     published=_f1("published"),
@@ -202,7 +203,7 @@ LABEL_MACRO_F1 = Metric(
 )
 BALANCED_ACCURACY = Metric(
     name="balanced_accuracy",
-    title="Balanced accuracy",
+    title=METRIC_TITLES["balanced_accuracy"],
     description=(
         "Mean over options of the share of correct completions where that option is correct: always naming the same "
         "of k options gives 1/k. For questions with the same options. An empty completion scores 0."

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from string import ascii_uppercase
 
 from medhelm.domain import Instance
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.choice import find_choice
 from medhelm.scoring.answers.plain_text import normalize, normalize_keeping_meaning, strip_reasoning, strip_wrapping
@@ -153,7 +154,7 @@ def _quasi_prefix_of_words(answer: str, text: str) -> bool:
 
 EXACT_MATCH = Metric(
     name="exact_match",
-    title="EM",
+    title=METRIC_TITLES["exact_match"],
     description="Share of completions that are a correct reference, or a correct option. Empty ones score 0.",
     source=_SOURCE,
     published=_published(_exact),
@@ -161,7 +162,7 @@ EXACT_MATCH = Metric(
 )
 QUASI_EXACT_MATCH = Metric(
     name="quasi_exact_match",
-    title="Quasi-EM",
+    title=METRIC_TITLES["quasi_exact_match"],
     description="As exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(_quasi),
@@ -169,7 +170,7 @@ QUASI_EXACT_MATCH = Metric(
 )
 PREFIX_EXACT_MATCH = Metric(
     name="prefix_exact_match",
-    title="Prefix EM",
+    title=METRIC_TITLES["prefix_exact_match"],
     description="Share of completions that begin with a correct reference, or a correct option. Empty ones score 0.",
     source=_SOURCE,
     published=_published(_prefix),
@@ -177,7 +178,7 @@ PREFIX_EXACT_MATCH = Metric(
 )
 QUASI_PREFIX_EXACT_MATCH = Metric(
     name="quasi_prefix_exact_match",
-    title="Prefix quasi-EM",
+    title=METRIC_TITLES["quasi_prefix_exact_match"],
     description="As prefix_exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(_quasi_prefix),
@@ -185,7 +186,7 @@ QUASI_PREFIX_EXACT_MATCH = Metric(
 )
 CHOICE_EXTRACTED = Metric(
     name="choice_extracted",
-    title="Readable",
+    title=METRIC_TITLES["choice_extracted"],
     description="Share of completions that name exactly one option, correct or not. For choice questions only.",
     source="This project; the published rule reads a label only if it is the whole completion",
     published=_label_is_exact,

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.number import read_number
@@ -166,7 +167,7 @@ def _limit(instance: Instance, name: str) -> float:
 
 MEDCALC_ACCURACY = Metric(
     name="medcalc_accuracy",
-    title="MedCalc accuracy",
+    title=METRIC_TITLES["medcalc_accuracy"],
     description=(
         "Share of correct values: within 5% of the reference, or equal to it for dates and whole points. A completion "
         "without a readable value scores 0."

@@ -16,6 +16,7 @@ import re
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.scoring.answers.plain_text import strip_reasoning
@@ -208,7 +209,7 @@ _SOURCE = "MEDEC (Ben Abacha et al., 2025), error flag and error sentence; publi
 
 MEDEC_FLAG_ACCURACY = Metric(
     name="medec_flag_accuracy",
-    title="Error flag",
+    title=METRIC_TITLES["medec_flag_accuracy"],
     description=(
         "Share of notes for which the completion correctly says whether there is an error. A completion without a "
         "judgment scores 0; by the published rule it means that there is an error."
@@ -220,7 +221,7 @@ MEDEC_FLAG_ACCURACY = Metric(
 )
 MEDEC_SENTENCE_ACCURACY = Metric(
     name="medec_sentence_accuracy",
-    title="Error sentence",
+    title=METRIC_TITLES["medec_sentence_accuracy"],
     description=(
         "Share of notes for which the completion names the wrong sentence, or says that there is none. A completion "
         "without a judgment scores 0. By the published rule every note with an error scores 0."

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from medhelm.domain import Instance, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.number import read_number
 from medhelm.scoring.metric import Metric, correct_references
@@ -116,7 +117,7 @@ def _explain(completion: str, instance: Instance, rule: Rule) -> str:
 
 NUMERIC_TOLERANCE = Metric(
     name="numeric_tolerance",
-    title="Within tolerance",
+    title=METRIC_TITLES["numeric_tolerance"],
     description=(
         "Share of completions whose number is within the limits of the data, or within a tolerance of the reference; "
         "without either it must equal the reference. A completion without a readable number scores 0."

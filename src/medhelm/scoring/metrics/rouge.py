@@ -22,6 +22,7 @@ from string import ascii_lowercase, digits
 from typing import NamedTuple, TypeVar
 
 from medhelm.domain import Instance
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.plain_text import strip_reasoning
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
@@ -159,7 +160,7 @@ def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
 
 ROUGE_1 = Metric(
     name="rouge_1",
-    title="ROUGE-1",
+    title=METRIC_TITLES["rouge_1"],
     description="Words shared with the reference, compared by stem: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_1),
@@ -167,7 +168,7 @@ ROUGE_1 = Metric(
 )
 ROUGE_2 = Metric(
     name="rouge_2",
-    title="ROUGE-2",
+    title=METRIC_TITLES["rouge_2"],
     description="Pairs of adjacent words shared with the reference: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_2),
@@ -175,7 +176,7 @@ ROUGE_2 = Metric(
 )
 ROUGE_L = Metric(
     name="rouge_l",
-    title="ROUGE-L",
+    title=METRIC_TITLES["rouge_l"],
     description="Longest common subsequence of words with the reference: F-measure. An empty completion scores 0.",
     source=_SOURCE,
     published=_published(lambda scores: scores.rouge_l),

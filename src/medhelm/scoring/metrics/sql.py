@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medhelm.domain import Instance, Parts, Rule
+from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
 from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
 from medhelm.scoring.sql.extract import (
@@ -290,7 +291,7 @@ _SOURCE = "EHRSQL (Lee et al., 2022) and EHRSQL-2024 (Lee et al., 2024): authors
 
 SQL_EXECUTION_ACCURACY = Metric(
     name="sql_execution_accuracy",
-    title="SQL accuracy",
+    title=METRIC_TITLES["sql_execution_accuracy"],
     description=(
         "Share of completions whose query returns the result of the reference query, or that abstain if the question "
         "cannot be answered. A query that fails scores 0."
@@ -304,7 +305,7 @@ SQL_EXECUTION_ACCURACY = Metric(
 
 SQL_PRECISION = Metric(
     name="sql_precision",
-    title="SQL precision",
+    title=METRIC_TITLES["sql_precision"],
     description=(
         "Of all completions with a query, the share with a correct result. By the published rule: of all instances, "
         "the share that can be answered and has a completion."
@@ -319,7 +320,7 @@ SQL_PRECISION = Metric(
 
 SQL_RECALL = Metric(
     name="sql_recall",
-    title="SQL recall",
+    title=METRIC_TITLES["sql_recall"],
     description=(
         "Of all questions that can be answered, the share with a correct result. By the published rule the same "
         "number as precision."
@@ -334,7 +335,7 @@ SQL_RECALL = Metric(
 
 SQL_VALIDITY = Metric(
     name="sql_validity",
-    title="SQL validity",
+    title=METRIC_TITLES["sql_validity"],
     description=(
         "Of all completions with a query, the share that can be executed. By the published rule: of all completions, "
         "the share that can be executed unchanged."

@@ -12,6 +12,7 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import Run
+from medhelm.domain.titles import group_title
 from medhelm.evaluation.imported import is_imported
 from medhelm.reports import leaderboard as report
 from medhelm.web.chart_files import chart_file, formats
@@ -371,7 +372,7 @@ def _categories(board: Leaderboard) -> list[str]:
 def _category(name: str) -> Heading:
     return Heading(
         key=f"category-{name}",
-        title=report.group_title(name),
+        title=group_title(name),
         value=lambda one: one.row.categories[name].value,
     )
 
