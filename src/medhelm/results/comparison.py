@@ -23,7 +23,7 @@ from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_p
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs
-from medhelm.results.run_remarks import unfinished_remarks
+from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
 
 

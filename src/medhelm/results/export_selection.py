@@ -14,8 +14,8 @@ from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.results.run_remarks import jury_remarks, unfinished_remarks
 from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.runs import damaged, load_runs

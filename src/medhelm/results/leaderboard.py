@@ -29,7 +29,9 @@ from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.jury import judge_agreement
-from medhelm.results.run_remarks import (
+from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.names import names_in, with_names
+from medhelm.results.runs.remarks import (
     cluster_remarks,
     distant_dates_remarks,
     imported_remarks,
@@ -37,8 +39,6 @@ from medhelm.results.run_remarks import (
     unfinished_remarks,
     unknown_metric_remarks,
 )
-from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
-from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced

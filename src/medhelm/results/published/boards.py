@@ -26,7 +26,7 @@ from medhelm.results.published.remarks import (
     same_model_remarks,
     table_1_remarks,
 )
-from medhelm.results.run_remarks import unfinished_remarks
+from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
 

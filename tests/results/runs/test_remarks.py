@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import Estimate, Harness, Origin, Rule, Run
-from medhelm.results.run_remarks import cluster_remarks, imported_remarks
+from medhelm.results.runs.remarks import cluster_remarks, imported_remarks
 from tests.support.stores import make_run
 
 SCORED = {"exact_match": Estimate(value=0.5, low=0.4, high=0.6, n=10)}
