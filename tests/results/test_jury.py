@@ -403,7 +403,7 @@ def test_the_leaderboard_warns_of_the_same_benchmarks(store: Path, turned: tuple
     for name, one in read_inputs([store], "corrected", None).judge_agreement.items():
         own = found[name]
         assert one and own
-        assert (one.value, one.low) == (pytest.approx(own.value), pytest.approx(own.low))
+        assert [one.value, one.low] == pytest.approx([own.value, own.low])
 
 
 def test_a_single_judge_is_no_reason_for_a_warning(store: Path) -> None:

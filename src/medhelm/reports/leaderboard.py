@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.agreement.calibration import CalibratedMean
-from medhelm.analysis.leaderboard.head_to_head import head_to_head
+from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
@@ -28,7 +28,6 @@ from medhelm.reports.tables import (
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.cells import Cell, Column
-    from medhelm.analysis.leaderboard.head_to_head import HeadToHead
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
 
 By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
@@ -56,7 +55,7 @@ RANKED_BY = "Ranked by"
 """Heading of the number against the whole panel, which decides the rank."""
 
 PANEL_NAMES = 5
-"""Most names of a panel in the caption; a remark names all."""
+"""Most names of a panel in the caption."""
 
 CONSTANT = "constant baseline"
 """Heading of the score of the most frequent reference, given for every instance."""
@@ -263,8 +262,7 @@ def _head_to_head(board: Leaderboard, format: str) -> str:
         rows = [[*row, *end] for row in head_to_head_list(found)]
         return render(rows, [*CSV_HEADERS, "suite", "scoring", "tier"], format=format)
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
-    above = f"{caption(board)}. {head_to_head_note(found)}."
-    text = render(rows, headers, format=format, caption=above, keep=2)
+    text = render(rows, headers, format=format, caption=f"{caption(board)}. {head_to_head_note(found)}.", keep=2)
     shown = escape_markdown if format == "md" else as_line
     remarks = "".join(f"- {shown(str(remark))}\n" for remark in found.remarks) if format in ("table", "md") else ""
     return f"{text}\n{remarks}" if remarks else text
