@@ -13,7 +13,7 @@ from medhelm.cli.common.options import Shared
 
 WIDTH = 80
 SUMMARY = 45
-SHARED = ("--store", "--data", "--benchmarks", "--models", "--offline", "--json")
+SHARED = ("--store", "--data", "--benchmarks", "--trust", "--models", "--offline", "--json")
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -52,7 +52,7 @@ def test_the_summary_is_one_short_sentence(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", [path for path in ALL if path], ids=" ".join)
 def test_shared_options_are_accepted_everywhere_and_listed_last(path: tuple[str, ...]) -> None:
     options = [option for option in ALL[path].params if isinstance(option, click.Option)]
-    assert {name for option in options for name in option.opts} >= set(SHARED) - {"--benchmarks"}
+    assert {name for option in options for name in option.opts} >= set(SHARED) - {"--benchmarks", "--trust"}
     listed = [option.opts[0] for option in options if not option.hidden]
     shared = [name for name in listed if name in SHARED]
     assert listed[len(listed) - len(shared) :] == shared

@@ -47,7 +47,7 @@ def test_sample_files_of_lm_eval(medhelm: Medhelm) -> None:
     done = medhelm("import", "lm-eval", LM_EVAL)
     assert done.code == 0
     assert "invented_choice" in done.out
-    assert "exact_match_strict" in done.out
+    assert "Exact match strict" in done.out
     assert "options were compared by log-likelihood" in done.err
     shown = medhelm("show", "invented_short", "1")
     assert "Which organ makes insulin?" in shown.out

@@ -215,9 +215,9 @@ def test_the_budget_is_not_passed(tmp_path: Path, server: Server) -> None:
 def test_failures_are_counted_apart_from_what_was_never_asked(tmp_path: Path, server: Server) -> None:
     server.answer_with(lambda body: Answer(status=400) if question_number(body) == 0 else chat("A"))
     benchmark = toy(tmp_path, n=20)
-    (done,) = run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=3.0, concurrency=1).runs
+    (done,) = run(tmp_path, [model(server, price=PRICED)], benchmark, max_cost_usd=3.0 + MOST_USD, concurrency=1).runs
     assert (done.status, dict(done.failures), done.n_failed) == ("partial", {"bad_request": 1}, done.n_not_asked + 1)
-    assert done.n_not_asked >= 15
+    assert done.n_not_asked >= 10
 
 
 def test_retries_and_equal_requests_are_counted(tmp_path: Path, server: Server) -> None:

@@ -178,7 +178,7 @@ def _evaluate(
     if not shared.json and any(run.is_complete for run in done.runs):
         from medhelm.results.leaderboard import leaderboard  # a tenth of a second that no request should wait for
 
-        print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier))
+        print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True))
     return done.exit_code
 
 

@@ -13,7 +13,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
 from medhelm.results.run_selection import select_runs, suite_sort_key
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import RunFilter
@@ -131,4 +131,5 @@ def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRe
         scoring=rule,
         tier=selection.tier,
     )
-    return replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))
+    board = replace(board, left_out=tuple(selection.left_out), remarks=(*board.remarks, *selection.remarks))
+    return with_judges_in_verdict(board, finished.judge_agreement)

@@ -227,10 +227,20 @@ def leaderboard_from_inputs(
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
-    shown = [column for column in board.columns if column.benchmark in finished.judge_agreement]
-    by_chance = judges_by_chance((column.title, finished.judge_agreement[column.benchmark]) for column in shown)
-    verdict = (*board.verdict, *by_chance) if len(board.rows) > 1 else board.verdict
-    return replace(board, left_out=left_out, remarks=(*board.remarks, *remarks), verdict=verdict)
+    board = replace(board, left_out=left_out, remarks=(*board.remarks, *remarks))
+    return with_judges_in_verdict(board, finished.judge_agreement)
+
+
+def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, RaterAgreement | None]) -> Leaderboard:
+    """Return a leaderboard whose verdict names benchmarks on which judges are not shown to agree better than chance.
+
+    `agreement`: as `LeaderboardInputs.judge_agreement`.
+    """
+    if len(board.rows) < 2:
+        return board
+    shown = [column for column in board.columns if column.benchmark in agreement]
+    sentences = judges_by_chance((column.title, agreement[column.benchmark]) for column in shown)
+    return replace(board, verdict=(*board.verdict, *sentences))
 
 
 def leaderboard_from_cells(

@@ -53,7 +53,8 @@ def judges_by_chance(agreement: Iterable[tuple[str, RaterAgreement | None]]) -> 
     `agreement`: title of each judged benchmark, and the agreement of one judge's scores with another's.
     """
     known = [(title, one) for title, one in agreement if one is not None]
-    chance = [(title, one.value) for title, one in known if one.value is not None and (one.low or 0.0) <= 0.0]
+    measured = [(title, one.value, one.low) for title, one in known if one.value is not None and one.low is not None]
+    chance = [(title, value) for title, value, low in measured if low <= 0]
     return [_by_chance(chance, "The judges")] if chance else []
 
 

@@ -54,7 +54,8 @@ def table_options(command: Command) -> Command:
 
 def terminal_width() -> int | None:
     """Return the columns of the terminal; None if the output goes to a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None if it was closed before the start
+    return shutil.get_terminal_size().columns if is_terminal else None
 
 
 def _fitted(width: int) -> AbstractContextManager[None]:
