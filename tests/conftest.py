@@ -23,9 +23,10 @@ FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"
 
 SLOW = {
     *("analysis/agreement", "analysis/comparison", "analysis/jury"),  # simulations
-    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means")),
+    *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means", "ratios")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
+    "benchmarks/test_plugin_scaffold",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
     "models/batch",

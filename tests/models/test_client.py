@@ -347,7 +347,7 @@ def test_a_single_refused_request_waits_alone(server: Server) -> None:
     run(server.url, act)
 
 
-@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+@pytest.mark.parametrize("retry_after_s", [pytest.param(None, marks=pytest.mark.long), 1.0])
 @pytest.mark.parametrize(("share", "least"), [(0.02, 0.8), (0.05, 0.7)])
 def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry_after_s: float | None) -> None:
     """10,000 requests of 0.2 s in simulated time, some refused at random: compared with none refused."""
