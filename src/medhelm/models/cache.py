@@ -90,18 +90,20 @@ class KnownCompletion(NamedTuple):
     """The completion."""
 
 
-def find_completion(request: Request, get: Callable[[bytes, str], Completion | None]) -> KnownCompletion | None:
+def find_completion(
+    request: Request, digest: bytes, get: Callable[[bytes, str], Completion | None]
+) -> KnownCompletion | None:
     """Return the completion that stands for a request; None if it must be sent.
 
     A model with a scope of its own also finds what was bought under its name before there were scopes.
-    `get`: (digest, name of the model or "" for any) -> completion.
+    `digest`: that of the request; `get`: (digest, name of the model or "" for any) -> completion.
     """
-    if (known := get(request.digest, "")) is not None:
-        return KnownCompletion(request.digest, known)
+    if (known := get(digest, "")) is not None:
+        return KnownCompletion(digest, known)
     if request.model.scope and not request.fresh:
-        digest = request.content_digest
-        if (known := get(digest, request.model.name)) is not None:
-            return KnownCompletion(digest, known)
+        content = request.content_digest
+        if (known := get(content, request.model.name)) is not None:
+            return KnownCompletion(content, known)
     return None
 
 
@@ -141,12 +143,12 @@ class Cache:
             self._reader.close()
             raise
 
-    def find(self, request: Request) -> KnownCompletion | None:
+    def find(self, request: Request, digest: bytes | None = None) -> KnownCompletion | None:
         """Return the completion that stands for a request, if there is one. Takes microseconds.
 
-        Raises: StoreError if the file cannot be read.
+        `digest`: that of the request, if it was computed before. Raises: StoreError if the file cannot be read.
         """
-        return find_completion(request, self.get)
+        return find_completion(request, digest or request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
         """Return the completion with this key, if there is one.

@@ -67,7 +67,7 @@ class CacheReader:
 
     def find(self, request: Request) -> KnownCompletion | None:
         """Return the completion that stands for a request, if any. Raises: StoreError as `get`."""
-        return find_completion(request, self.get)
+        return find_completion(request, request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
         """Return the completion with this key, if any. Raises: StoreError if it cannot be read.

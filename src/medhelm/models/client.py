@@ -191,7 +191,7 @@ class Client:
             await asyncio.wait((first,))
             if (other := first.result()) is not None:
                 return ClientResult(other.completion, worth_keeping(other.completion), 0, 0.0, digest)
-        if (known := self._known(request)) is not None:
+        if (known := self._known(request, digest)) is not None:
             return known
         bought: asyncio.Future[ClientResult | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
@@ -219,9 +219,9 @@ class Client:
         finally:
             self._numbers.release(number)
 
-    def _known(self, request: Request) -> ClientResult | None:
+    def _known(self, request: Request, digest: bytes) -> ClientResult | None:
         """Return the completion of a request if it is in the cache."""
-        known = None if self._cache is None else self._cache.find(request)
+        known = None if self._cache is None else self._cache.find(request, digest)
         return None if known is None else ClientResult(known.completion, True, 0, 0.0, known.digest)
 
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
@@ -234,7 +234,7 @@ class Client:
                 self._check(model, endpoint, sent)
                 turn = self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
                 async with turn, endpoint.limiter.slot(), self._held(digest):
-                    if self._numbers and (known := self._known(request)) is not None:
+                    if self._numbers and (known := self._known(request, digest)) is not None:
                         return known  # another process has just bought it
                     async with self._budget.purchase(request, digest) as purchase:
                         self._check(model, endpoint, sent)  # again, after the waits
@@ -242,7 +242,8 @@ class Client:
                         sent += 1
                         self.requests_sent += 1
                         purchase.sent = True
-                        completion = replace(await self._reply(provider, request, endpoint), received=time.time())
+                        reply = await self._reply(provider, request, endpoint, sent)
+                        completion = replace(reply, received=time.time())
                         purchase.completion = completion
                         endpoint.replied(self._clock())
                         # Commit before the slot is free: a kill loses only what is in flight.
@@ -255,8 +256,11 @@ class Client:
                 continue
             return ClientResult(completion, False, sent, purchase.cost_usd, digest)
 
-    async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint) -> Completion:
-        """Send a request and wait for the reply. Raises: ModelUnusable if the endpoint is silent for too long."""
+    async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint, sent: int) -> Completion:
+        """Send a request and wait for the reply; `sent`: attempts so far, this one included.
+
+        Raises: ModelUnusable if the endpoint is silent for too long.
+        """
         if not provider.replies_in_time:
             return await provider.complete(request)
         if not endpoint.waiting and not endpoint.silent_rounds:
@@ -270,7 +274,9 @@ class Client:
                 finally:
                     endpoint.waiting.discard(wait)
         except TimeoutError:
-            raise ModelUnusable(request.model.name, endpoint.down, 1) from None
+            if not wait.expired():
+                raise  # the provider's own
+            raise ModelUnusable(request.model.name, endpoint.down, sent) from None
 
     def _watch(self, model: Model, endpoint: _Endpoint) -> None:
         """Report a silent endpoint, then give it up, at the time for it; called again by a timer until then."""

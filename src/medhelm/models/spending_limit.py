@@ -88,12 +88,15 @@ def credible_usage(request: Request, completion: Completion) -> Usage:
     usage, failure = completion.usage, completion.failure
     if failure is not None and not completion.finish_reason:
         return usage  # an error, not a reply of the model
-    most = largest_usage(request)
     characters = sum(len(message.text) for message in request.prompt.messages)
-    text = completion.text or ""
+    is_input_known = usage.input > 0 and _is_credible(usage.input, characters)
+    is_output_known = usage.output >= 0 and _is_credible(usage.output, len(completion.text or ""))
+    if is_input_known and is_output_known:
+        return usage
+    most = largest_usage(request)
     return Usage(
-        input=max(usage.input, 0 if _is_credible(usage.input, characters) and usage.input else most.input),
-        output=max(usage.output, 0 if _is_credible(usage.output, len(text)) else most.output),
+        input=usage.input if is_input_known else max(usage.input, most.input),
+        output=usage.output if is_output_known else max(usage.output, most.output),
         cached_input=usage.cached_input,
         cache_write=usage.cache_write,
         reasoning=usage.reasoning,
@@ -153,9 +156,13 @@ class CommandLimit(SpendingLimit):
     async def reserve(self, request: Request, digest: bytes) -> int:  # noqa: ARG002 - see SpendingLimit
         """Reserve, in memory."""
         self._number += 1
-        number = self._number
+        number, most = self._number, in_nano(largest_cost_usd(request))
+        if not self._waiting and self._held + most <= self._limit:
+            self._reserved[number] = most
+            self._held += most
+            return number
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((number, in_nano(largest_cost_usd(request)), future))
+        self._waiting.append((number, most, future))
         self._admit()
         try:
             await future
