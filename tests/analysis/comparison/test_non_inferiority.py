@@ -32,11 +32,8 @@ def change_of(new: Floats, old: Floats, clusters: Clusters = None) -> Change:
     return found
 
 
-def test_of(change: Change, benchmark: str = "b", model: str = "m") -> GateTest:
+def gate_test(change: Change, benchmark: str = "b", model: str = "m") -> GateTest:
     return GateTest(model=model, baseline_model=model, benchmark=benchmark, title=benchmark, metric="EM", change=change)
-
-
-test_of.__test__ = False  # type: ignore[attr-defined]
 
 
 def right_or_wrong(n: int, *, only_old: int, only_new: int = 0) -> Drawn:
@@ -48,7 +45,7 @@ def right_or_wrong(n: int, *, only_old: int, only_new: int = 0) -> Drawn:
 
 
 def outcome(change: Change, margin: float = 0.02) -> str:
-    return decide([test_of(change)], margin)[0].outcome
+    return decide([gate_test(change)], margin)[0].outcome
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
@@ -103,7 +100,7 @@ def test_the_interval_is_that_of_comparisons_or_longer() -> None:
 def test_equal_runs_need_enough_instances_to_pass() -> None:
     few, many = (change_of(*right_or_wrong(n, only_old=0)) for n in (100, 200))
     assert (outcome(few), outcome(many)) == ("undecided", "pass")
-    needed = decide([test_of(few)], 0.02)[0].needed
+    needed = decide([gate_test(few)], 0.02)[0].needed
     assert needed is not None
     assert needed.instances == 190
     assert needed.assumed == 0
@@ -141,7 +138,7 @@ def test_the_advised_number_of_instances_decides() -> None:
         kind = rng.random(n)
         return change_of((kind > 0.1).astype(float), ((kind < 0.1) | (kind > 0.2)).astype(float))
 
-    asked = [decide([test_of(draw(400))], MARGIN)[0] for _ in range(20)]
+    asked = [decide([gate_test(draw(400))], MARGIN)[0] for _ in range(20)]
     needed = [one.needed.instances for one in asked if one.needed and one.needed.instances and not one.needed.assumed]
     n = int(np.median(needed))
     assert 500 < n < 800
@@ -168,7 +165,7 @@ def test_one_bad_benchmark_fails_the_gate() -> None:
     fine = change_of(*right_or_wrong(5000, only_old=0))
     bad = change_of(*right_or_wrong(500, only_old=80))
     changes = [fine] * 9 + [bad]
-    tests = [test_of(one, f"b{i}") for i, one in enumerate(changes)] + [test_of(mean_change(changes), "")]
+    tests = [gate_test(one, f"b{i}") for i, one in enumerate(changes)] + [gate_test(mean_change(changes), "")]
     found = GateResult(against="r", margin=0.02, tests=decide(tests, 0.02))
     assert found.tests[-2].outcome == "worse"
     assert (found.outcome, found.exit_code) == ("worse", 1)
@@ -176,8 +173,8 @@ def test_one_bad_benchmark_fails_the_gate() -> None:
 
 def test_the_mean_decides_unless_each_benchmark_must_pass() -> None:
     small = change_of(*right_or_wrong(100, only_old=0))
-    tests = [test_of(small, f"b{i}") for i in range(6)]
-    tests.append(test_of(mean_change([small] * 6), ""))
+    tests = [gate_test(small, f"b{i}") for i in range(6)]
+    tests.append(gate_test(mean_change([small] * 6), ""))
     decided = decide(tests, 0.02)
     assert [one.outcome for one in decided] == ["undecided"] * 6 + ["pass"]
     assert GateResult(against="r", margin=0.02, tests=decided).exit_code == 0
@@ -185,7 +182,7 @@ def test_the_mean_decides_unless_each_benchmark_must_pass() -> None:
 
 
 def test_what_is_missing_keeps_the_gate_from_passing() -> None:
-    fine = decide([test_of(change_of(*right_or_wrong(1000, only_old=0)), name) for name in ("b", "")], 0.02)
+    fine = decide([gate_test(change_of(*right_or_wrong(1000, only_old=0)), name) for name in ("b", "")], 0.02)
     gap = NotCompared(model="m", baseline_model="m", benchmark="c", title="C", reason="it was not run")
     assert GateResult(against="r", margin=0.02, tests=fine).outcome == "pass"
     assert GateResult(against="r", margin=0.02, tests=fine, not_compared=(gap,)).outcome == "undecided"
@@ -290,8 +287,8 @@ def gates(drop: float, repeats: int, *, n: int = 150, benchmarks: int = 8) -> li
                 kept = np.where(old, rng.random(n) >= (0.1 + drop) / 1.6, rng.random(n) < (0.1 - drop) / 0.4)
                 missing = np.where(rng.random(n) < 0.002, np.nan, 1.0)
                 changes.append(change_of(kept * missing, old.astype(float)))
-            tests += [test_of(one, f"b{i}", model) for i, one in enumerate(changes)]
-            tests.append(test_of(mean_change(changes), "", model))
+            tests += [gate_test(one, f"b{i}", model) for i, one in enumerate(changes)]
+            tests.append(gate_test(mean_change(changes), "", model))
         found.append(GateResult(against="r", margin=MARGIN, tests=decide(tests, MARGIN)))
     return found
 
