@@ -25,6 +25,7 @@ from medhelm.errors import UserError
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ComparedPairs
     from medhelm.analysis.comparison.multiple_testing import Adjustment
+    from medhelm.analysis.comparison.two_models import Comparison
     from medhelm.domain import Rule, Tier
     from medhelm.results.runs.selection import RunFilter
 
@@ -81,7 +82,6 @@ def compare(
       medhelm compare --adjust bh --by test --format csv
       medhelm compare --published-only --suite paper35
     """
-    from medhelm.reports import comparison as comparison_report
     from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
     from medhelm.results.runs.selection import refuse_filter
 
@@ -124,15 +124,7 @@ def compare(
         wanted=wanted,
         short_names=format_ != "json",
     )
-    if format_ == "json":
-        print_json(comparison_report.as_json(pair))
-        return 0
-    verdict, *foot = comparison_report.verdict(pair)
-    if format_ in ("table", "md"):
-        click.echo(f"{as_shown(verdict, format_)}\n")
-    click.echo(comparison_report.to_table(pair, format_), nl=False)
-    if format_ in ("table", "md"):
-        click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
+    _print_pair(pair, format_)
     return 0
 
 
@@ -150,6 +142,21 @@ def _refuse_releases(shared: Shared, names: tuple[str, ...]) -> None:
                 f"`{name}` is a release, and this command compares models. `medhelm gate --against {name}` tests "
                 f"whether models got worse since then; `medhelm diff {name}` shows what changed."
             )
+
+
+def _print_pair(pair: Comparison, format_: str) -> None:
+    """Print two models: the verdict, every benchmark, and remarks."""
+    from medhelm.reports import comparison as comparison_report
+
+    if format_ == "json":
+        print_json(comparison_report.as_json(pair))
+        return
+    verdict, *foot = comparison_report.verdict(pair)
+    if format_ in ("table", "md"):
+        click.echo(f"{as_shown(verdict, format_)}\n")
+    click.echo(comparison_report.to_table(pair, format_), nl=False)
+    if format_ in ("table", "md"):
+        click.echo("\n" + "\n".join(as_shown(text, format_) for text in (*foot, *map(str, pair.remarks))))
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:

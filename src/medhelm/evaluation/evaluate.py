@@ -34,41 +34,7 @@ def evaluate(
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
 ) -> Evaluation:
-    """Send every request that the store has no completion for, score the completions, and store the runs.
-
-    Parameters
-    ----------
-    benchmarks
-        Benchmarks to open from `data`.
-    models
-        Models to evaluate on each benchmark.
-    store
-        Folder of the store; created if it does not exist.
-    data
-        Folder with one folder per benchmark; not needed for the sample tier.
-    settings
-        Options; None means the defaults.
-    environment
-        Environment variables with API keys.
-    listener
-        Receives progress and notes.
-    jury
-        Judges for open-ended benchmarks; without a jury their other metrics are used.
-    datasets
-        More benchmarks whose instances are open already, such as the prompts of a finished HELM run.
-
-    Returns
-    -------
-    Evaluation
-        The runs, and how the evaluation ended. Completions received are stored even if it ends early.
-
-    Raises
-    ------
-    UserError, MissingError, StoreError
-        Before anything is sent.
-    StoreFullError
-        If the disk is full.
-    """
+    """Evaluate models on benchmarks; parameters, result and errors are those of `by_name.evaluate`."""
     settings, environment = settings or Settings(), environment or {}
     models = with_prices(models)
     if jury:

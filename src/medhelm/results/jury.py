@@ -88,18 +88,20 @@ def judge_agreement(runs: Sequence[tuple[Run, RunScores]]) -> RaterAgreement | N
 
     `runs`: of the benchmark, one for each model, with ids and clusters of their instances. As `JurySummary.one_judge`.
     """
-    found: dict[str, dict[tuple[int, str], float]] = {}
-    clusters: dict[str, str] = {}
-    for model, (run, scored) in enumerate(runs):
-        if scored.clusters:
-            clusters |= {name: f"cluster {one}" for name, one in zip(scored.ids, scored.clusters, strict=True) if one}
-        for instance, judge, grade in mean_grades(run):
-            found.setdefault(judge, {})[model, instance] = grade
-    if len(found) < 2:
+    judges = sorted({judge for run, _ in runs if run.jury_result for judge in run.jury_result.tallies})
+    if len(judges) < 2:
         return None
-    completions = sorted({one for grades in found.values() for one in grades})
-    scores = np.array([[grades.get(one, np.nan) for grades in found.values()] for one in completions])
-    _, codes = np.unique([clusters.get(instance, instance) for _, instance in completions], return_inverse=True)
+    clusters: list[str] = []
+    grades: list[np.ndarray] = []
+    for run, scored in runs:
+        cluster_of = {
+            name: f"cluster {one}" for name, one in zip(scored.ids, scored.clusters or (), strict=False) if one
+        }
+        ids, found = mean_grades(run)
+        clusters += [cluster_of.get(name, name) for name in ids]
+        missing = np.full(len(ids), np.nan)
+        grades.append(np.column_stack([found.get(judge, missing) for judge in judges]))
+    scores, (_, codes) = np.concatenate(grades), np.unique(clusters, return_inverse=True)
     return one_rater_agreement(scores, codes)
 
 

@@ -135,23 +135,26 @@ def read_judgments(run: Run) -> Judgments:
     )
 
 
-def mean_grades(run: Run) -> list[tuple[str, str, float]]:
-    """Return instance, judge and mean grade over all criteria, high is good, of each completion that a judge graded.
+def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Return ids of instances, and for each judge the mean grade of their completions over all criteria, high is good.
 
-    Completions with a failed judgment of a judge are left out for that judge. Empty without a jury.
+    nan where the judgment of a criterion failed. Empty without a jury.
     """
+    import numpy as np
+
     if run.jury_result is None:
-        return []
+        return [], {}
     result = run.jury_result
     turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
     grade = f"CASE WHEN criterion IN ({turned}) THEN {result.low + result.high} - score ELSE score END"
-    return _rows(
-        run,
-        "judgments.parquet",
-        f"instance_id, judge, avg({grade})",
-        "GROUP BY instance_id, judge HAVING count(*) = count(score)",
-        order="min(file_row_number)",
+    means = ", ".join(
+        f"CASE WHEN count({judge}) = count(score) FILTER ({judge}) THEN avg({grade}) FILTER ({judge}) END"
+        for judge in (f"judge = {sql_text(name)} OR NULL" for name in result.tallies)
     )
+    order = "min(file_row_number)"
+    rows = _rows(run, "judgments.parquet", f"instance_id, {means}", "GROUP BY instance_id", order=order)
+    ids, *grades = zip(*rows, strict=True) if rows else [()] * (1 + len(result.tallies))
+    return list(ids), {name: np.array(one, dtype=float) for name, one in zip(result.tallies, grades, strict=True)}
 
 
 def read_columns(run: Run) -> dict[str, list[Any]]:
