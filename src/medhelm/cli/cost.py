@@ -83,12 +83,14 @@ def cost(
     """
     from medhelm.reports import cost as cost_report
     from medhelm.results.cost import make_bill
+    from medhelm.results.runs.names import renamed, short_names
 
     pricing = pricing_of(shared, prices, at.date() if at else None)
     bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite, runs=wanted)
     if shared.json or format_ == "json":
         print_json(cost_report.as_json(bill))
         return 0
+    bill = renamed(bill, short_names(name for name, _ in bill.prices))
     click.echo(cost_report.to_table(bill, format_), nl=False)
     if format_ != "csv" and (worth := cost_report.worth_table(bill, format_)):
         click.echo("\n" + worth, nl=False)

@@ -71,6 +71,7 @@ def jury(
     """
     from medhelm.reports import jury as jury_report
     from medhelm.results.jury import analyze_judges
+    from medhelm.results.runs.names import renamed, short_names
 
     analysis = analyze_judges(
         shared.all_stores,
@@ -84,6 +85,7 @@ def jury(
     if shared.json or format_ == "json":
         print_json(jury_report.as_json(analysis))
         return 0
+    analysis = renamed(analysis, short_names(analysis.families))
     if format_ in ("table", "md"):
         click.echo(as_shown(" ".join(analysis.verdict), format_) + "\n")
     click.echo(jury_report.to_text(analysis, format_), nl=False)

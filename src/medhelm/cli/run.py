@@ -189,7 +189,10 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
     if shared.json:
         print_json(runs_report.as_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
-        click.echo(runs_report.to_table(done.runs, rule))
+        from medhelm.results.runs.names import names_in, renamed
+
+        names = names_in(("", run) for run in done.runs)
+        click.echo(runs_report.to_table([renamed(run, names) for run in done.runs], rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
 

@@ -85,7 +85,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
     if shared.json or format_ == "json":
         print_json(runs_report.stored_as_json(found))
     elif found:
-        click.echo(runs_report.stored_to_table(found, format_), nl=False)
+        click.echo(_table(found, format_), nl=False)
     else:
         click.echo("no run was removed" if removed else "the store holds no run; `medhelm run` makes some")
     return 0
@@ -199,7 +199,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
     if shared.json:
         print_json({"restored": runs_report.stored_as_json(restored)["runs"]})
     else:
-        click.echo(runs_report.stored_to_table(restored), nl=False)
+        click.echo(_table(restored), nl=False)
         click.echo(f"\nRestored {_count(restored)}.")
     return 0
 
@@ -274,6 +274,15 @@ def _named(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
     from medhelm.results.runs.stored import find_removal
 
     return list({removal.id: removal for removal in (find_removal(removals, name) for name in names)}.values())
+
+
+def _table(found: Sequence[RunOnDisk], format_: str = "table") -> str:
+    """Return a table of runs, without addresses of servers."""
+    from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.names import names_in, renamed
+
+    names = names_in(("", one.run) for one in found if one.run)
+    return runs_report.stored_to_table([renamed(one, names) for one in found], format_)
 
 
 def _agreed(question: str, refusal: str, *, yes: bool) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.domain import Remark
 from medhelm.errors import UserError
+from medhelm.results.runs.names import renamed, short_names
 from medhelm.results.runs.selection import match_name
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
@@ -37,13 +39,22 @@ def test_a_name_needs_no_address(name: str, meant: str | None) -> None:
             match_name(name, KNOWN)
 
 
+def test_commands_in_remarks_keep_the_names_they_need() -> None:
+    remark = Remark(
+        "x", "a@http://x:1/v1", "a@http://x:1/v1 failed. `medhelm run toy --model a@http://x:1/v1` retries."
+    )
+    shown = renamed([remark], short_names([remark.subject]))[0]
+    assert shown == Remark("x", "a", "a failed. `medhelm run toy --model a@http://x:1/v1` retries.")
+
+
 @pytest.fixture
 def store(medhelm: Medhelm, tmp_path: Path, server: Server) -> Path:
     """A store with two models of one server."""
     benchmark = make_benchmark(tmp_path, n=12)
     server.answer_with(lambda body: chat(perfect(question_number(body)) if body["model"] == "letter" else "A"))
     models = [word for name in ("letter", "yesno") for word in ("--model", f"openai/{name}@{server.url}/v1")]
-    assert medhelm("run", benchmark, *models).code == 0
+    done = medhelm("run", benchmark, *models)
+    assert (done.code, "openai/letter" in done.out, "127.0.0.1" in done.out) == (0, True, False)
     return tmp_path / "medhelm-store"
 
 
@@ -55,6 +66,9 @@ def test_tables_have_no_address_and_json_keeps_names(medhelm: Medhelm, server: S
         ("compare", "openai/letter", "yesno"),
         ("compare",),
         ("power", "letter", "yesno"),
+        ("cost",),
+        ("cost", "--by", "run"),
+        ("runs", "list", "--wide"),
     ):
         done = medhelm(*command)
         assert (done.code, "openai/letter" in done.out, "127.0.0.1" in done.out) == (0, True, False), command

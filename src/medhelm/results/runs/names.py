@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
-from medhelm.domain import Run
+from medhelm.domain import Remark, Run
+
+_Result = TypeVar("_Result")
 
 ADDRESS = re.compile(r"@https?://\S+")
 """Address of a server in the name of a model."""
@@ -57,3 +61,27 @@ def with_names(names: Mapping[str, str], text: str) -> str:
         if name != names[name]:
             text = text.replace(name, names[name])
     return text
+
+
+def renamed(result: _Result, names: Mapping[str, str]) -> _Result:
+    """Return a copy of a result with other names of models. The commands in its remarks keep the names they need."""
+    return _renamed(result, names)  # type: ignore[no-any-return]
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return with_names(names, value) if type(value) is str else value
+    if isinstance(value, Remark):
+        parts = value.text.split("`")
+        text = "`".join(part if i % 2 else with_names(names, part) for i, part in enumerate(parts))
+        return replace(value, text=text, subject=with_names(names, value.subject))
+    if is_dataclass(value) and not isinstance(value, type):
+        init = [part.name for part in fields(value) if part.init]
+        return replace(value, **{name: _renamed(getattr(value, name), names) for name in init})
+    if isinstance(value, Mapping):
+        return {_renamed(key, names): _renamed(part, names) for key, part in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_renamed(part, names) for part in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_renamed(part, names) for part in value)
+    return value
