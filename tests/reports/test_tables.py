@@ -284,3 +284,15 @@ def test_a_table_fits_any_terminal_that_has_room_for_its_numbers(width: int) -> 
     with tables.fitted(width):
         text = render([[wide, "x" * 70, 1.25, wide]], ["a", "b", "c", "d"], drop=("b",))
     assert max(tables._width(line) for line in text.splitlines()) <= width
+
+
+def test_sentences_fit_a_terminal_and_commands_stay_whole() -> None:
+    text = "Two models have no score. `medhelm run pubmed_qa --model a --model b` asks them again, once."
+    assert tables.wrapped(text, "  ") == text
+    with tables.fitted(40):
+        lines = tables.wrapped(text, "  ").splitlines()
+    assert lines == [
+        "Two models have no score.",
+        "  `medhelm run pubmed_qa --model a --model b`",
+        "  asks them again, once.",
+    ]

@@ -47,6 +47,8 @@ MISSING = "–"
 DIGITS = 6
 """Decimals of a number in JSON and CSV."""
 
+_COMMAND = re.compile(r"`[^`]*`")
+
 SHORTEST = 12
 """Width to which the texts of a column are shortened at most."""
 
@@ -481,3 +483,18 @@ def printable(text: str) -> str:
     'red \\\\x1b[31m'
     """
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Break a text into lines that fit the terminal, if the output goes to one. Commands in backquotes stay whole.
+
+    `indent`: that of all lines; the first one is without, since a bullet stands there.
+    """
+    width = _terminal.get()
+    if width is None:
+        return text
+    whole = _COMMAND.sub(lambda match: match[0].replace(" ", "\0"), text)
+    filled = textwrap.fill(
+        whole, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return filled.removeprefix(indent).replace("\0", " ")

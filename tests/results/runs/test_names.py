@@ -40,9 +40,7 @@ def test_a_name_needs_no_address(name: str, meant: str | None) -> None:
 
 
 def test_commands_in_remarks_keep_the_names_they_need() -> None:
-    remark = Remark(
-        "x", "a@http://x:1/v1", "a@http://x:1/v1 failed. `medhelm run toy --model a@http://x:1/v1` retries."
-    )
+    remark = Remark("x", "a@http://x:1/v1", "a@http://x:1/v1 failed. `medhelm run toy --model a@http://x:1` retries.")
     shown = renamed([remark], short_names([remark.subject]))[0]
     assert shown == Remark("x", "a", "a failed. `medhelm run toy --model a@http://x:1` retries.")
 

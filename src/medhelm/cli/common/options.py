@@ -494,16 +494,19 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
     return Pricing(books=read_price_books(prices), day=day, find_model=find)
 
 
-def as_shown(text: str, format_: str = "table") -> str:
-    """Return a text that may hold names from elsewhere, escaped for Markdown or for a terminal."""
-    from medhelm.reports.tables import escape_markdown, printable
+def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:
+    """Return a text that may hold names from elsewhere, escaped for Markdown, or escaped and wrapped for a terminal.
 
-    return escape_markdown(text) if format_ == "md" else printable(text)
+    `indent`: that of further lines.
+    """
+    from medhelm.reports.tables import escape_markdown, printable, wrapped
+
+    return escape_markdown(text) if format_ == "md" else wrapped(printable(text), indent)
 
 
 def warn(text: str) -> None:
     """Print a message to standard error, without control characters."""
-    click.echo(f"medhelm: {as_shown(text)}", err=True)
+    click.echo(as_shown(f"medhelm: {text}"), err=True)
 
 
 def print_json(content: object) -> None:
@@ -515,4 +518,4 @@ def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
     """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
     aside = format_ in ("csv", "latex")
     for remark in remarks:
-        click.echo(f"- {as_shown(str(remark), format_)}", err=aside)
+        click.echo(f"- {as_shown(str(remark), format_, indent='  ')}", err=aside)
