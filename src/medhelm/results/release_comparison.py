@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from medhelm.analysis.comparison.multiple_testing import adjust_p_values
-from medhelm.analysis.comparison.paired import PairedDifference, paired_difference
+from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.diff import LeaderboardDiff, diff_leaderboards
+from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import CellProvenance, Release, Rule, Run
 from medhelm.errors import StoreError
@@ -37,46 +37,6 @@ class KnownRelease:
     """The release; None if it cannot be read."""
     problem: str = ""
     """Reason why it cannot be read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedCases:
-    """One model on one benchmark in two releases, instance by instance."""
-
-    model: str
-    """The model."""
-    benchmark: str
-    """The benchmark."""
-    difference: PairedDifference | None = None
-    """The later minus the earlier run, on the instances of both, each score from 0 (worst) to 1 (best)."""
-    p_adjusted: float | None = None
-    """P-value adjusted for the number of compared runs."""
-    n_gained: int = 0
-    """Instances that only the later run got right."""
-    n_lost: int = 0
-    """Instances that only the earlier run got right."""
-    gained: Sequence[str] | None = ()
-    """Ids of the instances that only the later run got right, in the order of the data; None where they are secret."""
-    lost: Sequence[str] | None = ()
-    """Ids of those that only the earlier run got right."""
-    problem: str = ""
-    """Reason why the instances cannot be compared."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseComparison:
-    """Two releases compared."""
-
-    first: Release
-    """The earlier one."""
-    second: Release
-    """The later one, or the present state of a store."""
-    diff: LeaderboardDiff
-    """Everything that differs."""
-    cases: Sequence[ChangedCases]
-    """One for each changed score whose run is another one."""
-    only: tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]]]
-    """Model and benchmark of the scores that only the first has, and that only the second has."""
 
 
 def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[KnownRelease]:

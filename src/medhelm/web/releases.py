@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from medhelm.analysis.leaderboard.diff import ReleaseComparison
 from medhelm.domain import Release
-from medhelm.results.release_comparison import ReleaseComparison, compare_releases, current_like
+from medhelm.results.release_comparison import compare_releases, current_like
 from medhelm.results.releases import CURRENT
 from medhelm.results.runs.names import without_address
 from medhelm.storage.releases import RELEASE

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.domain import CellProvenance, Release
 
 Aspect = Literal[
@@ -121,6 +122,46 @@ class Verification:
         if not self.same:
             return 1
         return 4 if any(run.lacks_data for run in self.runs) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCases:
+    """One model on one benchmark in two releases, instance by instance."""
+
+    model: str
+    """The model."""
+    benchmark: str
+    """The benchmark."""
+    difference: PairedDifference | None = None
+    """The later minus the earlier run, on the instances of both, each score from 0 (worst) to 1 (best)."""
+    p_adjusted: float | None = None
+    """P-value adjusted for the number of compared runs."""
+    n_gained: int = 0
+    """Instances that only the later run got right."""
+    n_lost: int = 0
+    """Instances that only the earlier run got right."""
+    gained: Sequence[str] | None = ()
+    """Ids of the instances that only the later run got right, in the order of the data; None where they are secret."""
+    lost: Sequence[str] | None = ()
+    """Ids of those that only the earlier run got right."""
+    problem: str = ""
+    """Reason why the instances cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseComparison:
+    """Two releases compared."""
+
+    first: Release
+    """The earlier one."""
+    second: Release
+    """The later one, or the present state of a store."""
+    diff: LeaderboardDiff
+    """Everything that differs."""
+    cases: Sequence[ChangedCases]
+    """One for each changed score whose run is another one."""
+    only: tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]]]
+    """Model and benchmark of the scores that only the first has, and that only the second has."""
 
 
 def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:

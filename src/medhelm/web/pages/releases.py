@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medhelm.analysis.leaderboard.diff import CellChange
+from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
 from medhelm.domain import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
 from medhelm.reports.comparison import LEVEL, p_text
 from medhelm.reports.json_output import probability, select
 from medhelm.reports.tables import render
-from medhelm.results.release_comparison import ChangedCases, ReleaseComparison
 from medhelm.results.releases import CURRENT
 from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageRequest
