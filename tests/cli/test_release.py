@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.benchmarks.choice import make_benchmark
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm
+from tests.support.servers.openai import Server
 
 
 @pytest.fixture
@@ -98,3 +99,23 @@ def test_a_release_keeps_its_panel(medhelm: Medhelm, place: Path) -> None:
     assert refused.code == 2
     assert "Name models that it shows" in refused.err
     assert [one["name"] for one in medhelm("release", "--json").json] == ["2026-11"]
+
+
+def test_releases_are_compared_instance_by_instance(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    benchmark = make_benchmark(tmp_path, n=40)
+    model = ("--model", f"openai/letter@{server.url}/v1")
+    server.answer_with(answers_with(lambda _: "A"))
+    medhelm("run", benchmark, *model)
+    medhelm("release", "r1")
+    server.answer_with(answers_with(perfect))
+    medhelm("run", benchmark, *model, "--fresh")
+    shown = medhelm("compare", "r1")
+    assert (shown.code, shown.out) == (0, medhelm("diff", "r1").out)
+    assert "Replaced runs, from r1 to current: later minus earlier on the same instances" in shown.out
+    (case,) = medhelm("compare", "r1", "current", "--json").json["cases"]
+    assert (case["n_gained"], case["n_lost"], case["separated"]) == (len(case["gained"]), 0, True)
+    assert case["difference"] == pytest.approx(case["n_gained"] / 40)
+    for wrong, message in ((("r1", "letter"), "letter is not: compare models or releases"),
+                           (("r1", "current", "r1"), "two releases can be compared at a time")):  # fmt: skip
+        refused = medhelm("compare", *wrong)
+        assert (refused.code, message in refused.err) == (2, True)

@@ -20,6 +20,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.release import print_release_comparison
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -73,11 +74,12 @@ def compare(
     """Test whether models differ significantly.
 
     Shows paired differences on the same instances, with confidence intervals and adjusted p-values: for two models on
-    each benchmark; for more models, for none or with --all, for every pair.
+    each benchmark; for more models, for none or with --all, for every pair. For releases, the same as `medhelm diff`.
 
     \b
     Examples:
       medhelm compare openai/gpt-4o baseline/majority
+      medhelm compare 2026-10 2026-11
       medhelm compare --all --by benchmark
       medhelm compare --adjust bh --by test --format csv
       medhelm compare --published-only --suite paper35
@@ -87,7 +89,9 @@ def compare(
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
-    _refuse_releases(shared, models)
+    if releases := _releases(shared, models):
+        print_release_comparison(shared, *releases, "json" if shared.json else format_)
+        return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
     format_ = "json" if shared.json else format_
@@ -128,20 +132,30 @@ def compare(
     return 0
 
 
-def _refuse_releases(shared: Shared, names: tuple[str, ...]) -> None:
-    """Raise UserError for releases, which are compared by other commands."""
+def _releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the two releases that are named, the second of which may be left out; None if none is named.
+
+    Raises: UserError for releases beside models, and for more than two.
+    """
     from pathlib import Path
 
+    from medhelm.results.releases import CURRENT
     from medhelm.storage.releases import MANIFEST, release_names
     from medhelm.storage.store import Store
 
-    known = {one for path in shared.all_stores for one in release_names(Store(path))}
-    for name in names:
-        if name in known or (Path(name) / MANIFEST).is_file():
-            raise UserError(
-                f"`{name}` is a release, and this command compares models. `medhelm gate --against {name}` tests "
-                f"whether models got worse since then; `medhelm diff {name}` shows what changed."
-            )
+    known = set(release_names(Store(shared.all_stores[0])))
+    releases = [name for name in names if name in known or (Path(name) / MANIFEST).is_file()]
+    if not releases:
+        return None
+    others = [name for name in names if name not in (*releases, CURRENT)]
+    if others:
+        raise UserError(
+            f"`{releases[0]}` is a release, and {', '.join(others)} is not: compare models or releases. "
+            f"`medhelm gate --against {releases[0]}` tests whether models got worse since then."
+        )
+    if len(names) > 2:
+        raise UserError("two releases can be compared at a time.")
+    return names[0], names[1] if len(names) == 2 else CURRENT
 
 
 def _print_pair(pair: Comparison, format_: str) -> None:

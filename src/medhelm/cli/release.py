@@ -89,24 +89,33 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
     """Compare two releases.
 
-    Shows models, benchmarks, ranks and values that changed, and the inputs that changed with them. A release is given
-    by its name, or by the path of its folder in another store; `current` is the store as it is now.
+    Shows models, benchmarks, ranks and values that changed, and the inputs that changed with them. Where the store
+    still has the runs of both, replaced runs are tested instance by instance. A release is given by its name, or by the
+    path of its folder in another store; `current` is the store as it is now. `medhelm compare` does the same.
 
     \b
     Examples:
       medhelm diff 2026-10 2026-11
       medhelm diff 2026-10
     """
-    from medhelm.analysis.leaderboard.diff import diff_leaderboards
-    from medhelm.reports.releases import difference_as_json, difference_to_text
-    from medhelm.results.releases import find_release
-
-    found = diff_leaderboards(find_release(shared.store, first), find_release(shared.store, second))
-    if shared.json or format_ == "json":
-        print_json(difference_as_json(found))
-    else:
-        click.echo(difference_to_text(found, format_), nl=False)
+    print_release_comparison(shared, first, second, format_)
     return 0
+
+
+def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
+    """Print what differs between two releases. Raises: StoreError for a release that cannot be read."""
+    from medhelm.reports.releases import comparison_as_json, comparison_to_text
+    from medhelm.results.release_comparison import compare_releases
+    from medhelm.results.releases import find_release
+    from medhelm.storage.runs import load_runs
+    from medhelm.storage.store import open_store
+
+    runs = load_runs(open_store(shared.store))
+    found = compare_releases(find_release(shared.store, first), find_release(shared.store, second), runs)
+    if shared.json or format_ == "json":
+        print_json(comparison_as_json(found))
+    else:
+        click.echo(comparison_to_text(found, format_), nl=False)
 
 
 @click.command()

@@ -7,11 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import Value, printable, render
+from medhelm.reports.comparison import LEVEL, p_text
+from medhelm.reports.json_output import plain_json, probability, select
+from medhelm.reports.tables import Value, printable, render, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.leaderboard.diff import LeaderboardDiff, RunCheck, ValueDifference, Verification
+    from medhelm.analysis.leaderboard.diff import (
+        ChangedCases,
+        LeaderboardDiff,
+        ReleaseComparison,
+        RunCheck,
+        ValueDifference,
+        Verification,
+    )
     from medhelm.domain import Release
 
 SHOWN = 40
@@ -89,9 +97,50 @@ def shown(value: Any) -> str:
     return text if len(text) <= WIDTH else text[:WIDTH] + "..."
 
 
-def difference_as_json(between: LeaderboardDiff) -> dict[str, Any]:
+def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
     """Return the output of `medhelm diff --json`."""
-    return {**plain_json(between), "same": not between.board}
+    return {
+        **plain_json(found.diff),
+        "same": not found.diff.board,
+        "cases": [_cases_as_json(one) for one in found.cases],
+        "only": [[{"model": model, "benchmark": name} for model, name in side] for side in found.only],
+    }
+
+
+def _cases_as_json(found: ChangedCases) -> dict[str, Any]:
+    numbers = select(found.difference, "difference=value low high n p_value", rounded=True) if found.difference else {}
+    return {
+        **select(found, "model benchmark"),
+        **dict.fromkeys(("difference", "low", "high", "n", "p_value")),
+        **numbers,
+        "p_adjusted": probability(found.p_adjusted),
+        "separated": found.p_adjusted is not None and found.p_adjusted <= LEVEL,
+        **select(found, "n_gained n_lost gained lost problem"),
+    }
+
+
+def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
+    """Return the differences as text, and tests of the runs that were replaced, instance by instance."""
+    text = difference_to_text(found.diff, format)
+    if not found.cases:
+        return text
+    rows: list[list[Value]] = [[one.benchmark, one.model, *_tested(one), one.problem] for one in found.cases]
+    headers = ["Benchmark", "Model", "Difference", "n", "p adjusted", "Only later right", "Only earlier right", "Note"]
+    caption = (
+        f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
+        "from 0 (worst) to 1 (best), with p-values by Holm over all rows"
+    )
+    drop = ("n", "Note", "Only earlier right", "Only later right")
+    return f"{text}\n{render(rows, headers, format=format, caption=caption, keep=2, drop=drop)}"
+
+
+def _tested(one: ChangedCases) -> list[Value]:
+    """Return the cells of a test: the difference, instances, p-value, instances that only one of the two got right."""
+    found = one.difference
+    if found is None:
+        return [None] * 5
+    difference = with_interval(found.value, found.low, found.high)
+    return [difference, found.n, p_text(one.p_adjusted), one.n_gained, one.n_lost]
 
 
 def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:

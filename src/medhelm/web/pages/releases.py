@@ -11,7 +11,6 @@ from medhelm.domain import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
 from medhelm.reports.comparison import LEVEL, p_text
-from medhelm.reports.json_output import probability, select
 from medhelm.reports.tables import render
 from medhelm.results.releases import CURRENT
 from medhelm.storage.cases import url_key
@@ -122,12 +121,7 @@ def json_list(site: Site, request: PageRequest) -> Download:
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the comparison as JSON, with the keys of `medhelm diff --json`, and the cases."""
     found = comparison_of(site, *compared_releases(site, request))
-    content = {
-        **report.difference_as_json(found.diff),
-        "cases": [_cases_json(one) for one in found.cases],
-        "only": [[{"model": model, "benchmark": name} for model, name in side] for side in found.only],
-    }
-    return json_download(content, "release-comparison")
+    return json_download(report.comparison_as_json(found), "release-comparison")
 
 
 def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
@@ -227,22 +221,6 @@ def _is_imported(basis: CellProvenance) -> bool:
 
 def _tier(release: Release) -> str:
     return str(release.leaderboard.get("tier", "real"))
-
-
-def _cases_json(found: ChangedCases) -> dict[str, Any]:
-    tested = found.difference
-    numbers = (
-        select(tested, "difference=value low high n p_value", rounded=True)
-        if tested
-        else dict.fromkeys(("difference", "low", "high", "n", "p_value"))
-    )
-    return {
-        **select(found, "model benchmark"),
-        **numbers,
-        "p_adjusted": probability(found.p_adjusted),
-        "separated": found.p_adjusted is not None and found.p_adjusted <= LEVEL,
-        **select(found, "n_gained n_lost gained lost problem"),
-    }
 
 
 def shown_p(row: ScoreChange) -> str:
