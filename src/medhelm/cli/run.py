@@ -62,7 +62,11 @@ def run(
 
     jury = find_judges(shared, judges, jury_file, min_judges)
     check_names(names, like, choices["tier"], choices["subset"])
-    return _evaluate(shared, names, models, Settings(offline=shared.offline, **choices), rule, jury, like)
+    settings = Settings(offline=shared.offline, **choices)
+    done = _evaluate(shared, names, models, settings, jury, like)
+    print_runs(shared, done, rule)
+    _print_ranking(shared, done, settings, rule)
+    return done.exit_code
 
 
 @click.command()
@@ -84,10 +88,16 @@ def demo(shared: Shared, rule: Rule) -> int:
 
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
-    code = _evaluate(shared, names, baselines, Settings(tier="sample", offline=True), rule)
+    settings = Settings(tier="sample", offline=True)
+    done = _evaluate(shared, names, baselines, settings)
+    if shared.json or done.exit_code:
+        print_runs(shared, done, rule)
+    else:
+        click.echo(f"{len(done.runs)} runs are complete. medhelm runs list --store {shared.store} shows each.\n")
+    _print_ranking(shared, done, settings, rule)
     if not shared.json:
         click.echo(f"\nTo look into these results in a browser: medhelm serve --store {shared.store}")
-    return code
+    return done.exit_code
 
 
 def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier, subset: int | None) -> None:
@@ -140,11 +150,10 @@ def _evaluate(
     names: Sequence[str],
     models: Sequence[str],
     settings: Settings,
-    rule: Rule,
     jury: Jury | None = None,
     like: Sequence[Path] = (),
-) -> int:
-    """Evaluate, print the runs and the leaderboard, and return the exit code."""
+) -> Evaluation:
+    """Evaluate models on benchmarks with these names."""
     from medhelm.cli.common.progress import progress_listener
     from medhelm.domain import JURY
     from medhelm.domain.text import plural
@@ -163,7 +172,7 @@ def _evaluate(
         graded = plural(n, "free-text benchmark")
         shared.note(f"no judges were given (--judge): scoring {graded} with the next metric")
     with progress_listener(shared) as listener:
-        done = evaluate(
+        return evaluate(
             benchmarks,
             found,
             store=shared.store,
@@ -174,12 +183,14 @@ def _evaluate(
             jury=jury,
             datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
         )
-    print_runs(shared, done, rule)
+
+
+def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: Rule) -> None:
+    """Print the leaderboard of the store if anything was completed."""
     if not shared.json and any(run.is_complete for run in done.runs):
-        from medhelm.results.leaderboard import leaderboard  # a tenth of a second that no request should wait for
+        from medhelm.results.leaderboard import leaderboard
 
         print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True))
-    return done.exit_code
 
 
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
