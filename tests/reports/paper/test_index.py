@@ -74,6 +74,13 @@ def test_the_published_board_in_words() -> None:
     assert "reflect the choice of benchmarks" in rest[-1]
 
 
+def test_a_few_significant_pairs_are_named() -> None:
+    named = [text for text in findings(toy_board(3, 5)) if " is better than " in text]
+    assert len(named) == len(toy_board(3, 5).separated) > 0
+    assert all(re.search(r"win (share|rate)s differ by 0\.\d+ \[.*\], adjusted p <?0\.0", text) for text in named)
+    assert not [text for text in findings(published()) if " is better than " in text and "differ by" in text]
+
+
 def test_every_model_is_in_exactly_one_group_of_the_words() -> None:
     board = toy_board(6, 5)
     sentences = [text for text in findings(board) if " leads (" in text or text.startswith("Tie group")]

@@ -14,15 +14,20 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from medhelm.domain.text import listed
+from medhelm.reports.comparison import p_text
 from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
-from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, estimate_text
+from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, estimate_text, with_interval
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.all_pairs import ModelPair
     from medhelm.analysis.leaderboard.types import Leaderboard
+
+SHOWN_PAIRS = 10
+"""Most significant pairs that are listed one by one."""
 
 MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 """Picture formats that a page can show, best first."""
@@ -74,7 +79,19 @@ def differences(board: Leaderboard) -> list[str]:
     if pairs > 1:
         text = f"{len(board.separated)} of {pairs} pairs of models differ significantly by {board.tested_by}"
         found.append(f"{text}, with Holm correction.")
+    if len(board.separated) <= SHOWN_PAIRS:
+        kind = "win rate" if board.tested_by == "win rate" else "win share"
+        apart = [pair for pair in board.pairs.pairs if (pair.first, pair.second) in board.separated]
+        found += [_in_words(pair, kind) for pair in apart]
     return [*found, intervals_in_words(board)]
+
+
+def _in_words(pair: ModelPair, what: str) -> str:
+    """Return a significant difference, whose first model is the better one, as a sentence."""
+    assert pair.win_share is not None, "only tested pairs are significant"
+    found = pair.win_share.difference
+    by, p = with_interval(found.value, found.low, found.high), p_text(pair.win_share.p_holm)
+    return f"{pair.first} is better than {pair.second}: {what}s differ by {by}, adjusted p {p}."
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------
