@@ -34,13 +34,13 @@ from medhelm.domain import (
 )
 from medhelm.evaluation.totals import FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
-from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+    from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 
 class RunRecorder:

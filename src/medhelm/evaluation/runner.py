@@ -28,12 +28,13 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.client import ClientResult, ModelUnusable
-from medhelm.scoring.jury.panel import CompletionJudgment, JudgePanel
 from medhelm.scoring.metric import apply
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
+    from medhelm.scoring.jury.panel import CompletionJudgment, JudgePanel
 
 SWITCH_INTERVAL_S = 0.0005
 """Longest time a thread may keep the interpreter while another waits: a tenth of Python's default, so that threads
@@ -119,6 +120,8 @@ class EvaluationRunner:
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None
+        from medhelm.scoring.jury.panel import JudgePanel
+
         return JudgePanel(self.jury, providers, ask, replies)
 
 

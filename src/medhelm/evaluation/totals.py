@@ -28,10 +28,10 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.models.budget import is_metered
-from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+    from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 
 @dataclass(slots=True)
@@ -188,6 +188,8 @@ class JuryRecorder:
             judge.expected += 1
             if judgment.failure:
                 judge.failures[judgment.failure.code] += 1
+        from medhelm.scoring.jury.aggregation import is_blank  # loaded by the jury
+
         self.n_blank += is_blank(record.completion)
         self.n_too_few_judges += bool(verdict.judgments) and verdict.scores[0].value is None
         self.n_with_injection_signs += bool(record.injection_signs)

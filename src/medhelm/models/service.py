@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import FailureCode, Model
 from medhelm.io.http_client import HttpClient
-from medhelm.models.batch.protocol import BatchService
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
+
+if TYPE_CHECKING:
+    from medhelm.models.batch.protocol import BatchService
 
 Environment = Mapping[str, str]
 """Environment variables: name -> value."""
