@@ -54,15 +54,13 @@ def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     try:
         yield new
         if durable:
-            _sync(new, os.O_RDWR)
-        new.replace(path)
+            put_file(new, path)
+        else:
+            new.replace(path)
     except BaseException:
         with suppress(OSError):
             new.unlink(missing_ok=True)
         raise
-    if durable:
-        with suppress(OSError):  # not every system can sync a folder
-            _sync(path.parent, os.O_RDONLY)
 
 
 def write_file(path: Path, content: str, *, durable: bool = False) -> None:
@@ -72,27 +70,33 @@ def write_file(path: Path, content: str, *, durable: bool = False) -> None:
 
 
 @contextmanager
-def atomic_folder(folder: Path, *, replace: bool = True) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, replace: bool = True, durable: bool = False) -> Iterator[Path]:
     """Yield a hidden empty folder; rename it to `folder` if the block succeeds, else remove it.
 
-    `replace`: an existing folder is removed once the new one is in place; else it is an error. Raises: OSError.
+    `replace`: an existing folder is removed once the new one is in place; else it is an error. `durable`: the folder
+    survives a power failure once the block has ended. Raises: OSError.
     """
     folder = folder.absolute()
     new = beside(folder)
     try:
         new.mkdir(parents=True)
         yield new
+        if durable:
+            sync_tree(new)
         if replace:
             replace_folder(new, folder)
         else:
             new.rename(folder)
+        if durable:
+            sync_folder(folder.parent)
+            sync_folder(folder.parent.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def replace_folder(new: Path, folder: Path, *, old: Path | None = None) -> None:
-    """Rename `new` to `folder`. An older folder moves to `old`, and is removed last, or restored on failure."""
-    old = old or beside(folder)
+def replace_folder(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`. An older folder is moved aside first, and removed last, or restored on failure."""
+    old = beside(folder)
     if folder.exists():
         folder.rename(old)
     try:
@@ -102,6 +106,27 @@ def replace_folder(new: Path, folder: Path, *, old: Path | None = None) -> None:
             old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def put_file(new: Path, path: Path) -> None:
+    """Rename a file to `path`, where it then survives a power failure. Raises: OSError."""
+    _sync(new, os.O_RDWR)
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_tree(folder: Path) -> None:
+    """Write a folder and all its files to the disk itself, to survive a power failure. Raises: OSError."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            _sync(Path(place, name), os.O_RDWR)
+        sync_folder(Path(place))
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the entries of a folder to the disk itself, where the system can do so."""
+    with suppress(OSError):
+        _sync(folder, os.O_RDONLY)
 
 
 def _sync(path: Path, flags: int) -> None:

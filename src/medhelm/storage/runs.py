@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.output_folder import replace_folder
 from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_path, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
+from medhelm.storage.run_file import ADVICE, NAME, new_folder, read_run, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class RunWriter:
         `pooled`: metrics and rules that are not means over instances. Leftovers of a killed process are removed.
         """
         self._final = store.run_folder(benchmark, model, run_id)
-        self._folder = self._final.with_name(f".new-{self._final.name}")
+        self._folder = new_folder(self._final)
         columns = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
         columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
@@ -128,10 +127,9 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            # The name is fixed, so that a folder left there by a killed process is removed now.
-            old = self._final.with_name(f".old-{self._final.name}")
-            shutil.rmtree(old, ignore_errors=True)
-            replace_folder(self._folder, self._final, old=old)
+            from medhelm.storage.run_replacement import put_in_place  # lazy: at the end of a run
+
+            put_in_place(self._final)
         return self._final
 
 
