@@ -21,6 +21,7 @@ from medhelm.models.cache import (
     KnownCompletion,
     completion_of_row,
     find_completion,
+    read_row,
     select,
 )
 
@@ -70,18 +71,15 @@ class CacheReader:
         return find_completion(request, request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
-        """Return the completion with this key, if any. Raises: StoreError if it cannot be read.
+        """Return the completion with this key, if any; not if it is damaged. Raises: StoreError if it cannot be read.
 
         `model`: only if it was bought under this name.
         """
         if self._connection is None:
             return None
-        query = select(self._version)
-        if model:
-            row = self._ask(self._connection, query + OWN, digest, model)
-        else:
-            row = self._ask(self._connection, query, digest)
-        return None if row is None else completion_of_row(row)
+        query, values = select(self._version), (digest, model) if model else (digest,)
+        row = self._ask(self._connection, query + OWN if model else query, *values)
+        return None if row is None else completion_of_row(digest, row, is_checked=self._version >= ADDED["checksum"])
 
     def count(self, digests: Iterable[bytes]) -> int:
         """Count the requests that have a completion, among different ones. Raises: StoreError as `get`."""
@@ -130,10 +128,9 @@ class CacheReader:
 
     def _ask(self, connection: sqlite3.Connection, query: str, *values: bytes | str) -> tuple[object, ...] | None:
         try:
-            row: tuple[object, ...] | None = connection.execute(query, values).fetchone()
+            return read_row(connection, query, *values)
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
-        return row
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, int]:
