@@ -20,10 +20,14 @@ from medhelm.models.cache import (
     SCHEMA_VERSION,
     KnownCompletion,
     completion_of_row,
+    create_table,
     find_completion,
     read_row,
+    restore,
     select,
 )
+from medhelm.models.cache_recovery import bought_rows
+from medhelm.storage.store import Store
 
 _PURCHASES = (
     "SELECT digest, model, input, cached_input, output, reasoning, {cache_write}, text IS NOT NULL AND input = 0, "
@@ -51,6 +55,20 @@ class CachedCompletion:
 
 class CacheReader:
     """Reads completions by request digest. Without a file the cache is empty."""
+
+    @classmethod
+    def of_store(cls, store: Store) -> Self:
+        """Open the cache of a store; in place of an empty one, the completions that would be restored.
+
+        Raises: StoreError as for a path.
+        """
+        reader = cls(store.cache_file)
+        if reader.is_empty and any(store.folder.glob("runs/*/*/run.json")):
+            reader.close()
+            reader._connection, reader._version = sqlite3.connect(":memory:", isolation_level=None), SCHEMA_VERSION
+            create_table(reader._connection)
+            restore(reader._connection, bought_rows(store))
+        return reader
 
     def __init__(self, path: Path) -> None:
         """Open the file, if it exists. Raises: StoreError if it is damaged, or not a cache of this version."""
