@@ -49,9 +49,12 @@ async def open_session(
 
     `note` receives messages for the user, such as about services that do not reply.
     """
+    from medhelm.storage.store_host import StoreHost  # lazy: not needed before a command is checked
+
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
     with (
+        closing(StoreHost(store)),
         closing(Cache(store.cache_file)) as cache,
         closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
     ):

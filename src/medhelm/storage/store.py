@@ -13,7 +13,8 @@ STORE/
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
 ├── running/             status of evaluations in progress (see `storage.running`)
-└── locks/               one file per benchmark and model, so that two processes do not send the same requests
+└── locks/               one file per benchmark and model, so that two processes do not send the same requests; and
+                         one for each process that sends requests, with its machine (see `storage.store_host`)
 """
 
 from __future__ import annotations
