@@ -392,7 +392,7 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def restore(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
-    """Add rows in one transaction, read as they are needed; return their number. Raises: sqlite3.Error."""
+    """Add rows in one transaction, without holding them all in memory; return their number. Raises: sqlite3.Error."""
     before = connection.total_changes
     connection.execute("BEGIN IMMEDIATE")
     try:

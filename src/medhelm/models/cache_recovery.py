@@ -14,7 +14,7 @@ class CacheRecovery:
     """Restores what is lost while a cache is in use."""
 
     def __init__(self, store: Store, cache: Cache, note: Callable[[str], object] | None) -> None:
-        """Restore an empty cache at once, and damaged rows as they are read. `note` receives messages for the user.
+        """Restore an empty cache at once, and damaged rows when they are read. `note` receives messages for the user.
 
         Raises: StoreError if the cache cannot be written; it then stays empty.
         """
@@ -28,7 +28,7 @@ class CacheRecovery:
             )
 
     def report(self) -> None:
-        """Tell the user about the damaged rows that were read, if any."""
+        """Send a message about the damaged rows that were read, if any."""
         if n := len(self._cache.damaged):
             self._note(
                 f"{self._cache.path}: {n:,} completion{'s are' if n > 1 else ' is'} damaged (wrong checksum). "

@@ -75,7 +75,7 @@ class StoreHost:
 
 @cache
 def kernel_id() -> str:
-    """Return what identifies the running kernel, where the system tells; else the address of its network card."""
+    """Return what identifies the running kernel, or on systems without such an id the network card."""
     with suppress(OSError):
         return _BOOT.read_text(encoding="ascii").strip()
     return f"{uuid.getnode():012x}"
