@@ -30,7 +30,7 @@ def new_run(final: Path) -> Iterator[Path]:
     """
     new = new_folder(final)
     shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
+    new.mkdir(mode=0o770, parents=True)
     try:
         yield new
         put_in_place(final)
