@@ -187,6 +187,7 @@ CACHE_COLUMNS: dict[str, str] = {
     "fingerprint": "Fingerprint of the server's configuration, where it sends one.",
     "refused_parts": "Optional parameters that the server refused.",
     "cache_write": "Of the input, tokens written into the provider's cache.",
+    "checksum": "CRC-32 of all other values; NULL in a row that was found damaged and waits to be replaced.",
 }
 """Column of cache.sqlite, table `completions` -> meaning."""
 

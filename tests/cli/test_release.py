@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from medhelm.results import verification
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Server
@@ -71,6 +76,28 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     assert "not recomputed: the data is not what it was" in changed.out
     rows.unlink()
     assert medhelm("verify", *own).code == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("step", ["read_inputs", "leaderboard_json"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_interrupted_verification_leaves_nothing_and_ends_with_130(
+    medhelm: Medhelm, place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: str, number: int
+) -> None:
+    """Before the runs are scored again, and after that."""
+    handlers = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(verification, step, interrupt)
+    done = medhelm("verify", "--benchmarks", place.parent)
+    assert (done.code, done.out, list(scratch.iterdir())) == (130, "", [])
+    assert "Traceback" not in done.err
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)] == handlers
 
 
 def test_every_table_format_is_written(medhelm: Medhelm, place: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
+from medhelm.io.export_folder import REPORT_MANIFEST, check_report, write_report
 
 FILES = {"README.md": b"# hello\n", "tables/table1.csv": b"a,b\n"}
 

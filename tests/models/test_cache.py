@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -143,7 +144,7 @@ def test_prompts_have_no_column() -> None:
     assert list(COLUMNS) == [
         *("digest", "model", "text", "failure_code", "failure_message", "finish_reason"),
         *("input", "cached_input", "output", "reasoning", "latency_s", "reported_model", "created", "batched"),
-        *("fingerprint", "refused_parts", "cache_write"),
+        *("fingerprint", "refused_parts", "cache_write", "checksum"),
     ]
 
 
@@ -226,6 +227,105 @@ def test_a_file_of_the_first_version_is_looked_into_and_left_as_it_is(path: Path
         (bought,) = journal.purchases()
     assert (bought.usage, bought.batched) == (BOUGHT_THEN.usage, False)
     assert path.read_bytes() == before
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+FULL = Completion(
+    text="yes",
+    finish_reason="stop",
+    usage=Usage(input=7, cached_input=3, output=2, reasoning=1),
+    latency_s=0.5,
+    reported_model="m-1",
+    fingerprint="fp_1",
+    refused_parameters=("seed",),
+    received=1700000000.0,
+)
+
+
+def change(path: Path, assignment: str) -> None:
+    """Change rows without our code, as damage to the file does."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE completions SET {assignment}")
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        *("model = 'n'", "text = 'no'", "text = ''", "text = CAST(x'79ff73' AS TEXT)", "finish_reason = 'length'"),
+        *("input = 8", "cached_input = 4", "output = 'two'", "reasoning = 9", "latency_s = 0.25"),
+        *("reported_model = ''", "created = 1600000000.0", "batched = 1", "fingerprint = x'00'"),
+        *("refused_parts = 'reason'", "cache_write = 1", "checksum = checksum + 1", "checksum = NULL"),
+        "text = NULL, failure_code = 'refusal'",
+    ],
+)
+def test_a_changed_row_counts_as_missing_and_is_replaced(path: Path, assignment: str) -> None:
+    with Cache(path) as cache:
+        put(cache, 1, FULL)
+        put(cache, 2, FULL)
+    change(path, f"{assignment} WHERE digest = x'{digest(1).hex()}'")
+    with CacheReader(path) as reader:
+        assert (reader.get(digest(1)), reader.get(digest(2))) == (None, FULL)
+    with Cache(path) as cache:
+        assert (cache.get(digest(1)), cache.get(digest(2)), cache.damaged) == (None, FULL, {digest(1)})
+        put(cache, 1, YES)
+        put(cache, 2, YES)
+        assert (cache.get(digest(1)), cache.get(digest(2)), cache.n_recovered) == (YES, FULL, 0)
+
+
+def test_a_damaged_row_is_recovered_and_stays_so(path: Path) -> None:
+    with Cache(path) as cache:
+        put(cache, 1, FULL)
+    change(path, "output = 3")
+    with Cache(path) as cache:
+        cache.recover = lambda key: ("m", FULL) if key == digest(1) else None
+        assert cache.get(digest(1), "another model") is None
+        assert cache.get(digest(1), "m") == FULL
+        assert (cache.damaged, cache.n_recovered) == ({digest(1)}, 1)
+    with Cache(path) as cache:
+        assert (cache.get(digest(1)), cache.damaged) == (FULL, set())
+
+
+def test_a_row_under_the_key_of_another_is_never_taken_for_it(path: Path) -> None:
+    with Cache(path) as cache:
+        put(cache, 1, FULL)
+    change(path, f"digest = x'{digest(2).hex()}'")
+    with Cache(path) as cache:
+        assert (cache.get(digest(1)), cache.get(digest(2))) == (None, None)
+
+
+def test_bytes_flipped_anywhere_never_become_another_completion(path: Path) -> None:
+    with Cache(path) as cache:
+        for number in range(40):
+            put(cache, number, replace(FULL, text=f"answer {number} " * 5, usage=Usage(input=number, output=2)))
+        originals = {number: cache.get(digest(number)) for number in range(40)}
+    whole, chosen = path.read_bytes(), random.Random(0)
+    n_noticed = 0
+    for _ in range(70):
+        content = bytearray(whole)
+        place = chosen.randrange(100, len(content) - 8)
+        content[place : place + 8] = bytes(byte ^ 0xFF for byte in content[place : place + 8])
+        path.write_bytes(content)
+        try:
+            with Cache(path) as cache:
+                found = {number: cache.get(digest(number)) for number in range(40)}
+        except StoreError:
+            n_noticed += 1
+        else:
+            assert all(one is None or one == originals[number] for number, one in found.items())
+            n_noticed += found != originals
+    assert n_noticed > 5
+
+
+def test_rows_of_earlier_versions_get_checksums_and_unreadable_ones_none(path: Path) -> None:
+    first_version(path)
+    row = "'m', CAST(x'ff' AS TEXT), NULL, NULL, 'stop', 7, 3, 2, 1, 0.5, 'm-1', 1700000000.0"
+    database(path, f"INSERT INTO completions VALUES (x'{digest(2).hex()}', {row})")
+    with Cache(path) as cache:
+        assert (cache.get(digest(1)), cache.get(digest(2))) == (BOUGHT_THEN, None)
+    change(path, "input = 8")
+    with Cache(path) as cache:
+        assert cache.get(digest(1)) is None
 
 
 # --- closing ----------------------------------------------------------------------------------------------------------

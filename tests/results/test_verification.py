@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +19,11 @@ from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import RunCheck, Verification
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import RULES, Benchmark, Model, Release
-from medhelm.errors import UserError
+from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.imported import unknown_benchmarks
 from medhelm.evaluation.rescore import JuryChange, rejudge
+from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io.parquet import connect, sql_text
 from medhelm.models.catalog import find_models
@@ -87,13 +91,12 @@ def run_folder(tmp_path: Path, model: str = "openai/one") -> Path:
     return found.folder
 
 
-def change_records(folder: Path, file: str, query: str) -> None:
+def change_records(folder: Path, file: str, query: str, where: str = "true") -> None:
     path = folder / file
     new = path.with_suffix(".new")
     with connect() as connection:
-        connection.execute(
-            f"COPY (SELECT {query} FROM read_parquet({sql_text(path)})) TO {sql_text(new)} (FORMAT parquet)"
-        )
+        rows = f"SELECT {query} FROM read_parquet({sql_text(path)}) WHERE {where}"
+        connection.execute(f"COPY ({rows}) TO {sql_text(new)} (FORMAT parquet)")
     new.replace(path)
 
 
@@ -148,6 +151,43 @@ def test_a_score_that_was_changed_is_found_with_its_instance(tmp_path: Path, toy
     (found,) = run.differences
     assert found.what == "scores.exact_match_corrected of 1 instances, such as q5"
     assert (found.before, found.now) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "what", "counts"),
+    [
+        ("*", "instance_id NOT IN ('q3', 'q5')", "where 2 are missing, such as q3", (7, 9)),
+        ("* REPLACE (replace(instance_id, 'q3', 'x') AS instance_id)", "true", "where 1 are missing", (9, 9)),
+    ],
+)
+def test_records_of_other_instances_are_a_difference(
+    tmp_path: Path, toy: Path, query: str, where: str, what: str, counts: tuple[int, int]
+) -> None:
+    change_records(run_folder(tmp_path), "records.parquet", query, where)
+    found = check(tmp_path)
+    (rows,) = [one for one in of(found).differences if one.what.startswith("rows of")]
+    assert what in rows.what
+    assert (rows.before, rows.now) == counts
+    assert found.exit_code == 1
+
+
+class _Interrupting(NullListener):
+    """Sends this process a signal when the first run begins."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def began(self, run: RunRecorder) -> None:
+        os.kill(os.getpid(), self._number)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_verification_finds_no_difference(tmp_path: Path, toy: Path, number: int) -> None:
+    options = LeaderboardOptions(folders=(tmp_path / "definitions",))
+    with pytest.raises(Interrupted, match="Nothing was verified") as caught:
+        verify(tmp_path / "store", options, data=tmp_path / "none", listener=_Interrupting(number))
+    assert caught.value.exit_code == 130
 
 
 def test_a_mean_that_was_changed_is_found_there_and_on_the_leaderboard(tmp_path: Path, toy: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
-from medhelm.storage.runs import RunScores, load_runs, read_all, read_scores
+from medhelm.storage.run_scores import read_all
+from medhelm.storage.runs import RunScores, load_runs, read_scores
 from medhelm.storage.store import open_store
 from tests.support.stores import make_store
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -142,7 +145,7 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again
 
-    with progress_listener(shared) as listener:
+    with _like_ctrl_c(), progress_listener(shared) as listener:
         found = derive_again(
             shared.store,
             _options(shared, **choices),
@@ -155,6 +158,21 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
     else:
         click.echo(verification_to_text(found, format_), nl=False)
     return found.exit_code
+
+
+@contextmanager
+def _like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does: temporary files are removed, and the exit code is 130."""
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in numbers:
+            if before[number] is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, signal.default_int_handler)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number] or signal.SIG_DFL)
 
 
 def _options(shared: Shared, *, rule: Rule, shared_only: bool, **choices: Any) -> LeaderboardOptions:

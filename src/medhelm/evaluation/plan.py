@@ -80,7 +80,7 @@ def make_plan(
     keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
     local = _local_providers(models, benchmarks, settings, environment)
     waiting = Batches(existing).in_flight() if existing else ()
-    with CacheReader((existing or Store(store)).cache_file) as cache:
+    with CacheReader.of_store(existing or Store(store)) as cache:
         history = RunHistory(existing)
         counter = PendingCounter(
             models,

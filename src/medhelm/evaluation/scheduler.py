@@ -194,6 +194,7 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
         numbers.append(signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
         for number in numbers:
             loop.add_signal_handler(number, action)
@@ -205,6 +206,7 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number] or signal.SIG_DFL)
 
 
 async def acquire_lock(

@@ -15,6 +15,7 @@ from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http_client import EgressPolicy, HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
+from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
@@ -48,12 +49,16 @@ async def open_session(
 
     `note` receives messages for the user, such as about services that do not reply.
     """
+    from medhelm.storage.store_host import StoreHost  # lazy: not needed before a command is checked
+
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     budget = Budget(settings.max_cost_usd)
     with (
+        closing(StoreHost(store)),
         closing(Cache(store.cache_file)) as cache,
         closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
     ):
+        recovery = CacheRecovery(store, cache, note)
         http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
         client = Client(
             cache=cache,
@@ -79,6 +84,7 @@ async def open_session(
             finally:
                 await http.close()
                 await budget.close()
+                recovery.report()
 
 
 def open_providers(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any, Literal
+
+from filelock import FileLock
 
 from medhelm.analysis.statistics.groups import group_means
 from medhelm.domain import (
@@ -39,12 +40,12 @@ from medhelm.errors import UserError
 from medhelm.evaluation.imported import imported_benchmark
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.evaluation.totals import make_jury_result
-from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.run_file import write_run
+from medhelm.storage.run_replacement import delete_run, new_run
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
 from medhelm.storage.store import Store, file_name
 
@@ -151,7 +152,7 @@ class RunImporter:
             if old.folder is None or old.id == new.id or not old.folder.exists():
                 continue
             if _judges(old) == _judges(new):
-                shutil.rmtree(old.folder)
+                delete_run(old.folder)
             else:
                 said.append(
                     f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
@@ -327,11 +328,11 @@ def model_of(name: str) -> Model:
 
 
 def write_imported_run(one: JoinedRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
-    """Write the run to a temporary folder and rename it. Returns: the run, and remarks on irregularities."""
+    """Write the run to a temporary folder and put that in place. Returns: the run, and remarks on irregularities."""
     columns = _Columns(one)
     run = _run(one, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
-    with atomic_folder(final) as new:
+    with FileLock(store.lock_file(run.benchmark, run.model)), new_run(final) as new:
         writer.write(new / "records.parquet", columns.kinds, columns.records)
         if run.jury_result:
             judgments, replies = columns.judgments()

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.output_folder import beside
+from medhelm.io.output_folder import beside, put_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,7 +71,7 @@ class ParquetWriter:
                 f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together})"
             )
-        new.replace(self._path)
+        put_file(new, self._path)
         self.discard()
         shutil.rmtree(folder)
 
@@ -138,7 +138,7 @@ class ColumnWriter:
             self._connection.execute(query)
         finally:
             self._connection.unregister("columns")
-        new.replace(path)
+        put_file(new, path)
 
     def close(self) -> None:
         """Close the engine."""

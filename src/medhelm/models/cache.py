@@ -2,15 +2,18 @@
 
 A completion counts as received only once it is committed. So nothing is bought twice, whatever ends the process, power
 loss included. Prompts are not stored, only digests: prompts can be rebuilt from the data. Several processes may share
-one file on a local disk (write-ahead log; it does not work across machines on a network file system).
+one file on a local disk (write-ahead log; it does not work across machines on a network file system, see
+`storage.store_host`). Each row has a checksum, so that a damaged one never becomes another score.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,10 +23,10 @@ from typing import Any, NamedTuple, Self
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.errors import StoreError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the table below, stored in the file's `user_version`."""
 
-ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3}
+ADDED = {"batched": 2, "fingerprint": 2, "refused_parts": 2, "cache_write": 3, "checksum": 4}
 """Column -> the version that added it; older files get it when they are next opened for writing."""
 
 APPLICATION_ID = 0x4D48434A
@@ -59,11 +62,15 @@ COLUMNS = {
     "fingerprint": "TEXT NOT NULL DEFAULT ''",
     "refused_parts": "TEXT NOT NULL DEFAULT ''",
     "cache_write": "INTEGER NOT NULL DEFAULT 0",
+    "checksum": "INTEGER",
 }
-"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC. New ones come last, with a
-default."""
+"""Name -> type. `text` is NULL for a kept failure; `created` is in seconds since 1970, UTC; `checksum` is NULL in a row
+found damaged. New ones come last, with a default."""
 
-_READ = [name for name in COLUMNS if name not in ("digest", "model")]
+_READ = [name for name in COLUMNS if name != "digest"]
+
+_NUMBERS = struct.Struct("<6q2d")
+"""The numbers of a row, as they enter its checksum."""
 
 
 def select(version: int = SCHEMA_VERSION) -> str:
@@ -107,6 +114,25 @@ def find_completion(
     return None
 
 
+def checksum(
+    digest: bytes,
+    model: str,
+    text: str | None,
+    code: str | None,
+    message: str | None,
+    finish_reason: str,
+    *others: Any,
+) -> int:
+    """Return the checksum of the values of a row, in the order of COLUMNS.
+
+    Raises: TypeError, ValueError or struct.error for values of other types.
+    """
+    input_, cached, output, reasoning, latency_s, reported_model, created, batched, fingerprint, refused, write = others
+    words = f"{model}\0{text}\0{code}\0{message}\0{finish_reason}\0{reported_model}\0{fingerprint}\0{refused}"
+    numbers = _NUMBERS.pack(input_, cached, output, reasoning, batched, write, latency_s, created)
+    return zlib.crc32(words.encode(), zlib.crc32(numbers, zlib.crc32(digest)))
+
+
 def worth_keeping(completion: Completion) -> bool:
     """Return True if to keep a completion: any text, even an empty one, or a failure that a retry would repeat."""
     return completion.failure is None or completion.failure.code in KEPT_FAILURES
@@ -121,6 +147,12 @@ class Cache:
         Raises: StoreError if it cannot be read and written, is something else, or is of another version.
         """
         self.path = path
+        self.recover: Callable[[bytes], tuple[str, Completion] | None] = _nowhere
+        """Digest of a damaged row -> name of the model and completion, from elsewhere; None if it is lost."""
+        self.damaged: set[bytes] = set()
+        """Digests of damaged rows that were read."""
+        self.n_recovered = 0
+        """Number of these that came from elsewhere."""
         self._queue: SimpleQueue[tuple[Row, asyncio.Future[None]] | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._closed = False
@@ -143,6 +175,14 @@ class Cache:
             self._reader.close()
             raise
 
+    @property
+    def is_empty(self) -> bool:
+        """Return True if it holds no completion. Raises: StoreError if the file cannot be read."""
+        try:
+            return self._reader.execute("SELECT 1 FROM completions LIMIT 1").fetchone() is None
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from error
+
     def find(self, request: Request, digest: bytes | None = None) -> KnownCompletion | None:
         """Return the completion that stands for a request, if there is one. Takes microseconds.
 
@@ -151,16 +191,30 @@ class Cache:
         return find_completion(request, digest or request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
-        """Return the completion with this key, if there is one.
+        """Return the completion with this key, if there is one; a damaged one counts as missing if it is not recovered.
 
         `model`: only if it was bought under this name. Raises: StoreError if the file cannot be read.
         """
         query, values = (SELECT + OWN, (digest, model)) if model else (SELECT, (digest,))
         try:
-            row = self._reader.execute(query, values).fetchone()
+            row = read_row(self._reader, query, *values)
+            if row is None:
+                return None
+            completion = completion_of_row(digest, row)
+            return self._recovered(digest, model) if completion is None else completion
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from error
-        return None if row is None else completion_of_row(row)
+
+    def _recovered(self, digest: bytes, model: str) -> Completion | None:
+        """Replace a damaged row by the completion from elsewhere; None if it must be bought again."""
+        self.damaged.add(digest)
+        self._reader.execute("UPDATE completions SET checksum = NULL WHERE digest = ?", (digest,))  # to be replaced
+        found = self.recover(digest)
+        if found is None or model not in ("", found[0]):
+            return None
+        _insert(self._reader, [row_of(digest, found[1], found[0])])
+        self.n_recovered += 1
+        return found[1]
 
     async def put(self, digest: bytes, completion: Completion, *, model: str) -> None:
         """Store a completion; return once it is committed and survives a crash or power failure.
@@ -175,8 +229,15 @@ class Cache:
             self._writer = threading.Thread(target=self._write, name="medhelm-cache", daemon=True)
             self._writer.start()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put((_row(digest, completion, model), future))
+        self._queue.put((row_of(digest, completion, model), future))
         await future
+
+    def restore(self, rows: Iterable[Row]) -> int:
+        """Add rows of `row_of`, all or none; return their number. The first of a digest counts. Raises: StoreError."""
+        try:
+            return restore(self._reader, rows)
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from error
 
     def close(self) -> None:
         """Write pending completions and close the file. May be called more than once."""
@@ -246,10 +307,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not tables and not owner and not version:
-            columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-            connection.execute(
-                f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))"
-            )
+            create_table(connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif owner != APPLICATION_ID:
@@ -260,6 +318,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         elif 1 <= version < SCHEMA_VERSION:
             for name in (name for name, since in ADDED.items() if since > version):
                 connection.execute(f"ALTER TABLE completions ADD COLUMN {name} {COLUMNS[name]}")
+            _add_checksums(connection)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise StoreError(
@@ -272,6 +331,27 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     _use_write_ahead_log(connection, path)
+
+
+def create_table(connection: sqlite3.Connection) -> None:
+    """Create the table of completions."""
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    connection.execute(f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))")
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Give all rows their checksums; those that cannot be read stay without one."""
+
+    def checked(*values: Any) -> int | None:
+        try:
+            return checksum(values[0], *(value.decode() if isinstance(value, bytes) else value for value in values[1:]))
+        except (TypeError, ValueError, struct.error):
+            return None
+
+    connection.create_function("row_checksum", len(COLUMNS) - 1, checked, deterministic=True)
+    # As bytes: SQLite would refuse to hand over text that is not UTF-8.
+    values = [f"CAST({name} AS BLOB)" if "TEXT" in kind else name for name, kind in COLUMNS.items()][:-1]
+    connection.execute(f"UPDATE completions SET checksum = row_checksum({', '.join(values)})")  # noqa: S608 - our own names
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
@@ -311,9 +391,27 @@ def _insert(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
             connection.execute("ROLLBACK")
 
 
+def restore(connection: sqlite3.Connection, rows: Iterable[Row]) -> int:
+    """Add rows in one transaction, without holding them all in memory; return their number. Raises: sqlite3.Error."""
+    before = connection.total_changes
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.executemany(_statement(1), rows)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return connection.total_changes - before
+
+
+_REPLACED = ", ".join(f"{name} = excluded.{name}" for name in _READ)
+"""All values of a row, which replace those of a damaged one."""
+
+
 def _statement(size: int) -> str:
     one = f"({', '.join('?' * len(COLUMNS))})"
-    return f"INSERT INTO completions VALUES {', '.join([one] * size)} ON CONFLICT (digest) DO NOTHING"  # noqa: S608
+    rows = f"INSERT INTO completions VALUES {', '.join([one] * size)}"  # noqa: S608 - our own names
+    return f"{rows} ON CONFLICT (digest) DO UPDATE SET {_REPLACED} WHERE completions.checksum IS NULL"
 
 
 def _settle(futures: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
@@ -338,9 +436,10 @@ def _wake(waiting: Iterable[asyncio.Future[None]], failure: StoreError | None) -
             future.set_exception(type(failure)(*failure.args))
 
 
-def _row(digest: bytes, completion: Completion, model: str) -> Row:
+def row_of(digest: bytes, completion: Completion, model: str) -> Row:
+    """Convert a completion to the values of COLUMNS."""
     failure, usage = completion.failure, completion.usage
-    return (
+    row: Row = (
         digest,
         _storable(model),
         None if completion.text is None else _storable(completion.text),
@@ -348,7 +447,7 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         None if failure is None else _storable(failure.message),
         _storable(completion.finish_reason),
         *map(_countable, (usage.input, usage.cached_input, usage.output, usage.reasoning)),
-        completion.latency_s,
+        completion.latency_s + 0.0,  # SQLite would turn -0.0 to 0.0
         _storable(completion.reported_model),
         time.time() if completion.received is None else completion.received,
         int(completion.batched),
@@ -356,6 +455,7 @@ def _row(digest: bytes, completion: Completion, model: str) -> Row:
         _storable(",".join(completion.refused_parameters)),
         _countable(usage.cache_write),
     )
+    return (*row, checksum(*row))
 
 
 def _countable(n: int) -> int:
@@ -367,10 +467,26 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def completion_of_row(row: Row) -> Completion:
-    """Convert a row of SELECT to a completion."""
-    text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
-    created, batched, fingerprint, refused, cache_write = later
+def read_row(connection: sqlite3.Connection, query: str, *values: bytes | str) -> Row | None:
+    """Return the first row of `select`; an empty one if its texts cannot be read. Raises: sqlite3.Error."""
+    try:
+        row: Row | None = connection.execute(query, values).fetchone()
+    except sqlite3.OperationalError as error:
+        if not str(error).startswith("Could not decode to UTF-8"):
+            raise
+        return ()
+    return row
+
+
+def completion_of_row(digest: bytes, row: Row, *, is_checked: bool = True) -> Completion | None:
+    """Convert a row of `select` to a completion; None if it is damaged. `is_checked`: False without checksums."""
+    try:
+        if is_checked and checksum(digest, *row[:-1]) != row[-1]:
+            return None
+    except (TypeError, ValueError, struct.error):
+        return None
+    _, text, code, message, finish_reason, input_, cached, output, reasoning, latency_s, reported_model, *later = row
+    created, batched, fingerprint, refused, cache_write, _ = later
     return Completion(
         text=text,
         failure=None if code is None else Failure("provider", code, message),
@@ -385,6 +501,10 @@ def completion_of_row(row: Row) -> Completion:
         refused_parameters=tuple(filter(None, (refused or "").split(","))),
         received=created,
     )
+
+
+def _nowhere(digest: bytes) -> None:
+    """Recover nothing."""
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:

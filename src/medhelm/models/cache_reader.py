@@ -20,9 +20,14 @@ from medhelm.models.cache import (
     SCHEMA_VERSION,
     KnownCompletion,
     completion_of_row,
+    create_table,
     find_completion,
+    read_row,
+    restore,
     select,
 )
+from medhelm.models.cache_recovery import bought_rows
+from medhelm.storage.store import Store
 
 _PURCHASES = (
     "SELECT digest, model, input, cached_input, output, reasoning, {cache_write}, text IS NOT NULL AND input = 0, "
@@ -51,6 +56,20 @@ class CachedCompletion:
 class CacheReader:
     """Reads completions by request digest. Without a file the cache is empty."""
 
+    @classmethod
+    def of_store(cls, store: Store) -> Self:
+        """Open the cache of a store; in place of an empty one, the completions that would be restored.
+
+        Raises: StoreError as for a path.
+        """
+        reader = cls(store.cache_file)
+        if reader.is_empty and any(store.folder.glob("runs/*/*/run.json")):
+            reader.close()
+            reader._connection, reader._version = sqlite3.connect(":memory:", isolation_level=None), SCHEMA_VERSION
+            create_table(reader._connection)
+            restore(reader._connection, bought_rows(store))
+        return reader
+
     def __init__(self, path: Path) -> None:
         """Open the file, if it exists. Raises: StoreError if it is damaged, or not a cache of this version."""
         self.path = path
@@ -70,18 +89,15 @@ class CacheReader:
         return find_completion(request, request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:
-        """Return the completion with this key, if any. Raises: StoreError if it cannot be read.
+        """Return the completion with this key, if any; not if it is damaged. Raises: StoreError if it cannot be read.
 
         `model`: only if it was bought under this name.
         """
         if self._connection is None:
             return None
-        query = select(self._version)
-        if model:
-            row = self._ask(self._connection, query + OWN, digest, model)
-        else:
-            row = self._ask(self._connection, query, digest)
-        return None if row is None else completion_of_row(row)
+        query, values = select(self._version), (digest, model) if model else (digest,)
+        row = self._ask(self._connection, query + OWN if model else query, *values)
+        return None if row is None else completion_of_row(digest, row, is_checked=self._version >= ADDED["checksum"])
 
     def count(self, digests: Iterable[bytes]) -> int:
         """Count the requests that have a completion, among different ones. Raises: StoreError as `get`."""
@@ -130,10 +146,9 @@ class CacheReader:
 
     def _ask(self, connection: sqlite3.Connection, query: str, *values: bytes | str) -> tuple[object, ...] | None:
         try:
-            row: tuple[object, ...] | None = connection.execute(query, values).fetchone()
+            return read_row(connection, query, *values)
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
-        return row
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, int]:

@@ -45,7 +45,8 @@ from medhelm.results.spending import Pricing, is_local, is_replayed, model_finde
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
-from medhelm.storage.runs import RunScores, load_runs, read_all, read_prompt, read_record
+from medhelm.storage.run_scores import read_all
+from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
 
 UNKNOWN = "unknown"

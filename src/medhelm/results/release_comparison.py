@@ -21,7 +21,7 @@ from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.run_selection import store_label
 from medhelm.storage.cases import HALF
 from medhelm.storage.releases import file_digest, read_release, release_names
-from medhelm.storage.runs import read_all
+from medhelm.storage.run_scores import read_all
 from medhelm.storage.store import open_store
 
 

@@ -13,7 +13,8 @@ from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import estimate_ratios, linearized
 from medhelm.domain import Estimate, Rule, Run
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
-from medhelm.storage.runs import RunScores, read_all, read_columns
+from medhelm.storage.run_scores import read_all
+from medhelm.storage.runs import RunScores, read_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.domain import JURY, RULES, Run, Usage
-from medhelm.io.output_folder import check_export, new_export
+from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import (

@@ -31,7 +31,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, Run
-from medhelm.errors import MedHelmError, MissingError
+from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
@@ -69,7 +69,7 @@ def verify(
 
     Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
     benchmarks count; data, the folder with one folder per benchmark.
-    Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank.
+    Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank, Interrupted.
     """
     with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
         asked = released_options(release, Path(scratch), options.folders) if release else options
@@ -246,9 +246,12 @@ def _derive(
     data: Path | None,
     listener: ProgressListener,
 ) -> None:
-    """Rescore runs into `target` if possible and report every changed number; copy the other runs."""
+    """Rescore runs into `target` if possible and report every changed number; copy the other runs.
+
+    Raises: Interrupted by Ctrl-C or a signal to end: part of the numbers would look like a difference.
+    """
     again = [run for key, run in runs.items() if not checked[key].not_derived]
-    rescored(
+    ended = rescored(
         again,
         list(benchmarks.values()),
         JuryChange(),
@@ -258,6 +261,8 @@ def _derive(
         settings=Settings(offline=True),
         listener=listener,
     )
+    if ended.stopped:
+        raise Interrupted("Interrupted. Nothing was verified, and the store is unchanged.")
     new = {(run.model, run.benchmark): run for run in load_runs(target)}
     for key, run in runs.items():
         if checked[key].not_derived:
@@ -338,6 +343,9 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     counts: Counter[str] = Counter()
     first: dict[str, tuple[str, Any, Any]] = {}
     then, now = (read_columns(run, ["instance_id", *columns]) for run in (old, new))
+    if then["instance_id"] != now["instance_id"]:
+        yield _row_difference(then["instance_id"], now["instance_id"])
+        return
     for column in columns:
         for instance_id, before, after in zip(then["instance_id"], then[column], now[column], strict=True):
             if before != after:
@@ -346,6 +354,19 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     for column, n in counts.items():
         instance_id, before, after = first[column]
         yield ValueDifference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
+
+
+def _row_difference(then: Sequence[str], now: Sequence[str]) -> ValueDifference:
+    """Return the difference between the instances that have a record and those that should, with the first of them."""
+    lacking, extra = ([one for one in a if one not in b] for a, b in ((now, set(then)), (then, set(now))))
+    what = "rows of records.parquet"
+    if lacking:
+        what += f", where {len(lacking)} are missing, such as {lacking[0]}"
+    elif extra:
+        what += f", where {len(extra)} do not belong, such as {extra[0]}"
+    elif len(then) == len(now):
+        what += ", which are in another order"
+    return ValueDifference(what=what, before=len(then), now=len(now))
 
 
 def _notes(bases: Sequence[CellProvenance], release: Release | None) -> Iterator[str]:

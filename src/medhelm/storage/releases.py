@@ -163,7 +163,7 @@ def write_release(store: Store, release: Release) -> Path:
         raise UserError(f"a release `{release.name}` exists already, and a release never changes. Choose another name.")
     manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
     try:
-        with atomic_folder(folder, replace=False) as new:
+        with atomic_folder(folder, replace=False, durable=True) as new:
             (new / BOARD).write_bytes(board_bytes(release.leaderboard))
             (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
     except OSError as error:

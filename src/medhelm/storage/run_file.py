@@ -12,6 +12,9 @@ from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
 
+MOVED = ".old-"
+"""Start of the name of a run folder that is being replaced (see `storage.run_replacement`)."""
+
 ADVICE = "Remove its folder and run the same command again."
 """Advice on a damaged run."""
 
@@ -170,6 +173,11 @@ RUN = JsonForm(
     not_stored=("folder", "requests_retried", "requests_duplicate"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""
+
+
+def new_folder(final: Path) -> Path:
+    """Return the folder in which a run is written before it is put in place."""
+    return final.with_name(f".new-{final.name}")
 
 
 def write_run(folder: Path, run: Run) -> None:

@@ -23,8 +23,9 @@ from filelock import FileLock, Timeout
 
 from medhelm.domain import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
-from medhelm.io.output_folder import atomic_folder
+from medhelm.io.output_folder import atomic_folder, sync_folder
 from medhelm.storage.run_file import ADVICE, NAME, read_run
+from medhelm.storage.run_replacement import restore_run
 from medhelm.storage.runs import damage
 from medhelm.storage.store import Store
 
@@ -128,9 +129,12 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
         "runs": [{"benchmark": one.benchmark, "model": one.model, "id": one.id} for one in runs],
     }
     with _locked(store, runs, "removed"):
-        with _disk_errors(place), atomic_folder(place, replace=False) as new:
+        with _disk_errors(place), atomic_folder(place, replace=False, durable=True) as new:
             place.parent.chmod(0o700)
             (new / MANIFEST).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for one in runs:
+            with _disk_errors(one.folder):
+                restore_run(one.folder)  # what an interrupted replacement left is deleted
         moved = _move(runs, lambda one: place / one.folder.parent.name / one.folder.name)
     return Removal(
         id=place.name, removed=str(about["removed"]), runs=[replace(one, removal=place.name) for one in moved]
@@ -192,6 +196,8 @@ def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> l
                 one.folder.rename(place)
             except FileNotFoundError:
                 continue
+            for folder in (place.parent, place.parent.parent, one.folder.parent):
+                sync_folder(folder)
         moved.append(replace(one, folder=place))
     return moved
 

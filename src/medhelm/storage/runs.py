@@ -12,18 +12,15 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from os import cpu_count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.output_folder import replace_folder
-from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_path, sql_text
+from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
+from medhelm.storage.run_file import ADVICE, NAME, new_folder, read_run, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -65,16 +62,6 @@ def parts_column(metric: str, rule: Rule) -> str:
     return f"{score_column(metric, rule)}_parts"
 
 
-TOGETHER = 100
-"""Most runs that are read with one query."""
-
-ROWS = 20_000
-"""Number of records after which no further run is read with the same query."""
-
-FILE = "file_hash"
-"""Name of a column that tells apart the files of one query."""
-
-
 class RunWriter:
     """Writes a run folder: `add` records as they arrive, then `finish` or `discard`."""
 
@@ -93,7 +80,7 @@ class RunWriter:
         `pooled`: metrics and rules that are not means over instances. Leftovers of a killed process are removed.
         """
         self._final = store.run_folder(benchmark, model, run_id)
-        self._folder = self._final.with_name(f".new-{self._final.name}")
+        self._folder = new_folder(self._final)
         columns = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
         columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
@@ -128,10 +115,9 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            # The name is fixed, so that a folder left there by a killed process is removed now.
-            old = self._final.with_name(f".old-{self._final.name}")
-            shutil.rmtree(old, ignore_errors=True)
-            replace_folder(self._folder, self._final, old=old)
+            from medhelm.storage.run_replacement import put_in_place  # lazy: at the end of a run
+
+            put_in_place(self._final)
         return self._final
 
 
@@ -237,7 +223,7 @@ def read_columns(run: Run, names: Sequence[str] | None = None) -> dict[str, list
             wanted = [sql_name(name) if name in known else "NULL" for name in names]
             rows = connection.execute(f"SELECT {', '.join(wanted)} FROM {_records(run)} ORDER BY position").fetchall()
     except duckdb.Error as error:
-        raise _damaged(run, error) from error
+        raise damaged_records(run, error) from error
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
@@ -325,164 +311,23 @@ def _first(query: str, value: str) -> dict[str, Any] | None:
 
 def _records(run: Run) -> str:
     """Return the SQL table of a run's records."""
-    return f"read_parquet({_records_file(run)})"
+    return f"read_parquet({records_file(run)})"
 
 
-def _records_file(run: Run) -> str:
+def records_file(run: Run) -> str:
     """Return the path of a run's records as an SQL string."""
-    return sql_path(_records_path(run))
+    return sql_path(records_path(run))
 
 
-def _records_path(run: Run) -> Path:
+def records_path(run: Run) -> Path:
     """Return the path of a run's records."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
     return run.folder / "records.parquet"
 
 
-# --- scores of many runs ----------------------------------------------------------------------------------------------
-
-
-class ScoreColumns(NamedTuple):
-    """Columns of records that hold the scores of a run by its main metric."""
-
-    score: str
-    """Score of each instance."""
-    parts: str
-    """Contributions to a metric that is not a mean; records by a mean do not have the column."""
-
-    @property
-    def types(self) -> dict[str, str]:
-        """SQL types of all columns to read. Older records may lack any of the later ones."""
-        names = {"position": "BIGINT", "instance_id": "VARCHAR", "cluster": "VARCHAR"}
-        scores = {self.score: "DOUBLE", self.parts: "VARCHAR"}
-        return names | scores | {"failure_code": "VARCHAR", "latency_s": "DOUBLE", "batched": "BOOLEAN"}
-
-
-SECONDS = "CASE WHEN latency_s > 0 AND failure_code IS NULL AND batched IS NOT TRUE THEN latency_s END"
-"""SQL of the time of a single request; a batch has none."""
-
-
-def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
-    """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
-
-    Memory does not grow with the number of runs, unless the caller keeps the scores.
-    Raises: StoreError for records that are missing, damaged, or without this metric.
-    """
-    import numpy as np
-
-    before: tuple[str, RunScores] | None = None
-    with (
-        connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1)) as database
-    ):
-        for columns, together in _alike(runs, rule):
-            for run, found in zip(together, _read_columns(database, together, columns), strict=True):
-                if np.isnan(found[columns.score]).all():
-                    _require_column(database, run, columns.score)
-                known = before[1] if before and before[0] == run.benchmark else None
-                scored = _run_scores(found, columns, known)
-                before = run.benchmark, scored
-                yield run, scored
-
-
-def _alike(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
-    """Yield neighboring runs with the same columns, so few that they fit into memory together."""
-    together: list[Run] = []
-    for i, run in enumerate(runs):
-        together.append(run)
-        is_last = i + 1 == len(runs) or runs[i + 1].main_metric != run.main_metric
-        if is_last or len(together) == TOGETHER or sum(one.n for one in together) >= ROWS:
-            yield ScoreColumns(score_column(run.main_metric, rule), parts_column(run.main_metric, rule)), together
-            together = []
-
-
-def _require_column(database: Any, run: Run, column: str) -> None:
-    """Raise StoreError for a run without scores by its main metric."""
-    query = f"SELECT 1 FROM parquet_schema({_records_file(run)}) WHERE name = {sql_text(column)}"
-    if database.execute(query).fetchone() is None:
-        raise StoreError(
-            f"the records of {run.model} on {run.benchmark} have no column `{column}`, which run.json calls the main "
-            "metric. `medhelm rescore` writes them again."
-        )
-
-
-def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each run as arrays, in the order of its instances. One query serves them all."""
-    import duckdb
-    import numpy as np
-
-    files = [_records_file(run) for run in runs]
-    listed = f"[{', '.join(files)}]"
-    absent = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.types.items())
-    names = ["position", "instance_id", "cluster", columns.score, columns.parts, "failure_code"]
-    wanted = f"{', '.join(map(sql_name, names))}, {SECONDS} AS seconds, hash(filename) AS {FILE}"
-    rows = f"SELECT *, '' AS filename FROM (SELECT {absent}) WHERE false UNION ALL BY NAME "
-    rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
-    try:
-        found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
-        paths = ", ".join(sql_text(_records_path(run)) for run in runs)  # `listed` has wildcards escaped
-        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
-    except duckdb.Error as error:
-        if len(runs) == 1:
-            raise _damaged(runs[0], error) from error
-        for run in runs:
-            yield from _read_columns(database, [run], columns)
-        return
-    file = found.pop(FILE)
-    starts = [0, *(np.flatnonzero(file[1:] != file[:-1]) + 1).tolist(), len(file)]
-    places = {file[start]: slice(start, end) for start, end in pairwise(starts) if start < end}
-    plain = {name: _plain(values) for name, values in found.items()}
-    for (own_hash,) in hashes:
-        own = {name: values[places.get(own_hash, slice(0, 0))] for name, values in plain.items()}
-        if (np.diff(own["position"]) < 0).any():
-            order = np.argsort(own["position"], kind="stable")
-            own = {name: values[order] for name, values in own.items()}
-        yield own
-
-
-def _run_scores(found: Mapping[str, Any], columns: ScoreColumns, known: RunScores | None) -> RunScores:
-    """Return the scores in some columns. `known`: another run of the benchmark; equal lists are shared with it."""
-    ids, clusters = found["instance_id"].tolist(), found["cluster"].tolist()
-    clusters = clusters if any(clusters) else None
-    if known and known.ids == ids:
-        ids = known.ids
-        clusters = known.clusters if known.clusters == clusters else clusters
-    return RunScores(
-        ids=ids,
-        values=found[columns.score],
-        clusters=clusters,
-        parts=_parsed(_texts(found[columns.parts])),
-        failure_codes=_texts(found["failure_code"]),
-        seconds=found["seconds"],
-    )
-
-
-def _texts(column: Any) -> list[str] | None:
-    """Return a column of texts with "" for NULL, None if all are NULL; DuckDB gives a column of NULLs as numbers."""
-    if column.dtype != object:
-        return None
-    texts = [text or "" for text in column.tolist()]
-    return texts if any(texts) else None
-
-
-def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
-    """Parse JSON texts, each distinct text once: the same few texts repeat."""
-    if texts is None:
-        return None
-    known = {text: json.loads(text or "{}") for text in set(texts)}
-    return [known[text] for text in texts]
-
-
-def _plain(values: Any) -> Any:
-    """Convert a masked column: NULL becomes nan, or "" in a column of texts."""
-    import numpy as np
-
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    return values.filled(np.nan if values.dtype.kind == "f" else "")
-
-
-def _damaged(run: Run, error: Exception) -> StoreError:
+def damaged_records(run: Run, error: Exception) -> StoreError:
+    """Return the error for records that cannot be read."""
     place = run.folder and run.folder / "records.parquet"
     said = str(error).partition("\n")[0]
     return StoreError(f"{place} is missing or damaged ({said}). {ADVICE}")

@@ -13,7 +13,8 @@ STORE/
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
 ├── running/             status of evaluations in progress (see `storage.running`)
-└── locks/               one file per benchmark and model, so that two processes do not send the same requests
+└── locks/               one file per benchmark and model, so that two processes do not send the same requests; and
+                         one for each process that sends requests, with its machine (see `storage.store_host`)
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import beside, write_file
+from medhelm.storage.run_file import MOVED
 
 FORMAT = 1
 """Version of the layout. Stores of other versions are refused."""
@@ -120,7 +122,10 @@ def create(folder: Path) -> Store:
 
 
 def open_store(folder: Path) -> Store:
-    """Open the store in `folder` for reading. Raises: StoreError if it is missing or of another version."""
+    """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
+
+    Raises: StoreError if it is missing or of another version.
+    """
     manifest = folder / "store.json"
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
@@ -138,7 +143,12 @@ def open_store(folder: Path) -> Store:
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT}. "
             "Use the version that wrote it, or name another folder with --store."
         )
-    return Store(folder)
+    store = Store(folder)
+    if moved := sorted(folder.glob(f"runs/*/{MOVED}*")):
+        from medhelm.storage.run_replacement import restore_moved_runs  # lazy: only if a process was killed
+
+        restore_moved_runs(moved, store.lock_file_of)
+    return store
 
 
 def _write_manifest(manifest: Path) -> None:

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from posixpath import dirname, relpath
 
-from medhelm.io.output_folder import new_export
+from medhelm.io.export_folder import new_export
 from medhelm.reports.exchange import ExportResult
 from medhelm.storage.cases import url_key
 from medhelm.web.app import answer
@@ -145,7 +145,7 @@ class StaticLinks:
 def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> ExportResult:
     """Write the pages of a site to a folder.
 
-    Parameters: folder, as `io.output_folder.new_export`; most_cases, of each benchmark whose text may be shown.
+    Parameters: folder, as `io.export_folder.new_export`; most_cases, of each benchmark whose text may be shown.
     Raises: UserError if there is nothing to show, and for a folder with other content; StoreError.
     """
     site.inputs()

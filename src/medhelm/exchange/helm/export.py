@@ -13,7 +13,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.exchange.helm.names import judge_names, main_split, metric_name, model_names, run_name
 from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_models, write_schema
 from medhelm.exchange.helm.writer import HelmRun, write_helm_run
-from medhelm.io.output_folder import check_export, new_export
+from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export

@@ -15,7 +15,7 @@ from typing import Any
 
 from medhelm.domain import Tier
 from medhelm.errors import UserError
-from medhelm.io.output_folder import EXPORT_MANIFEST
+from medhelm.io.export_folder import EXPORT_MANIFEST
 
 FILES = ("run_spec.json", "scenario.json", "scenario_state.json", "stats.json", "per_instance_stats.json")
 """Files of a finished run. HELM writes them one after another, so an interrupted run lacks the last ones."""

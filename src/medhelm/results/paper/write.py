@@ -11,7 +11,7 @@ from typing import Any
 from medhelm import __version__
 from medhelm.domain import Remark
 from medhelm.errors import MissingError, UserError, suggestion
-from medhelm.io.output_folder import REPORT_MANIFEST, check_report, write_report
+from medhelm.io.export_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.reports.figures import rendering
 from medhelm.reports.paper.contents import intervals_in_words

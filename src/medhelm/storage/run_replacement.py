@@ -1,0 +1,101 @@
+"""Puts run folders in place of older ones, and restores a run whose replacement was interrupted.
+
+runs/BENCHMARK/
+├── NAME/          a run
+├── .new-NAME/     a run that is being written
+└── .old-NAME/     a run that is being replaced: moved here, then deleted once the new one is in place
+
+A process that is killed between the two renames leaves no NAME. The older run, which is complete, then returns to its
+place when the store is next opened, and the same command replaces it again. `run.json` is written last and deleted
+first, so that half a folder is never mistaken for a run. All of this happens under the lock of the run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from medhelm.errors import StoreError
+from medhelm.io.output_folder import sync_folder, sync_tree
+from medhelm.storage.run_file import MOVED, NAME, new_folder
+
+
+@contextmanager
+def new_run(final: Path) -> Iterator[Path]:
+    """Yield the new folder of a run to fill; put it in place if the block succeeds, else remove it.
+
+    The caller holds the run's lock. Raises: OSError.
+    """
+    new = new_folder(final)
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o770, parents=True)
+    try:
+        yield new
+        put_in_place(final)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def put_in_place(final: Path) -> None:
+    """Rename the new folder of a run to `final`, and delete an older run there. The caller holds the run's lock.
+
+    The run survives a power failure once this returns. Raises: OSError.
+    """
+    new, old = new_folder(final), final.with_name(MOVED + final.name)
+    restore_run(final)
+    sync_tree(new)
+    if final.exists():
+        final.rename(old)
+    try:
+        new.rename(final)
+    except BaseException:
+        if old.exists():
+            old.rename(final)
+        raise
+    sync_folder(final.parent)
+    sync_folder(final.parent.parent)
+    delete_run(old)
+
+
+def delete_run(folder: Path) -> None:
+    """Delete the folder of a run, `run.json` first. Raises: OSError if that cannot be deleted."""
+    (folder / NAME).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def restore_run(final: Path) -> None:
+    """Finish an interrupted replacement of a run. The caller holds its lock. Raises: OSError."""
+    old = final.with_name(MOVED + final.name)
+    if not old.exists():
+        return
+    if not (old / NAME).exists() or (final / NAME).exists():
+        delete_run(old)
+    elif not final.exists():
+        old.rename(final)
+        sync_folder(final.parent)
+
+
+def restore_moved_runs(moved: Iterable[Path], lock_file_of: Callable[[Path], Path]) -> None:
+    """Finish interrupted replacements, except of runs that another process is at.
+
+    Parameters: moved, folders of runs that were moved aside; lock_file_of, folder of a run -> its lock file.
+    Raises: StoreError if a run is out of its place and the store cannot be written.
+    """
+    from filelock import FileLock, Timeout  # lazy: a run that begins does not need it
+
+    for old in moved:
+        final = old.with_name(old.name.removeprefix(MOVED))
+        try:
+            with FileLock(lock_file_of(final), blocking=False):
+                restore_run(final)
+        except Timeout:
+            continue
+        except OSError as error:
+            if (old / NAME).exists() and not final.exists():
+                raise StoreError(
+                    f"{final} is missing: its replacement was interrupted, and the store cannot be written "
+                    f"({error.strerror or error}). Run any command that reads the store, such as `medhelm "
+                    f"leaderboard`, where the store is writable: that restores the run from {old.name}."
+                ) from error

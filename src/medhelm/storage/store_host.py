@@ -1,0 +1,103 @@
+"""Lets one machine at a time send requests for a store.
+
+SQLite's write-ahead log works among the processes of one machine, and so do locks on many network file systems. While a
+process has the cache of a store open, STORE/locks/host-ID.json names its machine, and its time is renewed every
+HEARTBEAT_S seconds. A file of another machine counts as long as its time is younger than FRESH_S, by the clock of the
+file system, so that a machine that died blocks others for two minutes at most.
+
+Two machines differ in their running kernel, which the containers of a machine share, and in their name: a container
+that is started again keeps the kernel, and a machine that is restarted keeps its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import secrets
+import uuid
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from medhelm.errors import StoreError
+from medhelm.storage.store import Store
+
+HEARTBEAT_S = 20.0
+"""Interval at which the time of the file is renewed."""
+
+FRESH_S = 120.0
+"""Age at which a file no longer counts. Network file systems show new times up to a minute late."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Linux: identifies the running kernel."""
+
+
+class StoreHost:
+    """Marks a store as in use by this machine, until `close`."""
+
+    def __init__(self, store: Store) -> None:
+        """Mark the store. To be called in an event loop. Raises: StoreError if another machine uses it."""
+        self._path = store.folder / "locks" / f"host-{os.getpid()}-{secrets.token_hex(4)}.json"
+        self._content = json.dumps({"kernel": kernel_id(), "host": platform.node(), "pid": os.getpid()})
+        self._timer: asyncio.TimerHandle | None = None
+        try:
+            # Written first: of two machines that start together, at least one sees the other.
+            self._write()
+            _refuse_others(store, self._path)
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent.") from error
+        except StoreError:
+            self.close()
+            raise
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
+
+    def renew(self) -> None:
+        """Renew the time of the file, and do so again later."""
+        with suppress(OSError):  # another attempt follows
+            self._write()
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
+
+    def _write(self) -> None:
+        self._path.touch(mode=0o600)
+        self._path.write_text(self._content, encoding="utf-8")
+
+    def close(self) -> None:
+        """Remove the mark."""
+        if self._timer:
+            self._timer.cancel()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+@cache
+def kernel_id() -> str:
+    """Return what identifies the running kernel, or on systems without such an id the network card."""
+    with suppress(OSError):
+        return _BOOT.read_text(encoding="ascii").strip()
+    return f"{uuid.getnode():012x}"
+
+
+def _refuse_others(store: Store, own: Path) -> None:
+    """Remove files that no longer count. Raises: StoreError for one of another machine that counts."""
+    now = own.stat().st_mtime  # by the clock of the file system, not of this machine
+    for path in (store.folder / "locks").glob("host-*.json"):
+        try:
+            age = max(0.0, now - path.stat().st_mtime)
+            about = json.loads(path.read_text(encoding="utf-8"))
+            kernel, host, pid = str(about["kernel"]), str(about["host"]), int(about["pid"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # removed in between, or being written
+        if age >= FRESH_S:
+            with suppress(OSError):
+                path.unlink()
+        elif kernel != kernel_id() and host != platform.node():
+            raise StoreError(
+                f"{store.folder} is in use on another machine, {host!r} (process {pid}, active {age:.0f} s ago), and "
+                "one machine at a time can use a store. Wait until it ends, or name another store with --store; "
+                f"`medhelm leaderboard` reads several. If medhelm no longer runs on {host!r}, wait two minutes or "
+                f"delete {path}. Nothing was sent."
+            )
