@@ -1,8 +1,8 @@
 """Output that is complete or absent: single files, folders, exports and reports.
 
-Everything is written under a hidden name beside its place and then renamed, so that a crash or a full disk never leaves
-half a file or folder. Exports and reports list their own content in a manifest; a folder that holds anything else, or
-something changed by hand, is never replaced.
+Everything is written in a hidden folder beside its place (see `io.work_folders`) and then renamed, so that a crash or a
+full disk never leaves half a file or folder. Exports and reports list their own content in a manifest; a folder that
+holds anything else, or something changed by hand, is never replaced.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreFullError, UserError
+from medhelm.io.work_folders import REPLACED, WorkFolder
 
 EXPORT_MANIFEST = "medhelm-export.json"
 """File that marks a folder as an export and lists its entries; written last."""
@@ -50,16 +51,12 @@ def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     `durable`: the file survives a power failure once the block has ended. Raises: OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = beside(path.absolute())
-    try:
+    with WorkFolder(path.parent.absolute()) as work:
+        new = work.path / path.name
         yield new
         if durable:
             _sync(new, os.O_RDWR)
         new.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
     if durable:
         with suppress(OSError):  # not every system can sync a folder
             _sync(path.parent, os.O_RDONLY)
@@ -78,16 +75,16 @@ def atomic_folder(folder: Path, *, replace: bool = True) -> Iterator[Path]:
     `replace`: an existing folder is removed once the new one is in place; else it is an error. Raises: OSError.
     """
     folder = folder.absolute()
-    new = beside(folder)
-    try:
-        new.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with WorkFolder(folder.parent) as work:
+        new = work.path / folder.name
+        new.mkdir(mode=0o770)  # never for all users of the machine; a stricter umask counts
         yield new
         if replace:
-            replace_folder(new, folder)
+            (work.path / REPLACED).mkdir()
+            replace_folder(new, folder, old=work.path / REPLACED / folder.name)
         else:
             new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def replace_folder(new: Path, folder: Path, *, old: Path | None = None) -> None:
