@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.work_folders import REPLACED, WorkFolder
 
 EXPORT_MANIFEST = "medhelm-export.json"
 """File that marks a folder as an export and lists its entries; written last."""
@@ -50,6 +49,8 @@ def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
     `durable`: the file survives a power failure once the block has ended. Raises: OSError.
     """
+    from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with WorkFolder(path.parent.absolute()) as work:
         new = work.path / path.name
@@ -74,6 +75,8 @@ def atomic_folder(folder: Path, *, replace: bool = True) -> Iterator[Path]:
 
     `replace`: an existing folder is removed once the new one is in place; else it is an error. Raises: OSError.
     """
+    from medhelm.io.work_folders import WorkFolder
+
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with WorkFolder(folder.parent) as work:
@@ -81,8 +84,7 @@ def atomic_folder(folder: Path, *, replace: bool = True) -> Iterator[Path]:
         new.mkdir(mode=0o770)  # never for all users of the machine; a stricter umask counts
         yield new
         if replace:
-            (work.path / REPLACED).mkdir()
-            replace_folder(new, folder, old=work.path / REPLACED / folder.name)
+            replace_folder(new, folder, old=work.place_of_older(folder.name))
         else:
             new.rename(folder)
 

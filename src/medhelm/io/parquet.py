@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.work_folders import WorkFolder, temporary_folder
-
 if TYPE_CHECKING:
     import duckdb
 
@@ -37,6 +35,8 @@ class ParquetWriter:
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         """`path`: the Parquet file to write. `columns`: name -> DuckDB type, including `position`."""
+        from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
+
         self._path, self._columns = path, columns
         path.parent.mkdir(parents=True, exist_ok=True)
         self._work = WorkFolder(path.parent)
@@ -60,12 +60,12 @@ class ParquetWriter:
     def finish(self) -> None:
         """Write the Parquet file, in the order of `position`, and rename it into place."""
         self._file.close()
-        new, folder = self._work.path / self._path.name, self._work.path / "parts"
+        new = self._work.path / self._path.name
         types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
         n_together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * len(self._starts) // max(self._size, 1)))
         with connect() as connection:
-            parts = ", ".join(sql_path(part) for part in self._in_parts(folder))
+            parts = ", ".join(sql_path(part) for part in self._in_parts(self._work.path))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
                 f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
@@ -76,7 +76,6 @@ class ParquetWriter:
 
     def _in_parts(self, folder: Path) -> list[Path]:
         """Write the lines in the order of `position` to small files: DuckDB holds each file it reads in memory."""
-        folder.mkdir()
         parts = []
         for number, content in enumerate(self._batches()):
             parts.append(folder / f"{number}.jsonl")
@@ -118,6 +117,8 @@ class ColumnWriter:
         Parameters: kinds, name -> DuckDB type, in the order of the file; columns, name -> values of all rows, None for
         NULL, or one text for all rows. A missing column is all NULL.
         """
+        from medhelm.io.work_folders import WorkFolder
+
         path.parent.mkdir(parents=True, exist_ok=True)
         if self._connection is None:
             self._connection = connect()
@@ -188,6 +189,8 @@ def _engine(process_id: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a f
 @cache
 def _spill_folder(process_id: int) -> Path:  # noqa: ARG001 - a forked process needs its own
     """Make the folder for what does not fit into memory; DuckDB's own choice is `.tmp` in the current folder."""
+    from medhelm.io.work_folders import temporary_folder
+
     work = temporary_folder()
     atexit.register(work.close)
     return work.path

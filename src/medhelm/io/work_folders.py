@@ -61,6 +61,11 @@ class WorkFolder:
                 self._lock = lock
                 return
 
+    def place_of_older(self, name: str) -> Path:
+        """Return the place for older output while new output takes its name. It returns if the process is killed."""
+        (self.path / REPLACED).mkdir()
+        return self.path / REPLACED / name
+
     def close(self) -> None:
         """Remove the folder with all that is in it. May be called more than once."""
         with suppress(OSError):

@@ -19,14 +19,11 @@ STORE/
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import beside, write_file
-from medhelm.io.work_folders import clear_store
 
 FORMAT = 1
 """Version of the layout. Stores of other versions are refused."""
@@ -108,14 +105,14 @@ def create(folder: Path) -> Store:
             store = open_store(folder)
         else:
             _refuse_other_content(folder)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _keep_others_out(folder)
+            from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
+
+            make_private_folder(folder)
             _write_manifest(manifest)
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
             (folder / part).mkdir(mode=0o770, exist_ok=True)
         _probe(folder)
-        clear_store(folder)
     except OSError as error:
         raise StoreError(
             f"the store {folder} cannot be written: {error.strerror or error}. "
@@ -143,37 +140,10 @@ def open_store(folder: Path) -> Store:
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT}. "
             "Use the version that wrote it, or name another folder with --store."
         )
+    from medhelm.io.work_folders import clear_store  # lazy: the core stays small
+
     clear_store(folder)
     return Store(folder)
-
-
-def _keep_others_out(folder: Path) -> None:
-    """Close the folder of a new store to other users. One that only its owner and group may enter stays as it is."""
-    if os.name == "posix" and folder.stat().st_mode & 0o007:
-        with suppress(PermissionError):  # the folder of another user
-            folder.chmod(0o700)
-
-
-def file_mask(folder: Path) -> int:
-    """Return the umask for files of a store: nothing for other users, and what its folder allows for its group.
-
-    A folder that is open to all users was not shared with its group on purpose.
-    """
-    try:
-        mode = folder.stat().st_mode
-    except OSError:
-        return 0o077
-    return 0o077 if mode & 0o007 else 0o077 & ~mode
-
-
-def is_open_to_others(folder: Path) -> bool:
-    """Return True if all users of this machine can enter or read a folder."""
-    try:
-        folder = folder.resolve(strict=True)
-        inside = folder.stat().st_mode & 0o005
-        return os.name == "posix" and bool(inside) and all(part.stat().st_mode & 0o001 for part in folder.parents)
-    except OSError:
-        return False
 
 
 def _write_manifest(manifest: Path) -> None:
