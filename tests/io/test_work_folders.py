@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.io import work_folders
-from medhelm.io.work_folders import PREFIX, REPLACED, WorkFolder, clear_leftovers, clear_store
+from medhelm.io.work_folders import PREFIX, REPLACED, WorkFolder, clear_leftovers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
 
@@ -74,19 +73,3 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / f"{PREFIX}12345678").symlink_to(tmp_path / "mine")
     clear_leftovers(tmp_path)
     assert (tmp_path / "mine" / "file").exists()
-
-
-def test_leftovers_of_the_first_version_are_removed_after_a_day_unless_they_are_the_only_copy(tmp_path: Path) -> None:
-    runs = tmp_path / "runs" / "wards"
-    names = (".gone-0123abcd", ".kept-0123abcd", ".new-m-0123abcd", ".fresh-0123abcd")
-    for name in names:
-        (runs / name).mkdir(parents=True)
-    (tmp_path / "prompts").mkdir()
-    spool = tmp_path / "prompts" / ".wards-1-2.parquet-0123abcd.jsonl"
-    for file in (runs / ".kept-0123abcd" / "run.json", runs / ".gone-0123abcd" / "records.parquet", spool):
-        file.write_text("canary")
-    for path in (*(runs / name for name in names[:3]), spool):
-        os.utime(path, (0, 0))
-    clear_store(tmp_path)
-    assert sorted(path.name for path in runs.iterdir()) == sorted(names[1:])
-    assert not spool.exists()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -31,6 +31,9 @@ REPLACED = "replaced"
 """Subfolder with older output, under its own name, while the new output takes its place."""
 
 _NO_LOCK = -1
+
+_DAY_S = 24 * 3600.0
+"""Age from which output without a lock is a leftover."""
 
 _cleared: set[Path] = set()
 """Folders that this process has looked into; leftovers appear rarely, and output is written often."""
@@ -88,6 +91,7 @@ def temporary_folder(*parents: Path) -> WorkFolder:
 
 def clear_leftovers(parent: Path) -> None:
     """Remove the working folders that killed processes of this user left in a folder. Looks once per process."""
+    parent = parent.absolute()
     if parent in _cleared:
         return
     _cleared.add(parent)
@@ -97,43 +101,20 @@ def clear_leftovers(parent: Path) -> None:
                 _clear(parent / name)
 
 
-_UNFINISHED = re.compile(r"\.(?!old-|new-)(.+)-[0-9a-f]{8}(?:\.jsonl|-parts)?")
-"""Name of an unfinished file or folder of version 0.1, which had no lock."""
+def clear_old(parent: Path, names: re.Pattern[str], *, keep: Callable[[Path], bool] = lambda _: False) -> None:
+    """Remove files and folders of this user that have such names, no lock, and more than a day of age.
 
-_TEMPORARY = re.compile(r"(medhelm)-(?:verify|plan|ehrshot)-\w+")
-"""Name of a temporary folder without a lock, of version 0.1 or of a benchmark's own code."""
-
-_DAY_S = 24 * 3600.0
-"""Age from which these are leftovers."""
-
-
-def clear_store(folder: Path) -> None:
-    """Remove what killed processes left in a store and in the system's temporary folder."""
-    if folder in _cleared:
-        return
-    temporary = Path(gettempdir())
-    clear_leftovers(temporary)
-    _clear_old(temporary, _TEMPORARY)
-    for pattern in ("", "*", "runs/*", "runs/*/.new-*"):
-        for place in folder.glob(pattern) if pattern else [folder]:
-            clear_leftovers(place)
-            _clear_old(place, _UNFINISHED)
-
-
-def _clear_old(parent: Path, pattern: re.Pattern[str]) -> None:
-    """Remove files and folders of this user with such names that are older than a day.
-
-    A run stays if it has no other copy: it may be an older one that was being replaced.
+    `keep`: tells of a folder whether it stays.
     """
     for name in _names(parent):
-        found = pattern.fullmatch(name)
         path = parent / name
         with suppress(OSError):
-            if found is None or (about := path.lstat()).st_uid != os.geteuid() or time() - about.st_mtime < _DAY_S:
+            about = path.lstat()
+            if not names.fullmatch(name) or about.st_uid != os.geteuid() or time() - about.st_mtime < _DAY_S:
                 continue
             if not path.is_dir() or path.is_symlink():
                 path.unlink()
-            elif not (path / "run.json").exists() or (parent / found[1]).exists():
+            elif not keep(path):
                 shutil.rmtree(path)
 
 

@@ -23,7 +23,7 @@ import re
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import beside, write_file
+from medhelm.io.output_folder import write_file
 
 FORMAT = 1
 """Version of the layout. Stores of other versions are refused."""
@@ -140,9 +140,9 @@ def open_store(folder: Path) -> Store:
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT}. "
             "Use the version that wrote it, or name another folder with --store."
         )
-    from medhelm.io.work_folders import clear_store  # lazy: the core stays small
+    from medhelm.storage.leftovers import clear_store  # lazy: the core stays small
 
-    clear_store(folder)
+    clear_store(folder, Store(folder).lock_file_of)
     return Store(folder)
 
 
@@ -152,9 +152,10 @@ def _write_manifest(manifest: Path) -> None:
 
 def _probe(folder: Path) -> None:
     """Write and remove a small file, to detect a full or read-only disk before anything is sent."""
-    probe = beside(folder / "probe")
-    probe.write_bytes(b"\0" * 4096)
-    probe.unlink()
+    from medhelm.io.work_folders import WorkFolder
+
+    with WorkFolder(folder) as work:
+        (work.path / "probe").write_bytes(b"\0" * 4096)
 
 
 def _refuse_other_content(folder: Path) -> None:
