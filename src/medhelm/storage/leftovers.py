@@ -43,6 +43,10 @@ def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
     for place in (folder, *folder.glob("*"), *folder.glob("runs/*"), *folder.glob(f"runs/*/{_NEW}*")):
         clear_leftovers(place)
         clear_old(place, _UNFINISHED, keep=_is_only_copy)
+    for purged in (
+        path for place in ("runs/*", "removed", "removed/*/*") for path in folder.glob(f"{place}/.purged-*")
+    ):
+        rmtree(purged, ignore_errors=True)
     for new in folder.glob(f"runs/*/{_NEW}*"):
         with suppress(OSError):
             _finish_or_remove(new, lock_file_of)
