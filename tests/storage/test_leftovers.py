@@ -1,4 +1,4 @@
-"""What killed processes left in a store, and what is never taken for that."""
+"""Leftovers of killed processes in a store are removed; runs that have no other copy stay."""
 
 from __future__ import annotations
 

@@ -139,10 +139,15 @@ class HttpProvider(Provider):
         def clean(text: str) -> str:
             return without_keys(text, self.dialect.secrets, mark="[key removed]", shortest=SHORTEST_KEY)
 
-        failure = completion.failure and replace(completion.failure, message=clean(completion.failure.message))
-        found = {name: clean(getattr(completion, name)) for name in ("finish_reason", "reported_model", "fingerprint")}
-        text = completion.text if completion.text is None else clean(completion.text)
-        return replace(completion, text=text, failure=failure, **found)
+        failure = completion.failure
+        return replace(
+            completion,
+            text=None if completion.text is None else clean(completion.text),
+            failure=failure and replace(failure, message=clean(failure.message)),
+            finish_reason=clean(completion.finish_reason),
+            reported_model=clean(completion.reported_model),
+            fingerprint=clean(completion.fingerprint),
+        )
 
     def _read(self, reply: HttpResponse, request: Request) -> tuple[Completion | None, object]:
         """Return the completion in a reply with a status of success, or the error that it holds.
