@@ -1,4 +1,4 @@
-"""What a purge deletes, down to the bytes of the files, and what it leaves to the runs that remain."""
+"""A purge deletes text down to the bytes of the files, and leaves what remaining runs need."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NOT_COVERED = (
     "backups, snapshots and copies of the store, and blocks that a disk has not overwritten",
     "data that services of models keep by their own terms",
 )
-"""What no command of this program can delete."""
+"""Places that no command of this program can reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
-    """What is to be deleted from a store, or was, and what remains."""
+    """The text to be deleted from a store, or that was deleted, and the text that remains."""
 
     runs: Sequence[RunOnDisk]
     """Runs, removed ones included."""
