@@ -342,13 +342,13 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
         )
         return
     names = listed([f"{one.benchmark} with {one.model}" for one in found.runs], 10)
-    click.echo(f"To delete, {size_text(found.n_bytes)} and rows of the cache:")
+    click.echo(f"To delete ({size_text(found.n_bytes)}, and rows of the cache):")
     click.echo(f"- {_count(found.runs)} with completions and judgments{f': {names}' if names else ''}")
     click.echo(
         f"- {plural(len(files), 'file')} of prompts, instances and marks{f': {listed(files, 10)}' if files else ''}"
     )
     click.echo(f"- {plural(len(found.digests), 'completion')} in the cache")
-    click.echo("It remains:")
+    click.echo("Remaining in the store:")
     click.echo(f"- {_runs(found.runs_left)}, and {plural(found.completions_left, 'completion')} in the cache")
     if found.orphans_left:
         click.echo(

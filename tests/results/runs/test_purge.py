@@ -77,7 +77,7 @@ def test_of_a_benchmark_nothing_is_left_and_of_the_other_everything(store: Path,
 def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, medhelm: Medhelm) -> None:
     said = medhelm("purge", "--model", "one", "--yes").out
     assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
-    assert "It remains:\n- 2 runs, and 8 completions in the cache\n" in said
+    assert "Remaining in the store:\n- 2 runs, and 8 completions in the cache\n" in said
     assert "backups" in said
     assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
 
