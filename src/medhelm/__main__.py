@@ -16,6 +16,7 @@ def start() -> None:
 
     By then every file is closed; taking apart a hundred modules one by one would take as long as loading them.
     """
+    os.umask(0o077)  # prompts and completions may hold patient data: files are for their owner, from the first byte
     gc.set_threshold(GARBAGE_AFTER)
     # Pydantic would search every installed package for plug-ins, of which this program uses none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -33,7 +33,7 @@ from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
 from medhelm.cli.rescore import rejudge, rescore
 from medhelm.cli.run import demo, run
-from medhelm.cli.runs import runs, show
+from medhelm.cli.runs import purge_store, runs, show
 from medhelm.cli.serve import docs, serve
 from medhelm.errors import MedHelmError, MissingError
 
@@ -42,7 +42,7 @@ INTERRUPTED = 130
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
-    "Results": (leaderboard, serve, compare, show, runs, cost, budget, power, report),
+    "Results": (leaderboard, serve, compare, show, runs, purge_store, cost, budget, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),

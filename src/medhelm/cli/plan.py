@@ -57,10 +57,9 @@ def plan(
       medhelm plan all --model openai/gpt-4o --judge openai/J1 --max-cost 20
     """
     del rule  # both rules are computed
-    from tempfile import TemporaryDirectory
-
     from medhelm.evaluation.plan import make_plan
     from medhelm.evaluation.settings import Settings
+    from medhelm.io.work_folders import temporary_folder
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
     from medhelm.storage.store import create
@@ -72,8 +71,8 @@ def plan(
     datasets: list[Dataset] = []
     if like:
         # A plan does not write to the store: the instances go to a temporary folder.
-        with TemporaryDirectory(prefix="medhelm-plan-") as folder:
-            datasets = open_like(shared, like, create(Path(folder)), choices["limit"])
+        with temporary_folder() as work:
+            datasets = open_like(shared, like, create(work.path / "store"), choices["limit"])
     forecast = make_plan(
         benchmarks,
         found,

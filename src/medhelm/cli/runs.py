@@ -24,6 +24,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Removal, RemovalEffect, Rule, RunOnDisk
+    from medhelm.results.runs.purge import Purge
     from medhelm.results.runs.selection import RunFilter
     from medhelm.results.runs.stored import RunListFilter
 
@@ -38,6 +39,22 @@ _filter_options = add_options(
     ),
     click.option("--tier", type=click.Choice(["real", "sample"]), help="Only runs on real data or on sample rows."),
 )
+
+
+def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read a number of days, such as `30` or `90d`."""
+    del context, parameter
+    if value is None:
+        return None
+    try:
+        days = float(value.removesuffix("d"))
+    except ValueError:
+        days = -1.0
+    if not 0 <= days < 1e5:
+        raise click.BadParameter(f"`{value}` is not a number of days, such as 90 or 90d.")
+    return days
+
+
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 _removals_argument = click.argument("names", metavar="[REMOVAL]...", nargs=-1, shell_complete=shell_completion.removals)
 
@@ -206,16 +223,15 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
 
 @runs.command("purge")
 @_removals_argument
-@click.option(
-    "--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="Only runs removed more than DAYS days ago."
-)
+@click.option("--older-than", metavar="DAYS", callback=_days, help="Only runs removed more than DAYS days ago.")
 @_yes_option
 @shared_options("store", "json")
 @click.pass_obj
 def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, yes: bool) -> int:
     """Delete removed runs for good.
 
-    Shows what is deleted, and asks. Without names, everything that was removed. Prompts and the cache keep their texts.
+    Shows what is deleted, and asks. Without names, everything that was removed. Prompts and the cache keep their texts:
+    `medhelm purge` deletes these too.
 
     \b
     Examples:
@@ -244,6 +260,110 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
     else:
         click.echo(f"Deleted {_runs(n_runs)} for good." if chosen else "nothing to delete")
     return 0
+
+
+@click.command("purge")
+@click.option("--benchmark", "benchmarks", multiple=True, metavar="NAME", help="Only of this benchmark; repeatable.")
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only of this model or judge; repeatable.")
+@click.option("--older-than", metavar="DAYS", callback=_days, help="Only what is older, such as 90d.")
+@click.option("--orphans", is_flag=True, help="Also completions in the cache that belong to no run.")
+@click.option("--all", "everything", is_flag=True, help="All text of the store.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
+@_yes_option
+@shared_options("store", "json")
+@click.pass_obj
+def purge_store(
+    shared: Shared,
+    /,
+    benchmarks: tuple[str, ...],
+    models: tuple[str, ...],
+    older_than: float | None,
+    orphans: bool,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Delete text from a store for good.
+
+    Deletes runs, removed ones included, with their completions and judgments, the prompts and instances that no other
+    run needs, and the completions in the cache. Shows what is deleted and what remains, and asks. Write names in full.
+    The age of a run is that of its start.
+
+    \b
+    Examples:
+      medhelm purge --benchmark aci_bench --dry-run
+      medhelm purge --model openai/gpt-4o --older-than 90d
+      medhelm purge --all --yes
+    """
+    from medhelm.results.runs.purge import PurgeFilter, days_ago, plan_purge, purge
+    from medhelm.storage.store import open_store
+
+    if everything == bool(benchmarks or models or older_than is not None or orphans):
+        raise UserError("choose what to delete: --benchmark, --model, --older-than or --orphans; or --all alone.")
+    store = open_store(shared.store)
+    before = None if older_than is None else days_ago(older_than)
+    # Orphans alone are no condition on runs.
+    only_orphans = orphans and not (benchmarks or models or before)
+    wanted = PurgeFilter(
+        benchmarks=benchmarks, models=models, before=before, orphans=orphans, only_orphans=only_orphans
+    )
+    found = plan_purge(store, wanted)
+    if dry_run or not shared.json:
+        _print_purge(shared, found, is_done=False)
+    if dry_run or not (found.is_empty or _agreed("Delete this for good?", "Nothing was deleted.", yes=yes)):
+        return 0
+    purge(store, found)
+    if shared.json:
+        _print_purge(shared, found, is_done=True)
+    else:
+        click.echo("nothing to delete" if found.is_empty else "Deleted for good.")
+    return 0
+
+
+def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
+    """Print what is deleted, what remains, and what no command can delete."""
+    from medhelm.domain.text import listed, plural
+    from medhelm.reports.runs import stored_as_json
+    from medhelm.reports.tables import size_text
+    from medhelm.results.runs.purge import NOT_COVERED
+
+    files = [str(path.relative_to(shared.store)) for path in found.files]
+    if shared.json:
+        remains = {
+            "runs": found.runs_left,
+            "completions": found.completions_left,
+            "orphans": found.orphans_left,
+            "batches": found.batches,
+            "releases": list(found.releases),
+        }
+        gone = {"runs": stored_as_json(found.runs)["runs"], "files": files, "completions": len(found.digests)}
+        print_json(
+            {"deleted": is_done, **gone, "bytes": found.n_bytes, "remains": remains, "not_covered": list(NOT_COVERED)}
+        )
+        return
+    names = listed([f"{one.benchmark} with {one.model}" for one in found.runs], 10)
+    click.echo(f"To delete ({size_text(found.n_bytes)}, and rows of the cache):")
+    click.echo(f"- {_count(found.runs)} with completions and judgments{f': {names}' if names else ''}")
+    click.echo(
+        f"- {plural(len(files), 'file')} of prompts, instances and marks{f': {listed(files, 10)}' if files else ''}"
+    )
+    click.echo(f"- {plural(len(found.digests), 'completion')} in the cache")
+    click.echo("Remaining in the store:")
+    click.echo(f"- {_runs(found.runs_left)}, and {plural(found.completions_left, 'completion')} in the cache")
+    if found.orphans_left:
+        click.echo(
+            f"- {plural(found.orphans_left, 'completion')} of these in no run, such as after an interruption; they can "
+            "be of any benchmark: --orphans deletes them"
+        )
+    if found.releases:
+        click.echo(f"- {plural(len(found.releases), 'release')}, which hold numbers and no text of instances")
+    if found.batches:
+        click.echo(
+            f"- {plural(found.batches, 'batch', 'batches')} at providers: `medhelm batches` shows and deletes them"
+        )
+    click.echo("Not covered:")
+    for text in NOT_COVERED:
+        click.echo(f"- {text}")
 
 
 def _filter(choices: dict[str, Any]) -> RunListFilter:

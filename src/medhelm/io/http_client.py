@@ -186,7 +186,10 @@ class HttpClient:
                 timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
             ) as response:
                 if 300 <= response.status < 400:
-                    raise redirected(response.status, _without_secrets(response.headers.get("Location", "")), address)
+                    from medhelm.io.key_redaction import without_keys_of
+
+                    target = without_keys_of(headers, _without_secrets(response.headers.get("Location", "")))
+                    raise redirected(response.status, target, address)
                 keep = into if response.status == 200 else None
                 content = await (_save(response, keep) if keep else self._read(response, address))
                 return HttpResponse(
@@ -309,6 +312,5 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
 def _without_secrets(url: str) -> str:
     """Return the address without query, user name and password, for messages."""
     start, mark, rest = url.partition("://")
-    place = rest.partition("?")[0]
-    host, slash, path = place.partition("/")
-    return start + mark + host.rpartition("@")[2] + slash + path if mark else url.partition("?")[0]
+    # A password may hold a slash, against the rules: nothing before the last @ is shown.
+    return start + mark + rest.partition("?")[0].rpartition("@")[2] if mark else url.partition("?")[0]

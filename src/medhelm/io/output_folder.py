@@ -1,22 +1,16 @@
 """Output that is complete or absent, whatever ends the process: single files and folders.
 
-Everything is written under a hidden name beside its place and then renamed, so that a crash or a full disk never leaves
-half a file or folder.
+Everything is written in a hidden folder beside its place (see `io.work_folders`) and then renamed, so that a crash or a
+full disk never leaves half a file or folder.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-
-def beside(path: Path, suffix: str = "") -> Path:
-    """Return a hidden, unused path next to `path`, to write to before renaming."""
-    return path.with_name(f".{path.name}-{secrets.token_hex(4)}{suffix}")
 
 
 @contextmanager
@@ -25,18 +19,16 @@ def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
     `durable`: the file survives a power failure once the block has ended. Raises: OSError.
     """
+    from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = beside(path.absolute())
-    try:
+    with WorkFolder(path.parent.absolute()) as work:
+        new = work.path / path.name
         yield new
         if durable:
             put_file(new, path)
         else:
             new.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
 
 
 def write_file(path: Path, content: str, *, durable: bool = False) -> None:
@@ -52,27 +44,27 @@ def atomic_folder(folder: Path, *, replace: bool = True, durable: bool = False) 
     `replace`: an existing folder is removed once the new one is in place; else it is an error. `durable`: the folder
     survives a power failure once the block has ended. Raises: OSError.
     """
+    from medhelm.io.work_folders import WorkFolder
+
     folder = folder.absolute()
-    new = beside(folder)
-    try:
-        new.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with WorkFolder(folder.parent) as work:
+        new = work.path / folder.name
+        new.mkdir(mode=0o770)  # never for all users of the machine; a stricter umask counts
         yield new
         if durable:
             sync_tree(new)
         if replace:
-            replace_folder(new, folder)
+            replace_folder(new, folder, old=work.place_of_older(folder.name))
         else:
             new.rename(folder)
         if durable:
             sync_folder(folder.parent)
             sync_folder(folder.parent.parent)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
-def replace_folder(new: Path, folder: Path) -> None:
-    """Rename `new` to `folder`. An older folder is moved aside first, and removed last, or restored on failure."""
-    old = beside(folder)
+def replace_folder(new: Path, folder: Path, *, old: Path) -> None:
+    """Rename `new` to `folder`. An older folder moves to `old`, and is removed last, or restored on failure."""
     if folder.exists():
         folder.rename(old)
     try:

@@ -6,7 +6,6 @@ import atexit
 import json
 import os
 import re
-import shutil
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.io.output_folder import beside, put_file
+from medhelm.io.output_folder import put_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,9 +37,12 @@ class ParquetWriter:
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         """`path`: the Parquet file to write. `columns`: name -> DuckDB type, including `position`."""
+        from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
+
         self._path, self._columns = path, columns
-        self._lines = beside(path, ".jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._work = WorkFolder(path.parent)
+        self._lines = self._work.path / "rows.jsonl"
         self._file = self._lines.open("wb")
         self._positions, self._starts = array("q"), array("q")
         self._size = self._longest = 0
@@ -60,24 +62,22 @@ class ParquetWriter:
     def finish(self) -> None:
         """Write the Parquet file, in the order of `position`, and rename it into place."""
         self._file.close()
-        new, folder = beside(self._path), beside(self._path, "-parts")
+        new = self._work.path / self._path.name
         types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in self._columns.items())
         size = self._longest + 2**20
         n_together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * len(self._starts) // max(self._size, 1)))
         with connect() as connection:
-            parts = ", ".join(sql_path(part) for part in self._in_parts(folder))
+            parts = ", ".join(sql_path(part) for part in self._in_parts(self._work.path))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
                 f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together})"
             )
         put_file(new, self._path)
-        self.discard()
-        shutil.rmtree(folder)
+        self._work.close()
 
     def _in_parts(self, folder: Path) -> list[Path]:
         """Write the lines in the order of `position` to small files: DuckDB holds each file it reads in memory."""
-        folder.mkdir()
         parts = []
         for number, content in enumerate(self._batches()):
             parts.append(folder / f"{number}.jsonl")
@@ -103,7 +103,7 @@ class ParquetWriter:
         """Delete all rows added so far."""
         with suppress(OSError):  # a full disk: what closing could not write is deleted anyway
             self._file.close()
-        self._lines.unlink(missing_ok=True)
+        self._work.close()
 
 
 class ColumnWriter:
@@ -114,11 +114,13 @@ class ColumnWriter:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def write(self, path: Path, kinds: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:
-        """Write a file beside `path` and rename it into place.
+        """Write a file in a hidden folder beside `path` and rename it into place.
 
         Parameters: kinds, name -> DuckDB type, in the order of the file; columns, name -> values of all rows, None for
         NULL, or one text for all rows. A missing column is all NULL.
         """
+        from medhelm.io.work_folders import WorkFolder
+
         path.parent.mkdir(parents=True, exist_ok=True)
         if self._connection is None:
             self._connection = connect()
@@ -130,15 +132,16 @@ class ColumnWriter:
             else:
                 table[f"c{i}"], shown = _array(kind, values), f"c{i}"
             selected.append(f"CAST({shown} AS {kind}) AS {sql_name(name)}")
-        new = beside(path)
         options = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
-        query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(new)} {options}"
-        self._connection.register("columns", table)
-        try:
-            self._connection.execute(query)
-        finally:
-            self._connection.unregister("columns")
-        put_file(new, path)
+        with WorkFolder(path.parent) as work:
+            new = work.path / path.name
+            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(new)} {options}"
+            self._connection.register("columns", table)
+            try:
+                self._connection.execute(query)
+            finally:
+                self._connection.unregister("columns")
+            put_file(new, path)
 
     def close(self) -> None:
         """Close the engine."""
@@ -185,6 +188,16 @@ def _engine(process_id: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a f
     return open_engine(memory_mb=512)
 
 
+@cache
+def _spill_folder(process_id: int) -> Path:  # noqa: ARG001 - a forked process needs its own
+    """Make the folder for what does not fit into memory; DuckDB's own choice is `.tmp` in the current folder."""
+    from medhelm.io.work_folders import temporary_folder
+
+    work = temporary_folder()
+    atexit.register(work.close)
+    return work.path
+
+
 def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnection:
     """Start a private engine with limited memory, no extensions and no network."""
     import duckdb
@@ -195,6 +208,7 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
             "memory_limit": f"{memory_mb}MB",
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
+            "temp_directory": str(_spill_folder(os.getpid())),
         }
     )
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache

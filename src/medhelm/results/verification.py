@@ -1,14 +1,14 @@
 """Verify a leaderboard: reproduce it from the store and the data, and report every difference.
 
 Every stored completion is scored again, with the definitions and the code of today and the data at hand, into a store
-of its own that is thrown away; the leaderboard is made from that. Nothing is sent, and the store is not changed.
+of its own, in a hidden folder that is removed at the end; the leaderboard is made from that. Nothing is sent, and no
+run of the store is changed.
 """
 
 from __future__ import annotations
 
 import math
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -36,6 +36,7 @@ from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.settings import Settings
+from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
 from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
@@ -71,11 +72,10 @@ def verify(
     benchmarks count; data, the folder with one folder per benchmark.
     Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank, Interrupted.
     """
-    with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
-        asked = released_options(release, Path(scratch), options.folders) if release else options
-        return _verify(
-            open_store(store), asked, data, release, create(Path(scratch) / "store"), listener or NullListener()
-        )
+    source = open_store(store)
+    with temporary_folder(store) as scratch:
+        asked = released_options(release, scratch.path, options.folders) if release else options
+        return _verify(source, asked, data, release, create(scratch.path / "store"), listener or NullListener())
 
 
 def _verify(

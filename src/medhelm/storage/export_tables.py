@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
-from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.work_folders import WorkFolder
 from medhelm.storage.runs import score_column
 
 if TYPE_CHECKING:
@@ -137,19 +137,18 @@ def judgment_columns(*, texts: bool) -> dict[str, str]:
 
 def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows in memory as a table and return their number. The suffix of `path` determines the format."""
-    lines = beside(path, ".jsonl")
     n = longest = 0
-    with lines.open("wb") as file:
-        for row in rows:
-            line = json.dumps({name: row[name] for name in columns}, ensure_ascii=False).encode("utf-8", "replace")
-            file.write(line + b"\n")
-            n, longest = n + 1, max(longest, len(line))
-    types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in columns.items())
-    read = f"read_json({sql_path(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
-    with connect() as connection:
+    with WorkFolder(path.parent) as work, connect() as connection:
+        lines = work.path / "rows.jsonl"
+        with lines.open("wb") as file:
+            for row in rows:
+                line = json.dumps({name: row[name] for name in columns}, ensure_ascii=False).encode("utf-8", "replace")
+                file.write(line + b"\n")
+                n, longest = n + 1, max(longest, len(line))
+        types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in columns.items())
+        read = f"read_json({sql_path(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
         query = f"SELECT * FROM {read}" if n else _nothing(columns)  # noqa: S608 - our own names
         _copy(connection, query, columns, path, ROW_GROUP)
-    lines.unlink()
     return n
 
 
@@ -244,10 +243,10 @@ def _copy(
         connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(path)} ({options})")  # noqa: S608
         return
     typed = ", ".join(f"{_csv_value(name, kind)} AS {sql_name(name)}" for name, kind in columns.items())
-    plain = beside(path)
-    connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(plain)} (FORMAT csv, HEADER)")  # noqa: S608
-    _end_lines(plain, path)
-    plain.unlink()
+    with WorkFolder(path.parent) as work:
+        plain = work.path / path.name
+        connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(plain)} (FORMAT csv, HEADER)")  # noqa: S608
+        _end_lines(plain, path)
 
 
 def _csv_value(name: str, kind: str) -> str:

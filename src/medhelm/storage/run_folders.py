@@ -35,6 +35,9 @@ FORMAT = 1
 MANIFEST = "removal.json"
 """File that describes a removal. It is for people: the runs of a removal are the folders beside it."""
 
+PURGED = ".purged-"
+"""Start of the name of a folder that is being deleted."""
+
 WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
 
@@ -179,10 +182,25 @@ def purge(store: Store, removals: Sequence[Removal]) -> None:
         for removal in removals:
             folder = store.removed_folder / removal.id
             if folder.exists():  # hidden first, so that no reader finds half a removal
-                folder.rename(folder.with_name(f".purged-{folder.name}"))
+                folder.rename(folder.with_name(f"{PURGED}{folder.name}"))
         for folder in store.removed_folder.glob("*"):
             if folder.name.startswith(".") or not _folders(folder):
                 shutil.rmtree(folder)
+
+
+def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[], None]) -> None:
+    """Delete runs for good, whether they were removed before or not. `before`: called first, with the runs locked.
+
+    Raises: StoreError if a run is in progress on one of the models and benchmarks, or if the disk refuses.
+    """
+    with _locked(store, [one for one in runs if not one.removal], "deleted"), _disk_errors(store.folder):
+        before()
+        for one in runs:
+            hidden = one.folder.with_name(f"{PURGED}{one.folder.name}")
+            one.folder.rename(hidden)  # so that no reader finds half a run
+            shutil.rmtree(hidden)
+            if one.removal:
+                _remove_if_empty(store.removed_folder / one.removal)
 
 
 def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> list[RunOnDisk]:

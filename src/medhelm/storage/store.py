@@ -24,7 +24,7 @@ import re
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import beside, write_file
+from medhelm.io.output_folder import write_file
 from medhelm.storage.run_file import MOVED
 
 FORMAT = 1
@@ -107,11 +107,13 @@ def create(folder: Path) -> Store:
             store = open_store(folder)
         else:
             _refuse_other_content(folder)
-            folder.mkdir(parents=True, exist_ok=True)
+            from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
+
+            make_private_folder(folder)
             _write_manifest(manifest)
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
-            (folder / part).mkdir(exist_ok=True)
+            (folder / part).mkdir(mode=0o770, exist_ok=True)
         _probe(folder)
     except OSError as error:
         raise StoreError(
@@ -148,6 +150,9 @@ def open_store(folder: Path) -> Store:
         from medhelm.storage.run_replacement import restore_moved_runs  # lazy: only if a process was killed
 
         restore_moved_runs(moved, store.lock_file_of)
+    from medhelm.storage.leftovers import clear_store  # lazy: the core stays small
+
+    clear_store(folder, store.lock_file_of)
     return store
 
 
@@ -157,9 +162,10 @@ def _write_manifest(manifest: Path) -> None:
 
 def _probe(folder: Path) -> None:
     """Write and remove a small file, to detect a full or read-only disk before anything is sent."""
-    probe = beside(folder / "probe")
-    probe.write_bytes(b"\0" * 4096)
-    probe.unlink()
+    from medhelm.io.work_folders import WorkFolder
+
+    with WorkFolder(folder) as work:
+        (work.path / "probe").write_bytes(b"\0" * 4096)
 
 
 def _refuse_other_content(folder: Path) -> None:

@@ -20,10 +20,10 @@ from xml.etree import ElementTree
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from medhelm.domain import Source
-from medhelm.io.output_folder import beside
 from medhelm.io.parquet import connect, sql_name, sql_path
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import DELIMITERS
+from medhelm.io.work_folders import WorkFolder
 from medhelm.io.xml_reader import ATTRIBUTE, OWN_TEXT
 
 if TYPE_CHECKING:
@@ -223,17 +223,14 @@ def _element(name: str, value: object) -> ElementTree.Element:
 def _typed(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
     """Yield the rows as a relation; DuckDB detects the type of each column."""
     names = columns(rows)
-    lines = beside(path, ".jsonl")
-    lines.write_text("".join(json.dumps({name: row.get(name) for name in names}) + "\n" for row in rows), "utf-8")
-    try:
-        with connect() as connection:
-            found = connection.sql(
-                f"FROM read_json({sql_path(lines)}, format='newline_delimited', sample_size=-1, maximum_depth=-1, "
-                "map_inference_threshold=-1, dateformat='%Y-%m-%d', timestampformat='%Y-%m-%dT%H:%M:%S')"
-            )
-            # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.
-            kinds = [str(kind).replace("HUGEINT", "BIGINT") for kind in found.types]
-            shown = zip(map(sql_name, names), kinds, strict=True)
-            yield found.project(", ".join(f"{name}::{kind} AS {name}" for name, kind in shown))
-    finally:
-        lines.unlink()
+    with WorkFolder(path.parent) as work, connect() as connection:
+        lines = work.path / "rows.jsonl"
+        lines.write_text("".join(json.dumps({name: row.get(name) for name in names}) + "\n" for row in rows), "utf-8")
+        found = connection.sql(
+            f"FROM read_json({sql_path(lines)}, format='newline_delimited', sample_size=-1, maximum_depth=-1, "
+            "map_inference_threshold=-1, dateformat='%Y-%m-%d', timestampformat='%Y-%m-%dT%H:%M:%S')"
+        )
+        # 128-bit integers, which DuckDB detects in lists with negative numbers, are decimals in Arrow.
+        kinds = [str(kind).replace("HUGEINT", "BIGINT") for kind in found.types]
+        shown = zip(map(sql_name, names), kinds, strict=True)
+        yield found.project(", ".join(f"{name}::{kind} AS {name}" for name, kind in shown))

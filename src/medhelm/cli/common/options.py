@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -100,6 +102,20 @@ def _is_utf8(path: Path) -> bool:
     return True
 
 
+def _protect(stores: Sequence[Path]) -> None:
+    """Share new files with the group of the store if its folder does, and warn of stores that all users can read."""
+    from medhelm.storage.permissions import file_mask, is_open_to_others
+
+    if len(stores) == 1 and (mask := file_mask(stores[0])) != 0o077:
+        os.umask(mask)
+    for store in stores:
+        if is_open_to_others(store):
+            warn(
+                f"every user of this machine can read the store {store}, with its prompts and completions. "
+                f"Close it: chmod -R go-rwx {shlex.quote(str(store))}"
+            )
+
+
 def shared_options(*used: str) -> Callable[[_Command], _Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
@@ -120,6 +136,8 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
 
                 for folder in value:
                     trust(folder)
+        if parameter.name == "stores" and "store" in used and context.parent and not context.resilient_parsing:
+            _protect(shared.all_stores)
 
     def add(command: _Command) -> _Command:
         for name, settings in reversed(_SHARED.items()):
@@ -484,8 +502,6 @@ def open_datasets(
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:
     """Return the prices of `--prices`, of the user's models, and of a day. Raises: ConfigError for a file of prices."""
-    import os
-
     from medhelm.models.catalog import find_models
     from medhelm.models.price_book import read_price_books
     from medhelm.results.spending import Pricing, model_finder

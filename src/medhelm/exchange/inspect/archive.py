@@ -11,13 +11,13 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from medhelm.errors import DataError
 from medhelm.io.parquet import connect, open_engine
+from medhelm.io.work_folders import temporary_folder
 
 ZSTANDARD = 93
 """Number of the Zstandard method in zip files."""
@@ -148,8 +148,8 @@ def _from_zstandard(packed: Sequence[bytes], batch: Sequence[ZipInfo]) -> list[b
     if not packed:
         return []
     largest = max(info.file_size for info in batch) + 1
-    with TemporaryDirectory(prefix="medhelm-") as folder:
-        files = [Path(folder, f"{number}.zst") for number in range(len(packed))]
+    with temporary_folder() as work:
+        files = [work.path / f"{number}.zst" for number in range(len(packed))]
         for file, content in zip(files, packed, strict=True):
             file.write_bytes(content)
         lines = _lines(files, largest)

@@ -55,10 +55,10 @@ def read_completion(
         status, error = 200, provider.dialect.error_in(result.document)
         if error is None:
             completion = provider.dialect.read(result.document, request)
-            return replace(completion, batched=True, refused_parameters=omitted)
+            return provider.redacted(replace(completion, batched=True, refused_parameters=omitted))
     response = parse_error(status, error, secrets=provider.dialect.secrets)
     completion = provider.read_error(response, optional.difference(unsupported))
-    return replace(completion, batched=True, refused_parameters=omitted)
+    return provider.redacted(replace(completion, batched=True, refused_parameters=omitted))
 
 
 def read_results(file: IO[bytes], service: BatchService, name: str) -> Iterator[RequestResult]:

@@ -15,15 +15,18 @@ from medhelm.domain import Completion, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.connection_errors import retry_after_s
 from medhelm.io.http_client import HttpClient, HttpResponse, read_json
+from medhelm.io.key_redaction import without_keys
 from medhelm.models.provider import BilledError, OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
-from medhelm.models.providers.errors.redact import SHORTEST_SECRET
 from medhelm.models.providers.response_fields import names_in
 from medhelm.models.service import Service
 
 MAX_NAMES = 2000
 """Most models of a server that are listed; the longest list of a vendor has some hundred."""
+
+SHORTEST_KEY = 16
+"""Fewest characters of a key that is replaced in completions; the shortest ones of services have 32."""
 
 NAMES_TIMEOUT_S = 20.0
 """Timeout for that list, which only helps with error messages."""
@@ -125,7 +128,26 @@ class HttpProvider(Provider):
             )
             completion = self.read_error(response, optional)
         omitted = omitted_parameters(request, wanted - optional)
-        return replace(completion, latency_s=reply.latency_s, refused_parameters=omitted)
+        return self.redacted(replace(completion, latency_s=reply.latency_s, refused_parameters=omitted))
+
+    def redacted(self, completion: Completion) -> Completion:
+        """Replace the key in everything that a completion stores.
+
+        Short keys are words that servers without keys accept, such as `not-needed`, and are left in texts.
+        """
+
+        def clean(text: str) -> str:
+            return without_keys(text, self.dialect.secrets, mark="[key removed]", shortest=SHORTEST_KEY)
+
+        failure = completion.failure
+        return replace(
+            completion,
+            text=None if completion.text is None else clean(completion.text),
+            failure=failure and replace(failure, message=clean(failure.message)),
+            finish_reason=clean(completion.finish_reason),
+            reported_model=clean(completion.reported_model),
+            fingerprint=clean(completion.fingerprint),
+        )
 
     def _read(self, reply: HttpResponse, request: Request) -> tuple[Completion | None, object]:
         """Return the completion in a reply with a status of success, or the error that it holds.
@@ -189,8 +211,7 @@ class HttpProvider(Provider):
             names = self.dialect.names_in(read_json(reply))[:MAX_NAMES] if reply.status == 200 else []
         except MedHelmError:
             return []
-        secrets = [secret for secret in self.dialect.secrets if len(secret) >= SHORTEST_SECRET]
-        return [name for name in names if not any(secret in name for secret in secrets)]
+        return [name for name in names if without_keys(name, self.dialect.secrets) == name]
 
 
 def omitted_parameters(request: Request, omitted: Collection[OptionalParameter]) -> tuple[str, ...]:

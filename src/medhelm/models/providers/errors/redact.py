@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
+from medhelm.io.key_redaction import without_keys
+
 SHOWN_CHARACTERS = 300
 """Most characters of a server's message that are shown."""
-
-SHORTEST_SECRET = 6
-"""Shorter keys are placeholders such as `none`; replacing them would garble words."""
 
 _MASKED = re.compile(r"\S*\*{3,}\S*")
 """A key as servers repeat it, with asterisks in the middle."""
@@ -41,9 +40,7 @@ def shown(text: str, *, secrets: tuple[str, ...] = ()) -> str:
     `secrets`, and everything else that looks like a key, are replaced. The value of a rejected field, which some
     servers repeat in full, is left out: it may be the prompt.
     """
-    for secret in secrets:
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, "[key]")
+    text = without_keys(text, secrets)
     text = text.partition("'input':")[0]
     text = _KEY_LIKE.sub("[key]", _MASKED.sub("[key]", text))
     printable = "".join(character if character.isprintable() else " " for character in well_formed(text))

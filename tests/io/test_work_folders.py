@@ -1,0 +1,75 @@
+"""Working folders: removed by the next process if theirs was killed, and never while it lives."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medhelm.io import work_folders
+from medhelm.io.work_folders import PREFIX, REPLACED, WorkFolder, clear_leftovers
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from medhelm.io.work_folders import WorkFolder
+work = WorkFolder(Path(sys.argv[1]))
+(work.path / "text").write_text("canary")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_cleared_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_folders, "_cleared", set())
+
+
+def leave(folder: Path) -> Path:
+    """Let a process be killed while it has a working folder; return that folder."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = folder.glob(f"{PREFIX}*")
+    assert (left / "text").read_text() == "canary"
+    return left
+
+
+def test_a_leftover_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    leave(tmp_path)
+    clear_leftovers(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_a_living_process_stays(tmp_path: Path) -> None:
+    with WorkFolder(tmp_path) as work:
+        (work.path / "text").write_text("in progress")
+        work_folders._cleared.clear()
+        clear_leftovers(tmp_path)
+        assert (work.path / "text").exists()
+        assert work.path.stat().st_mode & 0o777 == 0o700
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_older_output_that_was_being_replaced_goes_back_if_it_is_the_only_copy(tmp_path: Path, is_there: bool) -> None:
+    left = leave(tmp_path)
+    (left / REPLACED / "report").mkdir(parents=True)
+    (left / REPLACED / "report" / "page").write_text("old")
+    if is_there:
+        (tmp_path / "report").mkdir()
+        (tmp_path / "report" / "page").write_text("new")
+    clear_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert (tmp_path / "report" / "page").read_text() == ("new" if is_there else "old")
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    (tmp_path / f"{PREFIX}12345678").symlink_to(tmp_path / "mine")
+    clear_leftovers(tmp_path)
+    assert (tmp_path / "mine" / "file").exists()

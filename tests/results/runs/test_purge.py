@@ -1,0 +1,116 @@
+"""A purge deletes text down to the bytes of the files, and leaves what remaining runs need."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from medhelm.io.parquet import connect, sql_path
+from tests.support.benchmarks.choice import chat, make_benchmark, question_number
+from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
+from tests.support.servers.openai import Answer, Server
+
+STORE = Path("medhelm-store")
+
+
+@pytest.fixture
+def store(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
+    """Two benchmarks and two models; every completion names its model and benchmark, one question is in both."""
+
+    def answer(body: dict[str, object]) -> Answer:
+        text = str(body["messages"])
+        name = "wards" if "wards" in text else "clinics"
+        return chat(f"A canary-{body['model']}-{name}-{question_number(body)}".ljust(4000, "."))
+
+    def make() -> None:
+        server.answer_with(answer)
+        for name in ("wards", "clinics"):
+            folder = make_benchmark(tmp_path, name=name, n=4)
+            file = folder / "benchmark.yaml"
+            file.write_text(file.read_text().replace("Question {question}", f"Question of {name}: {{question}}"))
+            models = [word for one in ("one", "two") for word in ("--model", f"{one}=openai/{one}@{server.url}/v1")]
+            assert medhelm("run", folder, *models).code == 0
+
+    made_once(tmp_path, __name__, make)
+    return tmp_path / STORE
+
+
+def texts(store: Path) -> dict[str, int]:
+    """Count the names of models and benchmarks in the bytes of the cache, and in the columns of all tables."""
+    found = b"".join(path.read_bytes() for path in store.glob("cache.sqlite*"))
+    for path in store.rglob("*.parquet"):
+        with connect() as connection:
+            found += repr(connection.execute(f"SELECT * FROM read_parquet({sql_path(path)})").fetchall()).encode()
+    return {
+        f"{model} {benchmark}": found.count(f"canary-{model}-{benchmark}-".encode())
+        for model in ("one", "two")
+        for benchmark in ("wards", "clinics")
+    } | {f"prompts of {name}": found.count(f"Question of {name}".encode()) for name in ("wards", "clinics")}
+
+
+def cached(store: Path) -> int:
+    with closing(sqlite3.connect(store / "cache.sqlite")) as connection:
+        return int(connection.execute("SELECT count(*) FROM completions").fetchone()[0])
+
+
+def test_of_a_benchmark_nothing_is_left_and_of_the_other_everything(store: Path, medhelm: Medhelm) -> None:
+    assert medhelm("runs", "remove", "--benchmark", "wards", "--model", "one", "--yes").code == 0
+    before = texts(store)
+    assert all(before.values())
+    plan = medhelm("purge", "--benchmark", "wards", "--dry-run", "--json").json
+    assert (plan["deleted"], texts(store)) == (False, before)
+    done = medhelm("purge", "--benchmark", "wards", "--yes", "--json").json
+    assert done == {**plan, "deleted": True}
+    assert (len(done["runs"]), len(done["files"]), done["completions"]) == (2, 2, 8)
+    assert done["remains"] == {"runs": 2, "completions": 8, "orphans": 0, "batches": 0, "releases": []}
+    after = texts(store)
+    assert {name for name, n in after.items() if n == 0} == {"one wards", "two wards", "prompts of wards"}
+    assert {after[name] == before[name] for name in after if after[name]} == {True}
+    assert medhelm("leaderboard").code == 0
+
+
+def test_of_a_model_the_prompts_stay_while_another_run_needs_them(store: Path, medhelm: Medhelm) -> None:
+    said = medhelm("purge", "--model", "one", "--yes").out
+    assert "2 runs with completions and judgments: clinics with one and wards with one\n" in said
+    assert "Remaining in the store:\n- 2 runs, and 8 completions in the cache\n" in said
+    assert "backups" in said
+    assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "one clinics"}
+
+
+def test_completions_of_no_run_are_announced_and_deleted_on_request(store: Path, medhelm: Medhelm) -> None:
+    shutil.rmtree(store / "runs" / "wards")
+    assert medhelm("purge", "--benchmark", "wards", "--yes", "--json").json["remains"]["orphans"] == 8
+    done = medhelm("purge", "--orphans", "--yes", "--json").json
+    assert (done["completions"], done["files"], len(done["runs"])) == (8, [], 0)
+    assert {name for name, n in texts(store).items() if n == 0} == {"one wards", "two wards", "prompts of wards"}
+
+
+def test_by_age_and_everything(store: Path, medhelm: Medhelm) -> None:
+    assert medhelm("purge", "--older-than", "1d", "--yes").out.endswith("nothing to delete\n")
+    assert cached(store) == 16
+    assert medhelm("purge", "--older-than", "0", "--yes", "--json").json["completions"] == 16
+    assert set(texts(store).values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "choose what to delete"),
+        (("--all", "--model", "one"), "choose what to delete"),
+        (("--benchmark", "ward"), "Did you mean `wards`? Nothing was deleted."),
+        (("--older-than", "soon"), "is not a number of days"),
+        (("--all",), "Repeat the command with --yes. Nothing was deleted."),
+    ],
+)
+def test_a_choice_that_is_not_clear_deletes_nothing(
+    store: Path, medhelm: Medhelm, options: tuple[str, ...], message: str
+) -> None:
+    done = medhelm("purge", *options)
+    assert done.code == 2
+    assert message in done.err
+    assert cached(store) == 16
