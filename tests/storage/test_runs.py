@@ -34,6 +34,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.storage.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import (
     RunWriter,
@@ -239,13 +240,25 @@ def test_leftovers_of_a_killed_process_are_cleared_away(store: Store) -> None:
     assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00"])
-def test_a_damaged_run_is_named(store: Store, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00", "[" * 100_000])
+def test_a_damaged_run_is_left_out_with_a_warning_or_refused(store: Store, content: str) -> None:
     run = stored(store, [a_record(0)])
     assert run.folder is not None
     (run.folder / "run.json").write_text(content, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"run\.json is damaged"):
+    with pytest.warns(DamagedRunWarning, match=r"on toy is left out: .*run\.json is damaged .*medhelm runs remove"):
+        assert load_runs(store) == []
+    with no_damaged_runs(), pytest.raises(StoreError, match=r"run\.json is damaged"):
         load_runs(store)
+
+
+def test_damaged_run_is_replaced_by_a_partial_one(store: Store) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+    (run.folder / "run.json").write_text("{", encoding="utf-8")
+    writing = writer(store)
+    writing.add(a_record(0))
+    writing.finish(dataclasses.replace(run, status="partial"))
+    assert [one.status for one in load_runs(store)] == ["partial"]
 
 
 def test_run_json_holds_no_text_of_models(store: Store) -> None:

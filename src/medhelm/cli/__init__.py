@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -84,9 +85,27 @@ for command in (command for commands in GROUPS.values() for command in commands)
     cli.add_command(command)
 
 
+def _show_damaged_runs() -> None:
+    """Print warnings of damaged runs as messages, each once."""
+    import warnings
+
+    usual = warnings.showwarning
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if category.__name__ != "DamagedRunWarning":
+            usual(message, category, *place, **more)
+        elif str(message) not in shown:
+            shown.add(str(message))
+            warn(str(message))
+
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Run the command line and end with its exit code."""
     output = sys.stdout
+    _show_damaged_runs()
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
     except click.exceptions.NoArgsIsHelpError as error:

@@ -41,6 +41,7 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
@@ -69,9 +70,9 @@ def verify(
 
     Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
     benchmarks count; data, the folder with one folder per benchmark.
-    Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank.
+    Raises: StoreError for a folder that is not a store and for a damaged run, UserError if there is nothing to rank.
     """
-    with tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
+    with no_damaged_runs(), tempfile.TemporaryDirectory(prefix="medhelm-verify-") as scratch:
         asked = released_options(release, Path(scratch), options.folders) if release else options
         return _verify(
             open_store(store), asked, data, release, create(Path(scratch) / "store"), listener or NullListener()

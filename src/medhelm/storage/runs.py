@@ -23,7 +23,7 @@ from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.output_folder import replace_folder
 from medhelm.io.parquet import ParquetWriter, connect, open_engine, sql_name, sql_path, sql_text
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import ADVICE, NAME, read_run, write_run
+from medhelm.storage.run_file import ADVICE, NAME, DamagedRunError, read_run, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -160,18 +160,20 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 def load_runs(store: Store, benchmark: str = "") -> list[Run]:
     """Read all runs of a store, or those of one benchmark, sorted by benchmark and model. Reads `run.json` files only.
 
-    `benchmark` is compared with the names of folders and never part of a path.
-    Raises: StoreError naming every damaged file.
+    `benchmark` is compared with the names of folders and never part of a path. Damaged runs are left out with a
+    warning. Raises: StoreError for runs of a newer version; for damaged ones within `no_damaged_runs`.
     """
     runs, problems = [], []
     folders = [folder for folder in store.folder.glob("runs/*") if benchmark in ("", folder.name)]
     for path in sorted(path for folder in folders for path in folder.glob(f"[!.]*/{NAME}")):
         try:
             runs.append(read_run(path))
-        except StoreError as error:
-            problems.append(str(error))
+        except DamagedRunError as error:
+            problems.append(error)
     if problems:
-        raise StoreError("\n".join(problems))
+        from medhelm.storage.damaged_runs import leave_out
+
+        leave_out(problems)
     return runs
 
 
@@ -291,7 +293,10 @@ def read_records(run: Run) -> Iterator[dict[str, Any]]:
 def _is_complete(folder: Path) -> bool:
     """Return True if `folder` holds a complete run."""
     file = folder / NAME
-    return file.is_file() and read_run(file).is_complete
+    try:
+        return file.is_file() and read_run(file).is_complete
+    except DamagedRunError:
+        return False
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -482,13 +487,13 @@ def _plain(values: Any) -> Any:
     return values.filled(np.nan if values.dtype.kind == "f" else "")
 
 
-def _damaged(run: Run, error: Exception) -> StoreError:
-    place = run.folder and run.folder / "records.parquet"
+def _damaged(run: Run, error: Exception) -> DamagedRunError:
+    path = _records_path(run)
     said = str(error).partition("\n")[0]
-    return StoreError(f"{place} is missing or damaged ({said}). {ADVICE}")
+    return DamagedRunError(f"{path} is missing or damaged ({said}). {ADVICE}", path.parent)
 
 
-# --- model versions and damage ----------------------------------------------------------------------------------------
+# --- model versions ----------------------------------------------------------------------------------------
 
 
 def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
@@ -503,25 +508,6 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
             f"FROM read_parquet([{listed}], union_by_name = true) WHERE failure_code IS NULL GROUP BY ALL ORDER BY ALL"
         )
         return dict(connection.execute(query).fetchall())
-
-
-def damaged(paths: Iterable[Path]) -> list[str]:
-    """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
-    return [f"{path} cannot be read: {reason}. {ADVICE}" for path, reason in damage(paths).items()]
-
-
-def damage(paths: Iterable[Path]) -> dict[Path, str]:
-    """Return why Parquet files cannot be read, for those that are missing or damaged; reads only the footers."""
-    import duckdb
-
-    found = {}
-    with connect() as connection:
-        for path in paths:
-            try:
-                connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchall()
-            except duckdb.Error as error:
-                found[path] = str(error).splitlines()[0] if path.exists() else "it is missing"
-    return found
 
 
 class _DiskErrors:
