@@ -48,20 +48,25 @@ async def open_session(
 
     `note` receives messages for the user, such as about services that do not reply.
     """
+    from medhelm.models.open_files import limit_connections  # lazy: a small part of the start
+
+    models = list(models)
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
+    room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
     budget = Budget(settings.max_cost_usd)
     with (
         closing(Cache(store.cache_file)) as cache,
         closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
     ):
-        http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
+        policy = EgressPolicy(offline=settings.offline, allowed=hosts)
+        http = HttpClient(policy, timeout_s=settings.timeout_s, connections=room.in_all)
         client = Client(
             cache=cache,
             budget=budget,
             numbers=numbers,
             attempts=settings.attempts,
-            start=settings.concurrency or FIRST_IN_FLIGHT,
-            maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
+            start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
+            maximum=room.per_endpoint,
             max_silence_s=settings.max_silence_s,
             note=note,
         )
