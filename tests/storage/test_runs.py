@@ -39,7 +39,9 @@ from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import (
     RunWriter,
     load_runs,
+    read_messages,
     read_prompt,
+    read_prompt_digests,
     read_record,
     read_records,
     read_scores,
@@ -347,3 +349,11 @@ def test_signs_of_patterns_in_the_path_of_a_store_are_literal(medhelm: Medhelm, 
     rows = Path(f"exported-{len(name)}", "records.csv").read_text(encoding="utf-8")
     assert "baseline/lexical" in rows
     assert "baseline/majority" not in rows
+
+
+def test_damaged_prompts_are_an_error_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.parquet"
+    path.write_bytes(b"not a table at all")
+    for read in (read_messages, read_prompt_digests, lambda file: read_prompt(file, "q1")):
+        with pytest.raises(StoreError, match=r"prompts\.parquet is damaged .*Remove the file"):
+            read(path)

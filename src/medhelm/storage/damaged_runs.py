@@ -80,9 +80,21 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
     return DamagedRunError(f"{path} is damaged (it does not end as a Parquet file). {ADVICE}", run.folder)
 
 
-def damaged(paths: Iterable[Path]) -> list[str]:
+@contextmanager
+def prompt_errors(path: Path) -> Iterator[None]:
+    """Turn errors in a damaged file of prompts into StoreError."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        said = str(error).partition("\n")[0]
+        raise StoreError(f"{path} is damaged ({said}). Remove the file and run the same command again.") from error
+
+
+def damaged(paths: Iterable[Path], advice: str = ADVICE) -> list[str]:
     """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
-    return [f"{path} cannot be read: {reason}. {ADVICE}" for path, reason in damage(paths).items()]
+    return [f"{path} cannot be read: {reason}. {advice}" for path, reason in damage(paths).items()]
 
 
 def damage(paths: Iterable[Path]) -> dict[Path, str]:

@@ -250,17 +250,22 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Read messages, choices and references of one instance from a prompts file; None if missing."""
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return None
-    row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
+    with prompt_errors(path):
+        row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
     return row and {**row, **{key: json.loads(row[key]) for key in ("messages", "choices", "references")}}
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return {}
-    with connect() as connection:
+    with prompt_errors(path), connect() as connection:
         rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_path(path)})").fetchall()
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
@@ -270,9 +275,11 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
     `limit`: only the first so many instances.
     """
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return None
-    with connect() as connection:
+    with prompt_errors(path), connect() as connection:
         rows = connection.execute(
             'SELECT instance_id, md5(messages), md5(choices || "references") '
             f"FROM read_parquet({sql_path(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"

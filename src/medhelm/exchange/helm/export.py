@@ -25,6 +25,9 @@ from medhelm.storage.store import Store
 SUITE = "medhelm"
 """Default name of the suite of runs."""
 
+_ADVICE = "Remove the file and run the same command again."
+"""Advice on a damaged file of prompts."""
+
 
 def export_helm(
     store: Path,
@@ -56,7 +59,7 @@ def export_helm(
             exported.append(run)
     if not exported:
         raise UserError("\n".join(["no run can be exported.", *left_out, *map(str, selection.remarks)]))
-    if problems := damaged({_prompts(selection.store, run): None for run in exported}):
+    if problems := damaged({_prompts(selection.store, run): None for run in exported}, _ADVICE):
         raise StoreError("\n".join(problems))
     names = model_names(run.model for run in exported)
     listed: dict[str, dict[str, str]] = {}
