@@ -50,6 +50,8 @@ def refused(status: str, **headers: str) -> bytes:
 
 
 BODY = json.dumps(GOOD).encode()
+VERDICT = said(content=json.dumps({name: {"score": 4, "explanation": "fine"} for name in ("accuracy", "clarity")}))
+"""The reply to models whose name begins with `judge`."""
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
@@ -143,7 +145,7 @@ class ChaosServer:
             await asyncio.sleep(self.latency_s)
         if chance.random() >= self.share:
             self.good[body] += 1
-            writer.write(http(BODY))
+            writer.write(VERDICT if b'"judge' in body else http(BODY))
             return True
         (kind,) = chance.choices(self.kinds, self.weights)
         self.faults[kind] += 1

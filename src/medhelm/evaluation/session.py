@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -42,7 +42,7 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    store: Store, settings: Settings, models: Iterable[Model], note: Callable[[str], object] | None = None
+    store: Store, settings: Settings, models: Collection[Model], note: Callable[[str], object] | None = None
 ) -> AsyncIterator[Session]:
     """Open what is needed to call `models`, whose hosts alone are allowed, and close it in the end.
 
@@ -50,7 +50,6 @@ async def open_session(
     """
     from medhelm.models.open_files import limit_connections  # lazy: a small part of the start
 
-    models = list(models)
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
     room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
     budget = Budget(settings.max_cost_usd)

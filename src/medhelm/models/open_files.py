@@ -52,7 +52,7 @@ def limit_connections(
     fitting = (soft - reserve) // endpoints
     advice = f"This process may open {soft} files (`ulimit -n`); `ulimit -n {2 * needed}` before the command"
     if fitting < 1:
-        raise UserError(f"there is no room for a connection. {advice} raises the limit. Nothing was sent.")
+        raise UserError(f"too few files may be open to send requests. {advice} raises the limit. Nothing was sent.")
     if note:
         lowered = f"--concurrency {wanted} is lowered to {fitting}: at most" if asked else "at most"
         note(f"{lowered} {fitting} requests at once are sent to each endpoint. {advice} allows more.")

@@ -496,8 +496,7 @@ def _plain(values: Any) -> Any:
 
 def _damaged(run: Run, error: Exception) -> DamagedRunError:
     path = _records_path(run)
-    said = str(error).partition("\n")[0]
-    return DamagedRunError(f"{path} is missing or damaged ({said}). {ADVICE}", path.parent)
+    return DamagedRunError(f"{path} is missing or damaged ({str(error).splitlines()[0]}). {ADVICE}", path.parent)
 
 
 # --- model versions ----------------------------------------------------------------------------------------

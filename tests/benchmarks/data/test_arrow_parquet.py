@@ -14,13 +14,14 @@ import nanoarrow
 import pytest
 from nanoarrow.ipc import StreamWriter
 
+from bench.tools.mutation import mutated
 from medhelm.benchmarks.data.column_formats import BATCH, SCHEMA, FlatbufferTable, messages
 from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.sample_data.writers import write_arrow
 from medhelm.domain import Source
 from medhelm.errors import DataError
 from medhelm.io.rows import Row
-from tests.support.data_files import ODD, message, mutated, rows, written
+from tests.support.data_files import ODD, message, rows, written
 
 FEATHER = {
     "lz4": (
