@@ -30,6 +30,7 @@ from medhelm.domain import (
     Reference,
     RubricForm,
     Run,
+    RunStatus,
     Score,
     Usage,
 )
@@ -259,7 +260,7 @@ def test_damaged_run_is_replaced_by_a_partial_one(store: Store) -> None:
     (run.folder / "run.json").write_text("{", encoding="utf-8")
     writing = writer(store)
     writing.add(a_record(0))
-    writing.finish(dataclasses.replace(run, status="partial"))
+    writing.finish(dataclasses.replace(run, status=RunStatus.PARTIAL))
     assert [one.status for one in load_runs(store)] == ["partial"]
 
 
