@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-long lint bench reference docs man clean
+.PHONY: demo test test-long lint bench bench-faults reference docs man clean
 
 demo: $(VENV)/ready
 	$(BIN)/medhelm demo
@@ -22,6 +22,9 @@ lint: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python bench/bench.py
+
+bench-faults: $(VENV)/ready
+	$(BIN)/python -m bench.studies.faults
 
 reference: $(VENV)/ready
 	$(BIN)/python -m tools.reference

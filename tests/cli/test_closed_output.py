@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from medhelm.evaluation.scheduler import on_interrupt
+from tests.support.cli import Medhelm
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,18 @@ def test_a_lost_connection_stops_work_as_ctrl_c_does(monkeypatch: pytest.MonkeyP
 
     asyncio.run(work())
     assert stopped == [1]
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), ImportError("numpy.so: failed to map segment from shared object")], ids=["data", "code"]
+)
+def test_lack_of_memory_is_a_message(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise ExceptionGroup("tasks", [error])
+
+    monkeypatch.setattr("medhelm.evaluation.benchmark_check.check_all", fail)
+    done = medhelm("benchmarks", "check", "pubmed_qa")
+    assert done.code == 4
+    assert done.err == (
+        "medhelm: there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept.\n"
+    )

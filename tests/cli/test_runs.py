@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from filelock import FileLock
 
 from medhelm.domain import Origin, RunStatus, Usage
+from medhelm.storage.damaged_runs import DamagedRunWarning
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import chat
 from tests.support.cli import Medhelm
@@ -137,7 +139,17 @@ def test_a_damaged_run_is_listed_beside_the_others_and_removed(store: Path, medh
     assert f"- damaged: {path.parent.relative_to(store.parent)}: run.json is damaged" in done.out
     (damaged,) = medhelm("runs", "list", "--status", "damaged", "--json").json["runs"]
     assert (damaged["benchmark"], damaged["model"], damaged["n"]) == ("medec", "openai_b", None)
-    assert medhelm("leaderboard").code == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DamagedRunWarning)
+        for command in (["leaderboard"], ["compare", "--all"], ["cost"], ["jury"], ["export", "csv", "out"]):
+            done = medhelm(*command)
+            assert done.code == 0, command
+            assert done.err.count("the run of openai_b on medec is left out") == 1
+            assert f"medhelm runs remove {damaged['short_id']}" in done.err
+        for command in (["release", "r1"], ["verify"], ["gate", "--against", "previous"]):
+            done = medhelm(*command)
+            assert done.code == 2, command
+            assert "run.json is damaged" in done.err
     assert "damage" in medhelm("runs", "show", damaged["short_id"]).out
     assert medhelm("runs", "remove", damaged["short_id"], "--yes").code == 0
     assert medhelm("leaderboard").code == 0

@@ -12,6 +12,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
+from medhelm.storage.damaged_runs import DamagedRunWarning, no_damaged_runs
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
 from tests.support.stores import make_store
@@ -101,7 +102,25 @@ def test_without_resampling_no_records_are_read(store: Path) -> None:
     assert places(board) == {"x": 1, "y": 1, "z": 3}
     assert all(row.rank_low is None and row.tie_group is None for row in board.rows)
     assert board.rows[0].cells["own_qa"].estimate is not None
-    with pytest.raises(StoreError, match="missing or damaged"):
+    with (
+        pytest.warns(DamagedRunWarning, match="missing or damaged"),
+        pytest.raises(UserError, match="no finished run"),
+    ):
+        leaderboard([store])
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 not really", None])
+def test_run_with_damaged_records_is_left_out(store: Path, content: bytes | None) -> None:
+    full = leaderboard([store])
+    file = next(file for file in store.glob("runs/own_qa/*/records.parquet") if file.parent.name.startswith("z-"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4] + bytes(len(whole) - 12) + whole[-8:] if content is None else content)
+    with pytest.warns(DamagedRunWarning, match=r"the run of z on own_qa is left out: .*records\.parquet is"):
+        board = leaderboard([store])
+    assert {row.model: "own_qa" in row.cells for row in board.rows if row.model in "xyz"} | {"z": False} == {
+        row.model: row.model != "z" for row in full.rows if row.model in "xyz"
+    }
+    with no_damaged_runs(), pytest.raises(StoreError, match=r"records\.parquet is"):
         leaderboard([store])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Instance, Reference
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metric import MAX_CHARACTERS, Metric, apply
 from medhelm.scoring.metrics import METRICS
 
 INSTANCE = Instance(
@@ -56,6 +56,15 @@ def test_a_failed_completion_has_no_score_but_its_failure() -> None:
 def test_an_empty_answer_is_an_answer() -> None:
     scores = apply([METRICS["exact_match"]], INSTANCE, Completion(text=""))
     assert [(score.value, score.failure) for score in scores] == [(0.0, None), (0.0, None)]
+
+
+def test_text_longer_than_any_limit_is_not_scored() -> None:
+    found = metric("one")
+    (longest, _) = apply([found], INSTANCE, Completion(text="a" * MAX_CHARACTERS))
+    assert longest.value == 1.0
+    for score in apply([found], INSTANCE, Completion(text="a" * (MAX_CHARACTERS + 1))):
+        assert (score.value, score.failure and score.failure.code) == (None, "unscorable")
+        assert "has 1,000,001 characters; more than 1,000,000 are not scored" in str(score.failure)
 
 
 def test_an_instance_that_cannot_be_scored_fails_with_a_reason() -> None:

@@ -59,7 +59,9 @@ def test_a_whole_run_that_was_not_put_in_place_is_put_there(store: Store) -> Non
     assert names(store) == ["m-0123456789"]
 
 
-def test_a_run_that_was_being_replaced_is_not_touched(store: Store) -> None:
+def test_a_run_that_was_being_replaced_returns_to_its_place(store: Store) -> None:
     folder_of(store, ".new-m-0123456789", "run.json")
     folder_of(store, ".old-m-0123456789", "run.json")
-    assert names(store) == [".new-m-0123456789", ".old-m-0123456789"]
+    with FileLock(store.lock_file("wards", "m")):
+        assert names(store) == [".new-m-0123456789", ".old-m-0123456789"]
+    assert names(store) == ["m-0123456789"]

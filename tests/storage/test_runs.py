@@ -30,15 +30,19 @@ from medhelm.domain import (
     Reference,
     RubricForm,
     Run,
+    RunStatus,
     Score,
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.storage.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import (
     RunWriter,
     load_runs,
+    read_messages,
     read_prompt,
+    read_prompt_digests,
     read_record,
     read_records,
     read_scores,
@@ -239,13 +243,25 @@ def test_leftovers_of_a_killed_process_are_cleared_away(store: Store) -> None:
     assert [path.name for path in (store.folder / "runs" / "toy").iterdir()] == [run.folder and run.folder.name]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00"])
-def test_a_damaged_run_is_named(store: Store, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"id": "x"}', "\x00", "[" * 100_000])
+def test_a_damaged_run_is_left_out_with_a_warning_or_refused(store: Store, content: str) -> None:
     run = stored(store, [a_record(0)])
     assert run.folder is not None
     (run.folder / "run.json").write_text(content, encoding="utf-8")
-    with pytest.raises(StoreError, match=r"run\.json is damaged"):
+    with pytest.warns(DamagedRunWarning, match=r"on toy is left out: .*run\.json is damaged .*medhelm runs remove"):
+        assert load_runs(store) == []
+    with no_damaged_runs(), pytest.raises(StoreError, match=r"run\.json is damaged"):
         load_runs(store)
+
+
+def test_damaged_run_is_replaced_by_a_partial_one(store: Store) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+    (run.folder / "run.json").write_text("{", encoding="utf-8")
+    writing = writer(store)
+    writing.add(a_record(0))
+    writing.finish(dataclasses.replace(run, status=RunStatus.PARTIAL))
+    assert [one.status for one in load_runs(store)] == ["partial"]
 
 
 def test_run_json_holds_no_text_of_models(store: Store) -> None:
@@ -334,3 +350,11 @@ def test_signs_of_patterns_in_the_path_of_a_store_are_literal(medhelm: Medhelm, 
     rows = Path(f"exported-{len(name)}", "records.csv").read_text(encoding="utf-8")
     assert "baseline/lexical" in rows
     assert "baseline/majority" not in rows
+
+
+def test_damaged_prompts_are_an_error_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.parquet"
+    path.write_bytes(b"not a table at all")
+    for read in (read_messages, read_prompt_digests, lambda file: read_prompt(file, "q1")):
+        with pytest.raises(StoreError, match=r"prompts\.parquet is damaged .*Remove the file"):
+            read(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -84,9 +85,36 @@ for command in (command for commands in GROUPS.values() for command in commands)
     cli.add_command(command)
 
 
+def _is_lack_of_memory(error: BaseException | None) -> bool:
+    """Return True if memory could not be allocated, not even for the code of a library."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_lack_of_memory, error.exceptions))
+    if isinstance(error, ImportError):
+        return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
+    return isinstance(error, MemoryError)
+
+
+def _show_damaged_runs() -> None:
+    """Print warnings of damaged runs as messages, each once."""
+    import warnings
+
+    usual = warnings.showwarning
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if category.__name__ != "DamagedRunWarning":
+            usual(message, category, *place, **more)
+        elif str(message) not in shown:
+            shown.add(str(message))
+            warn(str(message))
+
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Run the command line and end with its exit code."""
     output = sys.stdout
+    _show_damaged_runs()
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
     except click.exceptions.NoArgsIsHelpError as error:
@@ -114,5 +142,10 @@ def main() -> None:
             raise
         warn(f"the output, or a file, could not be written: {error.strerror}.")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = MissingError.exit_code
+    except Exception as error:
+        if not _is_lack_of_memory(error):
+            raise
+        warn("there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept.")
         code = MissingError.exit_code
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,6 +9,7 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -399,9 +400,10 @@ def import_engines() -> None:
     """Import what the end of a run needs in a thread, while the event loop waits for the network."""
 
     def load() -> None:
-        import duckdb  # noqa: F401
+        with suppress(ImportError):  # raised again where it is needed
+            import duckdb  # noqa: F401
 
-        import medhelm.analysis.statistics.ratios  # noqa: F401
+            import medhelm.analysis.statistics.ratios  # noqa: F401
 
     # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -43,15 +43,17 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    store: Store, settings: Settings, models: Iterable[Model], note: Callable[[str], object] | None = None
+    store: Store, settings: Settings, models: Collection[Model], note: Callable[[str], object] | None = None
 ) -> AsyncIterator[Session]:
     """Open what is needed to call `models`, whose hosts alone are allowed, and close it in the end.
 
     `note` receives messages for the user, such as about services that do not reply.
     """
-    from medhelm.storage.store_host import StoreHost  # lazy: not needed before a command is checked
+    from medhelm.models.open_files import limit_connections  # lazy: not needed before a command is checked
+    from medhelm.storage.store_host import StoreHost
 
     hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
+    room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
     budget = Budget(settings.max_cost_usd)
     with (
         closing(StoreHost(store)),
@@ -59,14 +61,15 @@ async def open_session(
         closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
     ):
         recovery = CacheRecovery(store, cache, note)
-        http = HttpClient(EgressPolicy(offline=settings.offline, allowed=hosts), timeout_s=settings.timeout_s)
+        policy = EgressPolicy(offline=settings.offline, allowed=hosts)
+        http = HttpClient(policy, timeout_s=settings.timeout_s, connections=room.in_all)
         client = Client(
             cache=cache,
             budget=budget,
             numbers=numbers,
             attempts=settings.attempts,
-            start=settings.concurrency or FIRST_IN_FLIGHT,
-            maximum=settings.concurrency or MAXIMUM_IN_FLIGHT,
+            start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
+            maximum=room.per_endpoint,
             max_silence_s=settings.max_silence_s,
             note=note,
         )

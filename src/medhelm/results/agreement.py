@@ -29,6 +29,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
 from medhelm.results.run_selection import SelectedRuns, select_runs
+from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -84,7 +85,7 @@ def agreement(
 
 def judged_runs(store: Path) -> dict[str, SelectedRuns]:
     """Select the judged runs of each benchmark; on real data, if there are any."""
-    found = [run for run in load_runs(open_store(store)) if run.jury_result]
+    found = intact_runs(run for run in load_runs(open_store(store)) if run.jury_result)
     by_benchmark: dict[str, list[Run]] = {}
     for run in found:
         by_benchmark.setdefault(run.benchmark, []).append(run)

@@ -32,6 +32,7 @@ from medhelm.storage.cases import (
     search_cases,
     url_key,
 )
+from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import open_store
@@ -216,7 +217,7 @@ def open_cases(
     Raises: UserError if the stores have no finished run of the benchmark; StoreError.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
-    found = [(label, store, run) for label, store in opened for run in load_runs(store, benchmark)]
+    found = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store, benchmark))]
     if not found or not benchmark:
         known = {run.benchmark for _, store in opened for run in load_runs(store)}
         places = ", ".join(map(str, stores))

@@ -18,7 +18,8 @@ from medhelm.results.run_selection import select_runs, suite_sort_key
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import RunFilter
 from medhelm.results.spending import Pricing, repriced
-from medhelm.storage.runs import damaged, load_runs
+from medhelm.storage.damaged_runs import damaged, intact_runs
+from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
 
@@ -68,7 +69,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     every file that cannot be read.
     """
     store = open_store(folder)
-    there = load_runs(store)
+    there = intact_runs(load_runs(store))
     if not there:
         raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
     own = wanted.runs.apply(there, lambda run: run)

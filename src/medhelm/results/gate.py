@@ -43,6 +43,7 @@ from medhelm.results.release_comparison import (
 from medhelm.results.run_selection import suite_sort_key
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
+from medhelm.storage.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.run_file import NAME, read_run
 from medhelm.storage.runs import load_runs
@@ -128,6 +129,12 @@ def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     id of one of its runs; or `previous`.
     Raises: UserError for an unknown name; StoreError for damaged files; MissingError if nothing can be compared.
     """
+    with no_damaged_runs():
+        return _gate(store, against, options)
+
+
+def _gate(store: Path, against: str, options: GateOptions) -> GateResult:
+    """Compare the models; parameters and errors as `gate`."""
     opened = open_store(store)
     reference = find_reference(opened, against)
     if options.rule:

@@ -21,6 +21,7 @@ from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
+from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
@@ -111,7 +112,8 @@ def _select_judged(
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
     found = [(label, run) for label, run in load_filtered(stores, runs) if run.jury_result]
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
-    found = [(label, run) for label, run in found if run.tier == tier]
+    kept = {run.folder for run in intact_runs(run for _, run in found if run.tier == tier)}
+    found = [(label, run) for label, run in found if run.folder in kept]
     known = {run.benchmark for _, run in found}
     if unknown := [name for name in benchmarks if name not in known]:
         raise UserError("\n".join(f"no run of `{n}` was judged. {suggestion(n, known)}".rstrip() for n in unknown))

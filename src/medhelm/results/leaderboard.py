@@ -44,7 +44,9 @@ from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
+from medhelm.storage.damaged_runs import intact_runs, leave_out
 from medhelm.storage.judgments import read_explanations
+from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
@@ -332,7 +334,7 @@ def find_instance(
     runs: list[tuple[str, Store, Run]] = []
     for path in stores:
         store = open_store(path)
-        runs += [(store_label(path, stores), store, run) for run in load_runs(store)]
+        runs += [(store_label(path, stores), store, run) for run in intact_runs(load_runs(store))]
     names = {run.benchmark for _, _, run in runs}
     if benchmark not in names:
         places = ", ".join(map(str, stores))
@@ -402,9 +404,49 @@ def read_inputs(
     Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
     model caused are left out instead of counted as the worst answer. `pricing` and `wanted`: as in `leaderboard`.
 
-    Raises UserError if there is nothing.
+    Runs whose scores cannot be read are left out with a warning. Raises UserError if there is nothing.
     """
     found = load_filtered(stores, wanted)
+    if single_scores or pricing is not None:
+        found = _with_records(found)
+    while True:
+        try:
+            return _inputs_of(
+                found,
+                stores,
+                rule,
+                tier,
+                single_scores=single_scores,
+                completers_only=completers_only,
+                comparable_only=comparable_only,
+                pricing=pricing,
+            )
+        except DamagedRunError as error:
+            leave_out([error])
+            found = [(label, run) for label, run in found if run.folder != error.folder]
+
+
+def _with_records(found: Sequence[tuple[str, Run]]) -> list[tuple[str, Run]]:
+    """Return the runs with records, each with its label."""
+    kept = {run.folder for run in intact_runs(run for _, run in found)}
+    return [(label, run) for label, run in found if run.folder in kept]
+
+
+def _inputs_of(
+    found: Sequence[tuple[str, Run]],
+    stores: Sequence[Path],
+    rule: Rule,
+    tier: Tier | None,
+    *,
+    single_scores: bool,
+    completers_only: bool,
+    comparable_only: bool,
+    pricing: Pricing | None,
+) -> LeaderboardInputs:
+    """Select those of these runs that count, and read their scores; parameters and errors as `read_inputs`.
+
+    Raises DamagedRunError for a run whose records cannot be read.
+    """
     tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
     choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs

@@ -39,6 +39,7 @@ from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, J
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store, create, open_store
@@ -176,7 +177,7 @@ def compare_filtered_scores(
     `file`: where the marks are stored. Of several runs of a model one counts, as on the leaderboard. Runs on another
     selection of the data or of another version of the definition are on other instances: a remark names their models.
     """
-    own = [run for run in load_runs(store) if run.benchmark == marks.benchmark and run.tier == marks.tier]
+    own = [run for run in intact_runs(load_runs(store)) if run.benchmark == marks.benchmark and run.tier == marks.tier]
     here = [
         run for run in own if (run.benchmark_digest, run.data_digest) == (marks.benchmark_digest, marks.data_digest)
     ]

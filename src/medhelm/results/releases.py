@@ -17,6 +17,7 @@ from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
+from medhelm.storage.damaged_runs import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
@@ -73,11 +74,12 @@ OPTIONS = JsonForm(
 def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "") -> Release:
     """Freeze the leaderboard of a store under a name.
 
-    Raises: UserError if the name is taken or there is nothing to rank.
+    Raises: UserError if the name is taken or there is nothing to rank; StoreError if a run is damaged.
     """
     if name == CURRENT:
         raise UserError(f"`{CURRENT}` means the current state of the store. Choose another name for the release.")
-    release = current_release(store, options, name=name, note=note)
+    with no_damaged_runs():
+        release = current_release(store, options, name=name, note=note)
     write_release(open_store(store), release)
     return release
 

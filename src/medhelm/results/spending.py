@@ -26,6 +26,7 @@ from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.ledger import Balance, Ledger
 from medhelm.storage.running import known_evaluations
 from medhelm.storage.runs import load_runs
@@ -121,7 +122,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
         label = store_label(path, stores)
         try:
             store = open_store(path)
-            own = load_runs(store)
+            own = intact_runs(load_runs(store))
             shares, digests = read_usage(own)
             items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
             items += _left_over(store, digests, own, pricing)

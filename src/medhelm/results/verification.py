@@ -42,6 +42,7 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column
@@ -70,10 +71,11 @@ def verify(
 
     Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
     benchmarks count; data, the folder with one folder per benchmark.
-    Raises: StoreError for a folder that is not a store, UserError if there is nothing to rank, Interrupted.
+    Raises: StoreError for a folder that is not a store and for a damaged run, UserError if there is nothing to rank,
+    Interrupted.
     """
     source = open_store(store)
-    with temporary_folder(store) as scratch:
+    with no_damaged_runs(), temporary_folder(store) as scratch:
         asked = released_options(release, scratch.path, options.folders) if release else options
         return _verify(source, asked, data, release, create(scratch.path / "store"), listener or NullListener())
 

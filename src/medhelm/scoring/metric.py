@@ -76,6 +76,10 @@ class Metric:
         return self.published if rule == "published" and self.published else self.corrected
 
 
+MAX_CHARACTERS = 1_000_000
+"""Longest completion that is scored: far more than any `max_tokens` allows. It bounds the time of scoring."""
+
+
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
     """Score one completion by each metric and rule, in the order of `metrics`, then of `RULES`.
 
@@ -92,6 +96,8 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
         return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
     text = completion.text or ""
     try:
+        if len(text) > MAX_CHARACTERS:
+            raise DataError(f"the completion has {len(text):,} characters; more than {MAX_CHARACTERS:,} are not scored")
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
     except NotComputed as error:

@@ -18,6 +18,16 @@ MOVED = ".old-"
 ADVICE = "Remove its folder and run the same command again."
 """Advice on a damaged run."""
 
+
+class DamagedRunError(StoreError):
+    """A file of a run cannot be read."""
+
+    def __init__(self, message: str, folder: Path) -> None:
+        """`folder`: that of the run."""
+        super().__init__(message)
+        self.folder = folder
+
+
 FORMAT = 1
 """Version of the file, under its key `format`. Files without the key are of version 1 as well."""
 
@@ -199,7 +209,7 @@ def read_run(path: Path) -> Run:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise StoreError(f"{path} is damaged ({error}). {ADVICE}") from error
+        raise DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", path.parent) from error
 
 
 def _newer(path: Path, version: int) -> StoreError:

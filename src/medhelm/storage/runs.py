@@ -20,7 +20,7 @@ from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, R
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import ADVICE, NAME, new_folder, read_run, write_run
+from medhelm.storage.run_file import ADVICE, NAME, DamagedRunError, new_folder, read_run, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -146,18 +146,20 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 def load_runs(store: Store, benchmark: str = "") -> list[Run]:
     """Read all runs of a store, or those of one benchmark, sorted by benchmark and model. Reads `run.json` files only.
 
-    `benchmark` is compared with the names of folders and never part of a path.
-    Raises: StoreError naming every damaged file.
+    `benchmark` is compared with the names of folders and never part of a path. Damaged runs are left out with a
+    warning. Raises: StoreError for runs of a newer version; for damaged ones within `no_damaged_runs`.
     """
     runs, problems = [], []
     folders = [folder for folder in store.folder.glob("runs/*") if benchmark in ("", folder.name)]
     for path in sorted(path for folder in folders for path in folder.glob(f"[!.]*/{NAME}")):
         try:
             runs.append(read_run(path))
-        except StoreError as error:
-            problems.append(str(error))
+        except DamagedRunError as error:
+            problems.append(error)
     if problems:
-        raise StoreError("\n".join(problems))
+        from medhelm.storage.damaged_runs import leave_out
+
+        leave_out(problems)
     return runs
 
 
@@ -234,17 +236,22 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Read messages, choices and references of one instance from a prompts file; None if missing."""
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return None
-    row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
+    with prompt_errors(path):
+        row = _first(f"SELECT * FROM read_parquet({sql_path(path)}) WHERE instance_id = ?", instance_id)
     return row and {**row, **{key: json.loads(row[key]) for key in ("messages", "choices", "references")}}
 
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return {}
-    with connect() as connection:
+    with prompt_errors(path), connect() as connection:
         rows = connection.execute(f"SELECT instance_id, messages FROM read_parquet({sql_path(path)})").fetchall()
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
@@ -254,9 +261,11 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
     `limit`: only the first so many instances.
     """
+    from medhelm.storage.damaged_runs import prompt_errors
+
     if not path.exists():
         return None
-    with connect() as connection:
+    with prompt_errors(path), connect() as connection:
         rows = connection.execute(
             'SELECT instance_id, md5(messages), md5(choices || "references") '
             f"FROM read_parquet({sql_path(path)}) ORDER BY position LIMIT {'ALL' if limit is None else int(limit)}"
@@ -277,7 +286,10 @@ def read_records(run: Run) -> Iterator[dict[str, Any]]:
 def _is_complete(folder: Path) -> bool:
     """Return True if `folder` holds a complete run."""
     file = folder / NAME
-    return file.is_file() and read_run(file).is_complete
+    try:
+        return file.is_file() and read_run(file).is_complete
+    except DamagedRunError:
+        return False
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -326,14 +338,13 @@ def records_path(run: Run) -> Path:
     return run.folder / "records.parquet"
 
 
-def damaged_records(run: Run, error: Exception) -> StoreError:
+def damaged_records(run: Run, error: Exception) -> DamagedRunError:
     """Return the error for records that cannot be read."""
-    place = run.folder and run.folder / "records.parquet"
-    said = str(error).partition("\n")[0]
-    return StoreError(f"{place} is missing or damaged ({said}). {ADVICE}")
+    path, (said, *_) = records_path(run), str(error).partition("\n")
+    return DamagedRunError(f"{path} is missing or damaged ({said}). {ADVICE}", path.parent)
 
 
-# --- model versions and damage ----------------------------------------------------------------------------------------
+# --- model versions ---------------------------------------------------------------------------------------------------
 
 
 def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
@@ -348,25 +359,6 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
             f"FROM read_parquet([{listed}], union_by_name = true) WHERE failure_code IS NULL GROUP BY ALL ORDER BY ALL"
         )
         return dict(connection.execute(query).fetchall())
-
-
-def damaged(paths: Iterable[Path]) -> list[str]:
-    """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
-    return [f"{path} cannot be read: {reason}. {ADVICE}" for path, reason in damage(paths).items()]
-
-
-def damage(paths: Iterable[Path]) -> dict[Path, str]:
-    """Return why Parquet files cannot be read, for those that are missing or damaged; reads only the footers."""
-    import duckdb
-
-    found = {}
-    with connect() as connection:
-        for path in paths:
-            try:
-                connection.execute(f"SELECT num_rows FROM parquet_file_metadata({sql_path(path)})").fetchall()
-            except duckdb.Error as error:
-                found[path] = str(error).splitlines()[0] if path.exists() else "it is missing"
-    return found
 
 
 class _DiskErrors:

@@ -6,13 +6,20 @@ import base64
 import io
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
+import nanoarrow
 import pytest
+from nanoarrow.ipc import StreamWriter
 
+from bench.tools.mutation import mutated
 from medhelm.benchmarks.data.column_formats import BATCH, SCHEMA, FlatbufferTable, messages
+from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.sample_data.writers import write_arrow
 from medhelm.domain import Source
+from medhelm.errors import DataError
 from medhelm.io.rows import Row
 from tests.support.data_files import ODD, message, rows, written
 
@@ -199,6 +206,52 @@ def test_a_description_that_cannot_be_right_is_told(tmp_path: Path) -> None:
     assert "it is damaged: a column has no type" in damaged(
         SCHEMA, lambda schema: schema.tables(1)[2].field(2) or 0, b"\0"
     )
+
+
+CRASH = bytes.fromhex("480000000000000000000000080008000000040008000000")
+"""Inserted at byte 320 of the compressed categories, it makes nanoarrow write outside its memory."""
+
+
+def test_file_on_which_nanoarrow_crashes_is_an_error(tmp_path: Path) -> None:
+    file = unpacked(CATEGORIES["lz4"])
+    shifted = file[:320] + CRASH + file[320:571] + b"\x01" + file[572:]
+    words = message(written(tmp_path, shifted), "feather")
+    assert words.startswith(f"{tmp_path / 'x'}: cannot be read as Arrow (the process that reads it ended with SIG")
+    assert words.endswith("Save it as Parquet, or export it again.")
+
+
+@pytest.mark.long
+def test_mutated_arrow_files_are_rows_or_an_error(tmp_path: Path) -> None:
+    files = [unpacked(text) for text in (*FEATHER.values(), *CATEGORIES.values())]
+    for seed in range(200):
+        random = Random(seed)
+        path = written(tmp_path, mutated(random, random.choice(files)))
+        with suppress(DataError):
+            rows(path, "feather")
+
+
+def test_arrow_keeps_binary_values_and_numbers_beyond_json(tmp_path: Path) -> None:
+    content: list[Row] = [{"raw": b"\x00\xff", "number": float("inf")}, {"raw": None, "number": 2.5}]
+    schema = nanoarrow.struct({"raw": nanoarrow.binary(), "number": nanoarrow.float64()})
+    array = nanoarrow.c_array_from_buffers(
+        schema,
+        length=2,
+        buffers=[None],
+        children=[
+            nanoarrow.c_array([row["raw"] for row in content], nanoarrow.binary()),
+            nanoarrow.c_array([row["number"] for row in content], nanoarrow.float64()),
+        ],
+    )
+    with StreamWriter.from_path(tmp_path / "x") as writer:
+        writer.write_array(array)
+    assert rows(tmp_path / "x", "arrow") == content
+
+
+def test_reading_of_arrow_can_stop_early(tmp_path: Path) -> None:
+    write_arrow([{"text": "word " * 1000} for _ in range(3000)], tmp_path / "x", Source(kind="arrow"))
+    found = READERS["arrow"](tmp_path / "x", Source(kind="arrow"))
+    assert next(found) == {"text": "word " * 1000}
+    found.close()  # type: ignore[attr-defined]  # a generator
 
 
 def test_an_old_feather_file_is_told(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from medhelm.scoring.metrics.sql import (
     SQL_VALIDITY,
 )
 from medhelm.scoring.sql.extract import apply_conventions, find_query, published_query, with_single_quotes
-from medhelm.scoring.sql.sandbox import QueryResult
+from medhelm.scoring.sql.sandbox import QueryLimits, QueryResult
 from tests.support.cases import table
 
 NOW = "2105-12-31 23:59:00"
@@ -411,7 +411,7 @@ def test_most_columns_may_be_left_out(database: Path) -> None:
 def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def run_query(path: Path, sql: str, *, now: str) -> QueryResult:
+    def run_query(path: Path, sql: str, *, now: str, limits: QueryLimits) -> QueryResult:
         asked.append(sql)
         return QueryResult(rows=((1,),))
 
@@ -421,6 +421,24 @@ def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyP
         apply(METRICS, instance(database, "select 10"), Completion(text=reply))
     rules._executed.cache_clear()
     assert asked == ["select 10", "select 11", "select 12"]
+
+
+def test_steps_of_a_query_are_limited_by_those_of_the_reference(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = "with recursive c(x) as (select 1 union all select x + 1 from c) select count(*) from c"
+    counts = "with recursive c(x) as (select 1 union all select x + 1 from c limit {}) select count(*) from c"
+    monkeypatch.setattr(rules, "_MIN_STEPS", 100_000)
+    short, long = instance(database, "select 1"), instance(database, counts.format(20_000))
+    for metric in (SQL_EXECUTION_ACCURACY, SQL_VALIDITY):
+        for rule in RULES:
+            assert metric.function(rule)(endless, short) == 0
+            assert metric.function(rule)(endless, instance(database, "null")) == 0
+    assert "it takes more than 100,000 steps of SQLite" in rules._explain(endless, short, "corrected")
+    # A slower query than the reference is correct, up to 100 times its steps.
+    slower = f"{counts.format(200_000)} where x <= 20000"
+    assert SQL_EXECUTION_ACCURACY.corrected(slower, long) == 1
+    assert SQL_EXECUTION_ACCURACY.corrected(slower, instance(database, "select 20000")) == 0
 
 
 def test_a_database_that_has_changed_is_asked_again(tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def code_of(database: Path, sql: str, limits: QueryLimits = LIMITS) -> str:
     return outcome.code
 
 
+def test_steps_are_counted_and_limited(database: Path) -> None:
+    sql = COUNTING.format(" limit 50000", "count(*)")
+    found = run_query(database, sql, limits=LIMITS)
+    assert found.steps > 100_000
+    assert run_query(database, sql, limits=LIMITS).steps == found.steps
+    assert run_query(database, sql, limits=replace(LIMITS, steps=found.steps)).rows == found.rows
+    assert run_query(database, sql, limits=replace(LIMITS, steps=50_000)).code == "steps"
+    assert run_query(database, "select 1", limits=replace(LIMITS, steps=50_000)).rows == ((1,),)
+
+
 # --- what queries give ------------------------------------------------------------------------------------------------
 
 

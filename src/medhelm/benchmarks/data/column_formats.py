@@ -7,22 +7,32 @@ https://arrow.apache.org/docs/format/Columnar.html; its metadata are Flatbuffers
 from __future__ import annotations
 
 import glob
+import json
+import os
+import select
+import signal
 import struct
-import warnings
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO
+from secrets import token_hex
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from medhelm.domain import Source
 from medhelm.errors import DataError
 from medhelm.io.rows import Row, plain
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 _MAGIC_SPACE = 8
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 _PORTION = 1000
+_SILENCE_S = 300
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
@@ -50,21 +60,79 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
 
 
 def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
-    """Read one row per record of an Arrow stream or file. Buffers may be compressed with LZ4 or ZSTD."""
-    import nanoarrow
+    """Read one row per record of an Arrow stream or file. Buffers may be compressed with LZ4 or ZSTD.
 
+    nanoarrow corrupts memory on some malformed files, so it runs in a process of its own (`arrow_worker.py`).
+    """
     with path.open("rb") as file:
         if not _at_stream(file, path):
             return
+        os.lseek(file.fileno(), file.tell(), os.SEEK_SET)  # the process reads on from here
+        with _arrow_process(file, path) as (process, bytes_key):
+            yield from _worker_rows(process, path, bytes_key)
+
+
+@contextmanager
+def _arrow_process(file: BinaryIO, path: Path) -> Iterator[tuple[Popen[bytes], str]]:
+    """Start the process that reads `file`, with the key of its binary values; it ends with the context."""
+    from subprocess import DEVNULL, PIPE, Popen
+
+    bytes_key = token_hex(16)
+    script = Path(__file__).resolve().with_name("arrow_worker.py")
+    command = [sys.executable, "-I", str(script), bytes_key, json.dumps(sys.path)]
+    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        process = Popen(command, stdin=file, stdout=PIPE, stderr=DEVNULL, env=variables)  # noqa: S603 - our own script
+    except OSError as error:
+        raise DataError(f"{path}: the process that reads Arrow does not start ({error}). Save it as Parquet.") from None
+    with process:
         try:
-            with nanoarrow.ArrayStream.from_readable(file) as stream:
-                for batch in stream:
-                    records = batch.iter_py()
-                    while portion := _portion(records):
-                        yield from portion
-        except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, ValueError) as error:
-            words = f"{path}: cannot be read as Arrow ({_first_line(error)})"
-            raise DataError(f"{words}. Save it as Parquet, or export it again.") from None
+            yield process, bytes_key
+        finally:
+            process.kill()
+
+
+def _worker_rows(process: Popen[bytes], path: Path, bytes_key: str) -> Iterator[Row]:
+    """Yield the rows that the process writes. Raises: DataError if it finds an error, dies or falls silent."""
+    end: Mapping[str, str] | None = None
+    for line in _lines(process.stdout):
+        try:
+            found = json.loads(line, object_hook=_with_bytes(bytes_key) if bytes_key.encode() in line else None)
+        except (ValueError, RecursionError):  # only a process whose memory is corrupt writes this
+            break
+        if not isinstance(found, list):
+            end = found if isinstance(found, dict) else None
+            break
+        yield from found
+    if end == {}:
+        return
+    process.kill()
+    reason = end.get("error", "") if end else f"the process that reads it ended with {_status(process.wait())}"
+    raise DataError(f"{path}: cannot be read as Arrow ({reason}). Save it as Parquet, or export it again.")
+
+
+def _lines(output: IO[bytes] | None) -> Iterator[bytes]:
+    """Yield whole lines until the output ends, or nothing comes for a long time."""
+    assert output is not None
+    poll = select.poll()
+    poll.register(output, select.POLLIN)
+    parts: list[bytes] = []
+    while poll.poll(_SILENCE_S * 1000) and (part := os.read(output.fileno(), 2**20)):
+        *whole, rest = part.split(b"\n")
+        for line in whole:
+            yield b"".join((*parts, line))
+            parts = []
+        parts.append(rest)
+
+
+def _with_bytes(bytes_key: str) -> Callable[[dict[str, Any]], object]:
+    """Return a decoder of JSON objects that restores binary values."""
+    return lambda found: bytes.fromhex(found[bytes_key]) if bytes_key in found else found
+
+
+def _status(code: int) -> str:
+    """Describe the exit status of a process."""
+    return signal.Signals(-code).name if -code in set(signal.Signals) else f"exit status {code}"
 
 
 def _selection(zoned: Mapping[str, str]) -> str:
@@ -118,13 +186,6 @@ def _check_messages(file: BinaryIO, path: Path) -> None:
                 )
     except (OSError, struct.error) as error:
         raise DataError(f"{path}: cannot be read as Arrow (it is damaged: {error}). Get it again.") from None
-
-
-def _portion(records: Iterator[Any]) -> list[Row]:
-    """Return the next records. Warnings about lost fractions of a microsecond and text types are suppressed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return [{name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)]
 
 
 def _quoted(name: str) -> str:

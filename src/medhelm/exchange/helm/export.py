@@ -18,11 +18,15 @@ from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.runs import damaged, run_metrics
+from medhelm.storage.damaged_runs import damaged
+from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
 
 SUITE = "medhelm"
 """Default name of the suite of runs."""
+
+_ADVICE = "Remove the file and run the same command again."
+"""Advice on a damaged file of prompts."""
 
 
 def export_helm(
@@ -55,7 +59,7 @@ def export_helm(
             exported.append(run)
     if not exported:
         raise UserError("\n".join(["no run can be exported.", *left_out, *map(str, selection.remarks)]))
-    if problems := damaged({_prompts(selection.store, run): None for run in exported}):
+    if problems := damaged({_prompts(selection.store, run): None for run in exported}, _ADVICE):
         raise StoreError("\n".join(problems))
     names = model_names(run.model for run in exported)
     listed: dict[str, dict[str, str]] = {}

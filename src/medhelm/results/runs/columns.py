@@ -14,6 +14,8 @@ from medhelm.storage.store import open_store
 def load_runs(stores: AnyPaths) -> Runs:
     """Load every complete or partial run of one store or several, with its estimates under both rules.
 
+    Damaged runs are left out with a warning.
+
     Parameters
     ----------
     stores
@@ -27,7 +29,7 @@ def load_runs(stores: AnyPaths) -> Runs:
     Raises
     ------
     StoreError
-        If a folder is not a store, or a run in it is damaged.
+        If a folder is not a store, or a newer version wrote a run in it.
     """
     return Runs(run for store in as_paths(stores, "stores") for run in runs.load_runs(open_store(store)))
 

@@ -20,6 +20,11 @@ order; the first 100 after sorting are compared, with numbers of any type rounde
 evaluation of 2024). If the question cannot be answered, only abstention is correct. With the conventions `ehrsql`, both
 queries are first normalized (`sql.extract.apply_conventions`) and put in lower case, like all values of that dataset.
 
+Under both rules, the query of a completion may take 100 times the steps of the reference, or 200 million if that is
+more (a few seconds), and never more than 60 s, the limit of the authors. Steps are instructions of SQLite's virtual
+machine: the limit depends neither on the speed of the computer nor on other completions, and it bounds the time for
+a model that writes endless queries. A query beyond it fails.
+
     metric                   corrected
     sql_execution_accuracy   correct results and correct abstentions / all instances
     sql_precision            correct results / completions with a query
@@ -35,6 +40,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
@@ -51,11 +57,12 @@ from medhelm.scoring.sql.extract import (
     published_query,
     with_single_quotes,
 )
-from medhelm.scoring.sql.sandbox import Cell, QueryResult, run_query
+from medhelm.scoring.sql.sandbox import DEFAULT_LIMITS, Cell, QueryResult, run_query
 
 _UNANSWERABLE = ("null", "")
 _COMPARED_ROWS = 100
 _DECIMALS = 3
+_TIMES_REFERENCE, _MIN_STEPS = 100, 200_000_000
 _CACHED = 4096  # results of a few hundred bytes each
 
 _BUILD_INSTRUCTIONS = {
@@ -76,6 +83,8 @@ class _Result(NamedTuple):
     """Error code as in `QueryResult`; "" for a result."""
     message: str
     """Message of the error."""
+    steps: int
+    """Steps of SQLite, as in `QueryResult`."""
     n_rows: int
     """Number of rows."""
     as_set: str
@@ -118,7 +127,7 @@ def _verdict(completion: str, instance: Instance) -> _Verdict:
     if query is None:
         reason = "the completion has no query, but the question can be answered" if answerable else ""
         return _Verdict(answerable, False, not answerable, None, reason)
-    result = _normalized_result(query, instance)
+    result = _normalized_result(query, instance, _most_steps(expected))
     if expected is None:
         reason = "there is a query, but the question cannot be answered"
     elif result.code:
@@ -131,16 +140,24 @@ def _verdict(completion: str, instance: Instance) -> _Verdict:
     return _Verdict(answerable, True, not reason, result, reason)
 
 
-def _normalized_result(query: str, instance: Instance) -> _Result:
-    """Execute a query with its conventions. Doubled quotes are halved only if it is not valid SQL otherwise."""
+def _most_steps(expected: _Result | None) -> int:
+    """Return the limit on the steps of a completion's query, given the result of the reference."""
+    return max(_MIN_STEPS, _TIMES_REFERENCE * expected.steps if expected else 0)
+
+
+def _normalized_result(query: str, instance: Instance, most_steps: int = 0) -> _Result:
+    """Execute a query with its conventions. Doubled quotes are halved only if it is not valid SQL otherwise.
+
+    `most_steps`: its limit, 0 for none.
+    """
     conventions = instance.metadata.get("conventions", "")
     if conventions not in ("", "ehrsql"):
         raise DataError(f"`conventions` is {conventions!r:.40}; it must be `ehrsql` or empty")
     if not conventions:
-        return _result(query, instance)
+        return _result(query, instance, most_steps)
     sql = apply_conventions(query, instance.metadata.get("current_time", ""))
-    result = _result(sql, instance)
-    return _result(with_single_quotes(sql), instance) if result.code == "syntax" and "''" in sql else result
+    result = _result(sql, instance, most_steps)
+    return _result(with_single_quotes(sql), instance, most_steps) if result.code == "syntax" and "''" in sql else result
 
 
 def _accuracy(completion: str, instance: Instance) -> float:
@@ -172,7 +189,7 @@ def _published_result(completion: str, instance: Instance) -> _Result:
     query = published_query(completion)
     if goes_on_after_statement(query):
         return _digest(QueryResult(code="several_statements", message="there is more than one statement"))
-    result = _result(query, instance)
+    result = _result(query, instance, _most_steps(_result(_reference(instance), instance)))
     return _digest(QueryResult()) if query and result.code == "empty" else result
 
 
@@ -190,10 +207,10 @@ def _reference(instance: Instance) -> str:
     return correct_references(instance)[0].strip()
 
 
-def _result(sql: str, instance: Instance) -> _Result:
+def _result(sql: str, instance: Instance, most_steps: int = 0) -> _Result:
     """Execute a query on the instance's database. Raises NotComputed if the file does not exist."""
     database, state = _database(instance)
-    return _executed(database, state, sql, instance.metadata.get("current_time", ""))
+    return _executed(database, state, sql, instance.metadata.get("current_time", ""), most_steps)
 
 
 def _database(instance: Instance) -> tuple[Path, tuple[int, int]]:
@@ -211,16 +228,22 @@ def _database(instance: Instance) -> tuple[Path, tuple[int, int]]:
 
 
 @lru_cache(maxsize=_CACHED)
-def _executed(database: Path, state: tuple[int, int], sql: str, present: str) -> _Result:  # noqa: ARG001 - cache key
+def _executed(
+    database: Path,
+    state: tuple[int, int],  # noqa: ARG001 - cache key
+    sql: str,
+    present: str,
+    most_steps: int,
+) -> _Result:
     """Execute a query. Cached: several metrics need the result, and models share references."""
-    return _digest(run_query(database, sql, now=present))
+    return _digest(run_query(database, sql, now=present, limits=replace(DEFAULT_LIMITS, steps=most_steps)))
 
 
 def _digest(outcome: QueryResult) -> _Result:
     """Reduce a result to hashes: results may be large."""
     exact = sorted({json.dumps([_exact(cell) for cell in row]) for row in outcome.rows})
     tolerant = sorted([_tolerant(cell) for cell in row] for row in outcome.rows)[:_COMPARED_ROWS]
-    return _Result(outcome.code, outcome.message, len(outcome.rows), _hash(exact), _hash(tolerant))
+    return _Result(outcome.code, outcome.message, outcome.steps, len(outcome.rows), _hash(exact), _hash(tolerant))
 
 
 def _exact(cell: Cell) -> object:

@@ -45,6 +45,8 @@ class QueryLimits:
 
     time_s: float = 60.0
     """Seconds of wall-clock time."""
+    steps: int = 0
+    """Instructions of SQLite's virtual machine, checked every 10,000; 0 for no limit."""
     rows: int = 100_000
     """Rows of the result."""
     size: int = 16 * 2**20
@@ -59,9 +61,11 @@ class QueryResult:
 
     rows: tuple[Row, ...] = ()
     """Rows; empty if the query failed."""
+    steps: int = 0
+    """Instructions of SQLite's virtual machine, rounded down to 10,000; 0 if the query failed."""
     code: str = ""
     """Error code, or "" for a result: empty (no query), several_statements, not_select, write, denied (a function
-    or table that no query needs), syntax (SQLite cannot execute it), timeout, rows, size, memory, crash."""
+    or table that no query needs), syntax (SQLite cannot execute it), timeout, steps, rows, size, memory, crash."""
     message: str = ""
     """Message of the error."""
 
@@ -87,6 +91,7 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = 
         "sql": sql,
         "now": now,
         "time_s": limits.time_s,
+        "steps": limits.steps,
         "rows": limits.rows,
         "size": limits.size,
     }
@@ -97,7 +102,7 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = 
     if "rows" not in answer:
         return QueryResult(code=str(answer["code"]), message=str(answer["message"]))
     rows: list[list[Cell | dict[str, str]]] = answer["rows"]  # type: ignore[assignment]
-    return QueryResult(rows=tuple(tuple(map(_value, row)) for row in rows))
+    return QueryResult(rows=tuple(tuple(map(_value, row)) for row in rows), steps=int(str(answer["steps"])))
 
 
 def stop_workers() -> None:

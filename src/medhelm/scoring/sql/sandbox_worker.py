@@ -5,7 +5,7 @@ package. It reads one JSON object a line and answers each with one. What a query
 
     the file      opened read-only and as immutable, so that SQLite neither writes nor locks it
     the query     one SELECT; an authorizer refuses all but reading, and functions that reach outside or give chance
-    SQLite        limits on lengths, depths and memory, no attached files, nothing spilled to disk, a clock for time
+    SQLite        limits on lengths, depths, memory and steps, no attached files, nothing spilled to disk, a time limit
     the process   limits on memory, processor time, open files, written bytes and processes
 
 It ends when its input ends, which is when its parent does, however that happens.
@@ -101,7 +101,8 @@ def serve(memory: int) -> None:
         query = json.loads(line)
         _allow_processor_time(query["time_s"])
         try:
-            _say({"rows": _execute(query, parent)})
+            rows, steps = _execute(query, parent)
+            _say({"steps": steps, "rows": rows})
         except QueryRefused as refusal:
             _say({"code": refusal.args[0], "message": refusal.args[1]})
 
@@ -109,7 +110,10 @@ def serve(memory: int) -> None:
 def _say(answer: Mapping[str, object]) -> None:
     """Write one line to the parent. Rows are JSON already."""
     rows = answer.get("rows")
-    text = f'{{"rows": [{", ".join(rows)}]}}' if isinstance(rows, list) else json.dumps(answer)
+    if isinstance(rows, list):
+        text = f'{{"steps": {answer["steps"]}, "rows": [{", ".join(rows)}]}}'
+    else:
+        text = json.dumps(answer)
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
     sys.stdout.buffer.flush()
 
@@ -145,17 +149,20 @@ def _allow_processor_time(time_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
-    """Return the rows of a query, each as JSON. Raises: QueryRefused with the reason."""
+def _execute(query: Mapping[str, Any], parent: int) -> tuple[list[str], int]:
+    """Return the rows of a query, each as JSON, and its steps. Raises: QueryRefused with the reason."""
     sql = query["sql"].rstrip().rstrip("; \t\r\n")
     _check_verb(sql)
     deadline: float = monotonic() + query["time_s"]
     denied: list[str] = []
+    steps, most_steps = 0, query["steps"] or sys.maxsize
 
     def is_over() -> bool:
+        nonlocal steps
+        steps += _BETWEEN_CHECKS
         if os.getppid() != parent:
             os._exit(1)
-        return monotonic() > deadline
+        return steps > most_steps or monotonic() > deadline
 
     try:
         connection = sqlite3.connect(query["database"], uri=True, isolation_level=None, cached_statements=0)
@@ -165,12 +172,14 @@ def _execute(query: Mapping[str, Any], parent: int) -> list[str]:
                 _stop_clock(connection, query["now"])
             connection.set_progress_handler(is_over, _BETWEEN_CHECKS)
             connection.set_authorizer(_authorizer(denied))
-            return _fetch(connection.execute(sql), query["rows"], query["size"])
+            return _fetch(connection.execute(sql), query["rows"], query["size"]), steps
         finally:
             connection.close()
     except MemoryError:
         raise QueryRefused(*_CODES[7]) from None
     except (sqlite3.Error, sqlite3.Warning, UnicodeError, ValueError) as error:
+        if steps > most_steps:
+            raise QueryRefused("steps", f"it takes more than {most_steps:,} steps of SQLite") from None
         raise _refusal(error, denied) from None
 
 

@@ -1,0 +1,378 @@
+"""Faults: kills, a server that misbehaves, and damaged files. Everything stays on 127.0.0.1.
+
+    python -m bench.studies.faults [--kills N] [--requests N] [--inputs N] [--only kills,chaos,inputs]
+
+Kills: each command is killed before one of its changes to files (renames, removals, new folders, files opened for
+writing, databases opened), evenly chosen, or at a random time. Then every run must be readable, the same command must
+succeed, and the records must be those of an undisturbed run. Chaos: `bench.tools.chaos_server` answers a share of the
+requests with faults. Inputs: see `bench.studies.faulty_inputs`. The exit code is 1 if anything was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bench.cells import ROOT, environment
+from bench.studies import faulty_inputs
+from bench.table import table
+
+CONCURRENCY = 4
+"""Requests in flight of a command that is killed."""
+LIMIT_S = 300.0
+"""Time limit of one process."""
+
+_KILLED_BEFORE = """
+import atexit, os, signal, sys
+place, at = sys.argv[1], int(sys.argv[2])
+sys.argv[:3] = ["medhelm"]
+EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "sqlite3.connect"}
+count = 0
+def hook(event, arguments):
+    global count
+    if event == "open":
+        path, _, flags = arguments
+        changes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) and place in str(path)
+    else:
+        changes = event in EVENTS
+    if changes:
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+atexit.register(lambda: print("changes", count, file=sys.stderr))
+from medhelm.__main__ import start
+start()
+"""
+"""Runs medhelm and kills it before the change to files with this number; 0 counts them."""
+
+_CHOICE = """\
+name: toy
+title: Toy
+description: Toy questions with two options.
+taxonomy: {category: clinical_decision_support, subcategory: planning_treatments, task: Play}
+access: public
+license: CC0-1.0
+source: {kind: jsonl, files: {rows.jsonl: ""}}
+id: id
+choices: [good, bad]
+answer: {column: answer, form: letter}
+prompt: |
+  Question {question}
+  {options}
+  Answer:
+max_tokens: 5
+metrics: [exact_match]
+"""
+_JUDGED = """\
+name: letters
+title: Letters
+description: Toy questions with answers in free text.
+taxonomy: {category: patient_communication_and_education, subcategory: patient_provider_messaging, task: Write}
+access: public
+license: CC0-1.0
+source: {kind: jsonl, files: {rows.jsonl: ""}}
+id: id
+answer: answer
+prompt: |
+  Question {question}
+  Answer:
+max_tokens: 50
+metrics: [jury]
+rubric:
+  task: You see a question, the answer of a model, and a reference. Grade the answer of the model.
+  criteria: {accuracy: Is it right?, clarity: Is it plain?}
+"""
+
+
+def make_benchmark(folder: Path, definition: str, n: int) -> Path:
+    """Write a benchmark with `n` questions."""
+    place = folder / definition.split()[1]
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "benchmark.yaml").write_text(definition, encoding="utf-8")
+    rows = [json.dumps({"id": f"q{i}", "question": f"number {i}?", "answer": "A"}) + "\n" for i in range(n)]
+    (place / "rows.jsonl").write_text("".join(rows), encoding="utf-8")
+    (place / "sample.jsonl").write_text("".join(rows[:3]), encoding="utf-8")
+    return place
+
+
+class Chaos:
+    """The server, from outside."""
+
+    def __init__(self, port: int) -> None:
+        """`port`: where it listens."""
+        self.url = f"http://127.0.0.1:{port}"
+
+    def stats(self) -> dict[str, Any]:
+        """Return the server's counts."""
+        with urllib.request.urlopen(f"{self.url}/stats", timeout=60) as response:
+            found: dict[str, Any] = json.load(response)
+        return found
+
+    def model(self, name: str) -> str:
+        """Return the full name of a model on the server."""
+        return f"openai/{name}@{self.url}/v1"
+
+
+@contextmanager
+def chaos_server(*options: str) -> Iterator[Chaos]:
+    """Run the server."""
+    command = [sys.executable, "-m", "bench.tools.chaos_server", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Chaos(int(process.stdout.readline()))
+        finally:
+            process.kill()
+
+
+def medhelm(work: Path, *words: str, kill_before: int = -1, kill_after_s: float = 0.0) -> tuple[int, str]:
+    """Run a command, killed before a change or after a time if asked; return its exit code and messages."""
+    start = ["-c", _KILLED_BEFORE, str(work), str(kill_before)] if kill_before >= 0 else ["-m", "medhelm"]
+    command = [sys.executable, *start, *words]
+    with subprocess.Popen(
+        command, cwd=work, env=environment(work), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=kill_after_s or LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+    return process.returncode, said
+
+
+# --- kills ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A command that is killed."""
+
+    name: str
+    """Name in the table."""
+    words: Sequence[str]
+    """The command, with {model}, {judge} and {store}."""
+    prepared: str = ""
+    """Name of the folder that its store is a copy of; empty for a new store."""
+
+
+def kill_study(kills: int, seed: int, work: Path) -> tuple[str, bool]:
+    """Return a table of the kills, and True if nothing was lost or paid twice beyond what was in flight."""
+    toy, letters = make_benchmark(work, _CHOICE, 40), make_benchmark(work, _JUDGED, 15)
+    common = ("--store", "{store}", "--concurrency", str(CONCURRENCY))
+    with chaos_server("--share", "0", "--latency", "0.02") as server:
+        run = ("run", str(toy), "--model", "{model}", *common)
+        judges = ("run", str(letters), "--model", "{model}", "--judge", "{judge}", *common)
+        whole = work / "whole"
+        for words in (run, judges):
+            code, said = medhelm(work, *_filled(words, server, "whole", whole))
+            assert code == 0, said
+        folders = ("--benchmarks", str(work))
+        code, said = medhelm(work, "export", "helm", str(work / "helm"), "--store", str(whole), *folders)
+        assert code == 0, said
+        jobs = [
+            Work(name="run", words=run),
+            Work(name="run with a judge", words=judges),
+            Work(name="rescore", words=("rescore", str(toy), "--store", "{store}"), prepared="whole"),
+            Work(name="import helm", words=("import", "helm", str(work / "helm"), "--store", "{store}", *folders)),
+            Work(name="release", words=("release", "r1", "--store", "{store}"), prepared="whole"),
+        ]
+        lines, good = [], True
+        for number, job in enumerate(jobs):
+            share = kills // len(jobs) + (number < kills % len(jobs))
+            line, fine = _kill(job, share, Random(f"{seed}/{job.name}"), work, server)
+            lines.append(line)
+            good = good and fine
+    headings = [
+        "killed command",
+        "kills",
+        "changes",
+        "unreadable",
+        "unfinished",
+        "lost",
+        "paid twice",
+        "at most",
+    ]
+    return table(headings, lines), good
+
+
+def _filled(words: Sequence[str], server: Chaos, name: str, store: Path) -> list[str]:
+    """Fill in the models and the store of a command."""
+    values = {"model": server.model(name), "judge": server.model(f"judge-{name}"), "store": str(store)}
+    return [word.format(**values) for word in words]
+
+
+def _kill(job: Work, kills: int, random: Random, work: Path, server: Chaos) -> tuple[list[str], bool]:
+    """Kill one command again and again; return a line of the table, and whether all is well."""
+    expected, changes, seconds = _undisturbed(job, work, server)
+    points = random.sample(range(1, changes + 1), min(changes, kills // 2))
+    before = server.stats()["twice"]
+    n_killed = unreadable = unfinished = lost = 0
+    for number in range(kills):
+        name = f"{job.name.replace(' ', '-')}-{number}"
+        store = _store_for(job, work, name)
+        words = _filled(job.words, server, name, store)
+        if number < len(points):
+            code, _ = medhelm(work, *words, kill_before=points[number])
+        else:
+            code, _ = medhelm(work, *words, kill_after_s=random.uniform(0.3, 1.0) * seconds)
+        n_killed += code < 0
+        unreadable += not _is_readable(store)
+        code, said = medhelm(work, *words)
+        done_before = job.name == "release" and "r1" in said and code == 2
+        unfinished += code != 0 and not done_before
+        lost += _records(store) != expected
+        shutil.rmtree(store, ignore_errors=True)
+    twice = server.stats()["twice"] - before
+    most = n_killed * CONCURRENCY
+    cells = [n_killed, changes, unreadable, unfinished, lost, twice, most]
+    return [job.name, *map(str, cells)], not (unreadable or unfinished or lost) and twice <= most
+
+
+def _undisturbed(job: Work, work: Path, server: Chaos) -> tuple[list[Any], int, float]:
+    """Run a command to its end; return its records, its changes to files, and its seconds."""
+    store = _store_for(job, work, f"{job.name.replace(' ', '-')}-undisturbed")
+    started = time.perf_counter()
+    code, said = medhelm(work, *_filled(job.words, server, store.name, store), kill_before=0)
+    seconds = time.perf_counter() - started
+    assert code == 0, said
+    return _records(store), int(said.rpartition("changes ")[2]), seconds
+
+
+def _store_for(job: Work, work: Path, name: str) -> Path:
+    """Return the folder of a store for one kill, a copy of a whole one where the command needs it."""
+    store = work / "stores" / name
+    shutil.rmtree(store, ignore_errors=True)
+    if job.prepared:
+        shutil.copytree(work / job.prepared, store)
+    return store
+
+
+def _is_readable(store: Path) -> bool:
+    """Return True if no run of a store is damaged."""
+    from medhelm.errors import StoreError
+    from medhelm.storage.damaged_runs import intact_runs
+    from medhelm.storage.runs import load_runs
+    from medhelm.storage.store import open_store
+
+    if not (store / "store.json").is_file():
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            intact_runs(load_runs(open_store(store)))
+    except (StoreError, Warning):
+        return False
+    return True
+
+
+def _records(store: Path) -> list[Any]:
+    """Return the completions and scores of all runs of a store, without names and times that differ each time."""
+    from medhelm.storage.runs import load_runs, read_records
+    from medhelm.storage.store import open_store
+
+    changing = {"latency_s", "received", "request_digest", "reported_model", "fingerprint"}
+    return [
+        [run.benchmark, run.status, run.n, run.n_failed]
+        + [{key: value for key, value in row.items() if key not in changing} for row in read_records(run)]
+        for run in load_runs(open_store(store))
+    ]
+
+
+# --- a server that misbehaves -----------------------------------------------------------------------------------------
+
+
+def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
+    """Return two tables: one of faults of all kinds, one of throughput; True if nothing was lost or paid twice."""
+    benchmark = make_benchmark(work, _CHOICE, requests)
+    lines, good = [], True
+    with chaos_server("--share", "0.2", "--seed", str(seed)) as server:
+        for attempt in range(1, 4):
+            began = time.perf_counter()
+            before = server.stats()["requests"]
+            code, run = _run_once(benchmark, server, work, "--timeout", "2")
+            seconds = time.perf_counter() - began
+            stats = server.stats()
+            unexplained = run["n_failed"] - sum(run["failures"].values())
+            cells = [stats["requests"] - before, run["n"], run["n_failed"], unexplained, stats["twice"], code]
+            lines.append([f"{attempt}", *(f"{cell:,}" for cell in cells), f"{seconds:.0f}"])
+            good = good and run["n"] == requests and not unexplained and not stats["twice"]
+            if not code:
+                break
+        stats = server.stats()
+    good = good and run["n_failed"] == 0
+    headings = ["command", "requests", "instances", "failed", "without a reason", "paid twice", "exit code", "seconds"]
+    faults = f"{sum(stats['faults'].values()):,} faults of {len(stats['faults'])} kinds: " + ", ".join(
+        f"{kind} {n}" for kind, n in stats["faults"].items()
+    )
+    return "\n".join([table(headings, lines), "", faults, "", _throughput(min(requests, 3000), work)]), good
+
+
+def _throughput(requests: int, work: Path) -> str:
+    """Return a table of requests per second at shares of refusals."""
+    benchmark = make_benchmark(work / "throughput", _CHOICE, requests)
+    lines = []
+    for share in ("0", "0.02", "0.05"):
+        with chaos_server("--share", share, "--latency", "0.2", "--kinds", "429,503") as server:
+            began = time.perf_counter()
+            _run_once(benchmark, server, work)
+            seconds = time.perf_counter() - began
+            lines.append([f"{float(share):.0%}", f"{server.stats()['requests']:,}", f"{requests / seconds:.0f}"])
+    return table(["429 and 503, latency 0.2 s", "requests", "instances/s"], lines)
+
+
+def _run_once(benchmark: Path, server: Chaos, work: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run the benchmark; return the exit code and run.json."""
+    store = work / "stores" / server.url.rpartition(":")[2]
+    code, said = medhelm(work, "run", str(benchmark), "--model", server.model("m"), "--store", str(store), *options)
+    files = list(store.glob("runs/*/*/run.json"))
+    assert files, said
+    run: dict[str, Any] = json.loads(files[0].read_text(encoding="utf-8"))
+    return code, run
+
+
+# --- all --------------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Print the tables; the exit code is 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--inputs", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="kills,chaos,inputs", metavar="NAME,...")
+    asked = parser.parse_args()
+    good = True
+    with tempfile.TemporaryDirectory(prefix="medhelm-faults-") as scratch:
+        studies = {
+            "kills": lambda: kill_study(asked.kills, asked.seed, Path(scratch) / "kills"),
+            "chaos": lambda: chaos_study(asked.requests, asked.seed, Path(scratch) / "chaos"),
+            "inputs": lambda: faulty_inputs.study(asked.inputs, asked.seed),
+        }
+        for name in asked.only.split(","):
+            began = time.perf_counter()
+            text, fine = studies[name]()
+            good = good and fine
+            print(
+                f"{text}\n\n{name}: {'passed' if fine else 'FAILED'}, {time.perf_counter() - began:.0f} s\n", flush=True
+            )
+    return int(not good)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(main())

@@ -1,0 +1,77 @@
+"""Reads an Arrow stream in a process of its own, because nanoarrow corrupts memory on some malformed files.
+
+`medhelm.benchmarks.data.column_formats` starts this file by its path, with the Arrow stream as standard input. The
+process opens no other file and cannot write one; its memory and processor time are limited. Output is one JSON value a
+line: lists of rows, then an object, which is empty if the stream was read to its end or else holds the `error`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+_PORTION = 1000
+_MEMORY = 4 * 2**30
+_PER_BYTE = 32
+"""Bytes of memory for each byte of the file, beyond `_MEMORY`: buffers may be compressed."""
+_OPEN_FILES = 16
+
+
+def serve(bytes_key: str) -> None:
+    """Write the rows of the stream. Binary values become objects with the key `bytes_key` and hexadecimal digits."""
+    import nanoarrow
+
+    from medhelm.io.rows import plain
+
+    warnings.simplefilter("ignore")  # about lost fractions of a microsecond and text types
+    _confine(os.fstat(0).st_size)
+    try:
+        with nanoarrow.ArrayStream.from_readable(sys.stdin.buffer) as stream:
+            for batch in stream:
+                records: Iterator[dict[str, Any]] = batch.iter_py()
+                while portion := [
+                    {name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)
+                ]:
+                    _say(portion, bytes_key)
+    except (ArithmeticError, LookupError, MemoryError, NotImplementedError, RuntimeError, ValueError) as error:
+        _say({"error": str(error).strip().split("\n", 1)[0] or type(error).__name__}, bytes_key)
+    else:
+        _say({}, bytes_key)
+
+
+def _say(value: object, bytes_key: str) -> None:
+    """Write one line to the parent."""
+    text = json.dumps(value, default=lambda content: {bytes_key: bytes(content).hex()})
+    sys.stdout.buffer.write(text.encode("ascii") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _confine(size: int) -> None:
+    """Limit what this process may use. Where a platform does not know a limit, the others hold."""
+    seconds = 60 + size // 2**20
+    limits = {
+        resource.RLIMIT_AS: _MEMORY + _PER_BYTE * size,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NOFILE: _OPEN_FILES,
+        resource.RLIMIT_NPROC: 0,
+    }
+    for kind, most in limits.items():
+        try:
+            _, hard = resource.getrlimit(kind)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (most, most))
+        except (OSError, ValueError):
+            continue
+
+
+if __name__ == "__main__":
+    sys.path[:] = json.loads(sys.argv[2])
+    serve(sys.argv[1])
