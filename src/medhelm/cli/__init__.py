@@ -25,9 +25,8 @@ from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
 from medhelm.cli.models import models
-from medhelm.cli.plan import plan
+from medhelm.cli.plan import plan, power
 from medhelm.cli.plugins import plugins
-from medhelm.cli.power import power
 from medhelm.cli.reference_filter import filter_references
 from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
