@@ -15,7 +15,8 @@ import pytest
 from medhelm.domain import Model
 from medhelm.errors import ProviderError
 from medhelm.io.connection_errors import connection_problem, redirected
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.model_check import ModelCheck, check
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor

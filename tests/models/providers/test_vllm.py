@@ -17,7 +17,8 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.catalog import find_models
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import OptionalParameter
