@@ -13,6 +13,7 @@ import click
 
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
+from medhelm.cli.audit import audit
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
 from medhelm.cli.common.options import Shared, shared_options, warn
@@ -45,7 +46,7 @@ GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),
-    "Trust": (gate, release, diff, verify),
+    "Trust": (gate, release, diff, verify, audit),
 }
 """Heading in the help -> its commands, in the order of a first use."""
 
