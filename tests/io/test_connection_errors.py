@@ -76,7 +76,8 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path, monkeypatch: pyte
     assert said.startswith("certificate: the certificate of https://127.0.0.1:")
     assert said.endswith(
         "is not trusted here: self-signed certificate. If your institution issued it, set the environment "
-        "variable SSL_CERT_FILE to the file with your institution's certificates."
+        "variable SSL_CERT_FILE to the file with your institution's certificates, or name that file under `ca_file` "
+        "in models.yaml."
     )
     assert "_ssl.c" not in said
 

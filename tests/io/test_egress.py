@@ -212,6 +212,28 @@ def test_a_proxy_an_own_authority_and_a_client_certificate(
     assert len(served.bodies) == 1
 
 
+@pytest.mark.parametrize(
+    ("refusal", "message", "fatal"),
+    [
+        ("407 Proxy Authentication Required", "requires a login: .* MEDHELM_PROXY_LOGIN", True),
+        ("403 Forbidden", r"refused a connection to https://a.example \(status 403\)", True),
+        ("502 Bad Gateway", r"status 502", False),
+    ],
+)
+def test_a_proxy_that_refuses_is_named(refusal: str, message: str, fatal: bool) -> None:
+    with TunnelProxy(9, refusal=refusal) as proxy, pytest.raises(ProviderError, match=message) as caught:
+        post("https://a.example/v1", EgressPolicy(False, ["a.example"], proxy=proxy.url))
+    assert proxy.url in str(caught.value)
+    assert (caught.value.fatal, caught.value.retryable) == (fatal, not fatal)
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "http://nothing.invalid:3128"])
+def test_a_proxy_that_is_not_there_is_named(proxy: str, names: dict[str, str]) -> None:
+    with pytest.raises(ProviderError, match=f"cannot connect to the proxy {proxy}") as caught:
+        post("https://a.example/v1", EgressPolicy(False, ["a.example"], proxy=proxy))
+    assert caught.value.retryable
+
+
 def test_a_proxy_is_for_tls_and_hosts_outside(hospital: tuple[TlsServer, TunnelProxy]) -> None:
     _, proxy = hospital
     direct = {("https", "direct.example", 443): ConnectionSettings(proxy="direct")}

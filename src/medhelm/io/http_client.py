@@ -165,7 +165,8 @@ class HttpClient:
                     time.perf_counter() - started,
                 )
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            raise connection_problem(error, address, limit_s, near=is_loopback(address.raw_host or "")) from error
+            near, proxy = is_loopback(address.raw_host or ""), way.get("proxy", "")
+            raise connection_problem(error, address, limit_s, near=near, proxy=proxy) from error
 
     async def close(self) -> None:
         """Close all connections. May be called more than once."""

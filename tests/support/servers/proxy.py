@@ -24,8 +24,8 @@ class _Listener:
 
     def __init__(self, handle: Handler, context: ssl.SSLContext | None = None) -> None:
         self._handle, self._context = handle, context
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._started = threading.Event()
         self._stop = asyncio.Event()
         self.port = 0
@@ -39,10 +39,8 @@ class _Listener:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
 
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-
     async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
         server = await asyncio.start_server(self._handle, "127.0.0.1", 0, ssl=self._context)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
@@ -53,8 +51,10 @@ class _Listener:
 class TunnelProxy(_Listener):
     """A proxy that knows CONNECT only."""
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, *, refusal: str = "") -> None:
+        """`refusal`: status line with which it refuses every tunnel, such as `403 Forbidden`."""
         super().__init__(self._tunnel)
+        self._refusal = refusal
         self.requests: list[str] = []
         """Head of each request to the proxy."""
         self._target_port = target_port
@@ -65,6 +65,11 @@ class TunnelProxy(_Listener):
 
     async def _tunnel(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.requests.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        if self._refusal:
+            writer.write(f"HTTP/1.1 {self._refusal}\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+            writer.close()
+            return
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
