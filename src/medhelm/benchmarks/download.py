@@ -25,6 +25,7 @@ from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
 from medhelm.io.audit import SUBJECT, Audit, Subject
 from medhelm.io.egress import EgressPolicy, note_request, way_of
+from medhelm.io.hosts import is_loopback
 
 if TYPE_CHECKING:
     import aiohttp
@@ -203,6 +204,8 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
+    from medhelm.io.connection_errors import connection_problem  # lazy, like the HTTP library
+
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     url = downloader.policy.admit(address)
@@ -221,7 +224,8 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
                 async for chunk in response.content.iter_chunked(CHUNK):
                     file.write(chunk)
     except (aiohttp.ClientError, TimeoutError) as error:
-        words = str(error) or type(error).__name__
+        near, proxy = is_loopback(url.raw_host or ""), way.get("proxy", "")
+        words = str(connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy)).rstrip(".")
         kept = f" {partial} holds the received part; the same command resumes." if partial.exists() else ""
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 

@@ -109,8 +109,8 @@ def read_rules() -> AdministratorRules | None:
         found = file.stat()
         if os.name != "nt" and (found.st_uid != ADMINISTRATOR_ID or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
             raise UserError(
-                f"{file} must be owned by the administrator (root) and writable by no other user, so that it is "
-                f"his. As root: chown root {file}; chmod 644 {file}. Nothing was sent."
+                f"{file} must be owned by the administrator (root) and writable by no other user, so that users "
+                f"cannot change it. As root: chown root {file}; chmod 644 {file}. Nothing was sent."
             )
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -313,7 +313,8 @@ class EgressPolicy:
         """Raise UserError if the administrator's file forbids a host, whatever its address is."""
         if self._allow is None or self._allow.has(host) or (is_looked_up and self._allow.networks and _is_name(host)):
             return
-        why = " (its networks do not apply, because the proxy looks up the name)" if not is_looked_up else ""
+        is_excluded = self._allow.networks and not is_looked_up
+        why = " (its networks do not apply, because the proxy looks up the name)" if is_excluded else ""
         raise UserError(
             f"{host} may not be reached: {self._file} does not allow it{why}. Only its owner can change that. "
             "Nothing was sent to it."
