@@ -17,7 +17,9 @@ class Subject(NamedTuple):
     digest: str = ""
     """Hexadecimal digest of the request in cache and records; empty: the SHA-256 of the body is used."""
     requests: int = 1
-    """Number of requests to models in it; more than one in a file for a batch API."""
+    """Number of requests to models in it, if it has a body."""
+    in_file: bool = False
+    """True if those requests are in a file for a batch API, and not in other requests about it."""
 
 
 SUBJECT: ContextVar[Subject | None] = ContextVar("SUBJECT", default=None)

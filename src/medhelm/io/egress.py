@@ -400,7 +400,7 @@ async def note_request(
     if body is None or isinstance(body, bytes):
         size = len(body or b"")
         digest = subject.digest or (hashlib.sha256(body).hexdigest() if body else "")
-        if subject.requests > 1:  # they are in the file
+        if body is None or subject.in_file:
             subject = subject._replace(requests=0)
     else:
         size = body.seek(0, SEEK_END)

@@ -195,7 +195,7 @@ class BatchJob:
                 refused_parameters=_as_stored(self.target.provider),
             )
         )
-        SUBJECT.set(Subject(model.name, ", ".join(sorted(request_file.benchmarks)), requests=batch.n))
+        SUBJECT.set(Subject(model.name, ", ".join(sorted(request_file.benchmarks)), requests=batch.n, in_file=True))
         remote_id = await self._submit_or_find(batch, request_file.file)
         SUBJECT.set(Subject(model.name, requests=0))
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id))
