@@ -183,7 +183,8 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     Raises SystemExit if a completion differs from the one that was sent, or took more than one request.
     """
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.io.http_client import EgressPolicy, HttpClient
+    from medhelm.io.egress import EgressPolicy
+    from medhelm.io.http_client import HttpClient
     from medhelm.models.budget import Budget
     from medhelm.models.client import Client
     from medhelm.models.providers import open_provider

@@ -26,7 +26,8 @@ from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
 from medhelm.errors import DataError, ProviderError, UserError
 from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.importer import helm_naming
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.catalog import defined_models
 from medhelm.models.providers import ProviderContext
 from tests.support.cli import Medhelm
@@ -45,7 +46,7 @@ case,patient_id,note,question,option_a,option_b,option_c,correct
 
 
 COMMAND = re.compile(
-    r"^    medhelm (agreement sample|(?:benchmarks|models|data|import|export|runs) [a-z-]+|[a-z-]+) ?(.*)$",
+    r"^    medhelm (agreement sample|(?:audit|benchmarks|models|data|import|export|runs) [a-z-]+|[a-z-]+) ?(.*)$",
     re.MULTILINE,
 )
 """A line that a reader may copy: the command, and the rest."""

@@ -116,7 +116,7 @@ TROUBLES = {
         Answer(status=407, body="Proxy Authentication Required"),
         "no_access",
         "the server answered 407",
-        "connect without that proxy.",
+        "set MEDHELM_PROXY_LOGIN",
         fatal=True,
     ),
     "another status": Trouble(

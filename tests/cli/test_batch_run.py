@@ -67,6 +67,20 @@ def models(tmp_path: Path, services: BatchServer, monkeypatch: pytest.MonkeyPatc
 
 
 @BOTH
+def test_the_file_of_a_batch_is_one_entry_of_the_audit_log(
+    medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
+) -> None:
+    benchmark = make_benchmark(tmp_path, n=N)
+    assert medhelm(*arguments(benchmark, models, f"{vendor.provider}-m"), "--store", "batched", "--batch").code == 0
+    entries = medhelm("audit", "show", "--store", "batched", "--json", "--last", "1000").json["entries"]
+    (upload,) = [entry for entry in entries if entry["requests"]]
+    assert (upload["requests"], upload["benchmark"], upload["method"]) == (N, "toy", "POST")
+    assert upload["bytes"] > N * 100
+    assert len(upload["digest"]) == 64
+    assert not any(other["benchmark"] for other in entries if other["method"] == "GET")
+
+
+@BOTH
 def test_a_batch_costs_half_and_gives_the_same_records(
     medhelm: Medhelm, models: Path, services: BatchServer, tmp_path: Path, vendor: Vendor
 ) -> None:

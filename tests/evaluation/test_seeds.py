@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client
 from medhelm.models.providers import open_provider

@@ -15,7 +15,8 @@ import pytest
 from medhelm.domain import Model
 from medhelm.errors import ProviderError
 from medhelm.io.connection_errors import connection_problem, redirected
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.model_check import ModelCheck, check
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor
@@ -75,7 +76,8 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path, monkeypatch: pyte
     assert said.startswith("certificate: the certificate of https://127.0.0.1:")
     assert said.endswith(
         "is not trusted here: self-signed certificate. If your institution issued it, set the environment "
-        "variable SSL_CERT_FILE to the file with your institution's certificates."
+        "variable SSL_CERT_FILE to the file with your institution's certificates, or name that file under `ca_file` "
+        "in models.yaml."
     )
     assert "_ssl.c" not in said
 

@@ -20,7 +20,9 @@ import pytest
 
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.connection_errors import retry_after_s
-from medhelm.io.http_client import EgressPolicy, HttpClient, HttpResponse, is_loopback, read_json
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.hosts import is_loopback
+from medhelm.io.http_client import HttpClient, HttpResponse, read_json
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 

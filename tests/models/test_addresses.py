@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from medhelm.models.addresses import checked_address, host_of, is_inside
+from medhelm.io.hosts import host_of, is_inside
+from medhelm.models.addresses import checked_address
 from tests.support.cases import table
 
 

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, ProviderError, StoreError, StoreFullError, UserError
 from medhelm.io.connection_errors import retry_after_s
-from medhelm.io.http_client import EgressPolicy, HttpClient, read_json
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient, read_json
 from medhelm.models import cache as cache_module
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache

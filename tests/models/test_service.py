@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from medhelm.models.addresses import host_of
+from medhelm.io.hosts import host_of
 from medhelm.models.providers import SERVICES, answers_in_process
 from medhelm.models.service import Service
 

@@ -23,7 +23,9 @@ from medhelm.benchmarks.data.sources import (
 )
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
-from medhelm.io.http_client import EgressPolicy
+from medhelm.io.audit import SUBJECT, Audit, Subject
+from medhelm.io.egress import EgressPolicy, note_request, way_of
+from medhelm.io.hosts import is_loopback
 
 if TYPE_CHECKING:
     import aiohttp
@@ -58,40 +60,76 @@ class DownloadResult:
     """Reason of a failure; else ""."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Downloader:
+    """An open HTTP session, its policy, and the audit log."""
+
+    session: aiohttp.ClientSession
+    policy: EgressPolicy
+    audit: Audit | None
+
+
 def fetch(
-    benchmarks: Sequence[Benchmark], data: Path, *, offline: bool, progress: Callable[[str], None] = lambda _: None
+    benchmarks: Sequence[Benchmark],
+    data: Path,
+    *,
+    offline: bool,
+    progress: Callable[[str], None] = lambda _: None,
+    proxy: str = "",
+    proxy_login: str = "",
+    audit: Audit | None = None,
 ) -> list[DownloadResult]:
     """Download the data of benchmarks into `data`, one folder each. Verified files are kept.
 
-    An error with one benchmark does not stop the others. Raises UserError if `offline`, before anything is sent.
+    An error with one benchmark does not stop the others. `proxy`: address of a proxy, if any; `proxy_login`:
+    `user:password` for it; `audit`: takes a note of each request.
+    Raises UserError, before anything is sent, if `offline`, or if the administrator's file forbids a host.
     """
     if offline:
         raise UserError(
             "downloading data needs the network, which offline mode forbids. Remove --offline (and MEDHELM_OFFLINE), "
             "or copy the files yourself: `medhelm data status` lists them and their folders. Nothing was sent."
         )
-    return asyncio.run(_fetch_all(benchmarks, data, progress))
+    places = [benchmark.source.location for benchmark in benchmarks if benchmark.source.location]
+    policy = EgressPolicy(
+        offline=False,
+        allowed=[urlsplit(place).hostname or "" for place in places],
+        proxy=proxy,
+        proxy_login=proxy_login,
+    )
+    policy.admit_all(place for place in places if policy.is_restricted)
+    if proxy:
+        progress(f"downloading through the proxy {proxy}")
+    return asyncio.run(_fetch_all(benchmarks, data, progress, policy, audit))
 
 
 async def _fetch_all(
-    benchmarks: Sequence[Benchmark], data: Path, progress: Callable[[str], None]
+    benchmarks: Sequence[Benchmark],
+    data: Path,
+    progress: Callable[[str], None],
+    policy: EgressPolicy,
+    audit: Audit | None,
 ) -> list[DownloadResult]:
     import aiohttp
+
+    from medhelm.io.egress import open_http_session
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=TIMEOUT_S)
     done = []
     # Checksums are of the files as stored on the server, so no transfer compression is used.
-    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+    async with open_http_session(policy, audit, timeout=timeout, auto_decompress=False) as session:
+        downloader = _Downloader(session, policy, audit)
         for benchmark in benchmarks:
+            SUBJECT.set(Subject(benchmark=benchmark.name, requests=0))
             try:
-                done.append(await _fetch(session, benchmark, data, progress))
+                done.append(await _fetch(downloader, benchmark, data, progress))
             except (UserError, MissingError, OSError) as error:
                 done.append(DownloadResult(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
     return done
 
 
 async def _fetch(
-    session: aiohttp.ClientSession, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
+    downloader: _Downloader, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
 ) -> DownloadResult:
     """Download one benchmark."""
     source = benchmark.source
@@ -105,11 +143,10 @@ async def _fetch(
         return DownloadResult(benchmark=benchmark.name, state="there", folder=folder, message="")
     if not source.location:
         raise MissingError(_not_public(benchmark, folder))
-    gate = EgressPolicy(offline=False, allowed=[urlsplit(source.location).hostname or ""])
     if is_archive(source.location):
         (address,) = addresses(source, [""])
         progress(f"{benchmark.name}: {address}")
-        await _members(session, gate, address, {name: checksums[name] for name in wanted}, folder)
+        await _members(downloader, address, {name: checksums[name] for name in wanted}, folder)
     else:
         if patterns := [name for name in wanted if is_pattern(name)]:
             raise DataError(
@@ -117,7 +154,7 @@ async def _fetch(
             )
         for name, address in zip(wanted, addresses(source, wanted), strict=True):
             progress(f"{benchmark.name}: {address}")
-            await _file(session, gate, address, folder / name, checksums[name])
+            await _file(downloader, address, folder / name, checksums[name])
     check_files(source, folder)
     return DownloadResult(benchmark=benchmark.name, state="fetched", folder=folder, message="")
 
@@ -142,11 +179,11 @@ def _not_public(benchmark: Benchmark, folder: Path) -> str:
     return f"{what}\n{benchmark.source.note}".rstrip()
 
 
-async def _file(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, path: Path, checksum: str) -> None:
+async def _file(downloader: _Downloader, address: str, path: Path, checksum: str) -> None:
     """Download one file to a partial file, and rename it once its checksum is verified."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
-    await _download(session, gate, address, partial)
+    await _download(downloader, address, partial)
     found = file_digest(partial)
     if checksum and found != checksum:
         partial.unlink()
@@ -163,14 +200,20 @@ def _changed(address: str, found: str, checksum: str) -> DataError:
     )
 
 
-async def _download(session: aiohttp.ClientSession, gate: EgressPolicy, address: str, partial: Path) -> None:
+async def _download(downloader: _Downloader, address: str, partial: Path) -> None:
     """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
+    from medhelm.io.connection_errors import connection_problem  # lazy, like the HTTP library
+
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    url = downloader.policy.admit(address)
+    way = way_of(downloader.policy, url)
+    if downloader.audit:
+        await note_request(downloader.audit, "GET", url, way.get("proxy"), None)
     try:
-        async with session.get(gate.admit(address), headers=headers, allow_redirects=False) as response:
+        async with downloader.session.get(url, headers=headers, allow_redirects=False, **way) as response:
             if start and response.status == 416:  # nothing is left to send: the file was complete
                 return
             if response.status not in (200, 206):
@@ -181,18 +224,17 @@ async def _download(session: aiohttp.ClientSession, gate: EgressPolicy, address:
                 async for chunk in response.content.iter_chunked(CHUNK):
                     file.write(chunk)
     except (aiohttp.ClientError, TimeoutError) as error:
-        words = str(error) or type(error).__name__
+        near, proxy = is_loopback(url.raw_host or ""), way.get("proxy", "")
+        words = str(connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy)).rstrip(".")
         kept = f" {partial} holds the received part; the same command resumes." if partial.exists() else ""
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 
 
-async def _members(
-    session: aiohttp.ClientSession, gate: EgressPolicy, address: str, wanted: Mapping[str, str], folder: Path
-) -> None:
+async def _members(downloader: _Downloader, address: str, wanted: Mapping[str, str], folder: Path) -> None:
     """Download an archive and extract files below its top folder. `wanted`: path or pattern -> checksum."""
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f".archive{PARTIAL}"
-    await _download(session, gate, address, archive)
+    await _download(downloader, address, archive)
     staging = folder / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:

@@ -14,6 +14,7 @@ import click
 
 from medhelm import __version__
 from medhelm.cli.agreement import agreement
+from medhelm.cli.audit import audit
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
 from medhelm.cli.common.options import Shared, shared_options, warn
@@ -26,9 +27,8 @@ from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
 from medhelm.cli.models import models
-from medhelm.cli.plan import plan
+from medhelm.cli.plan import plan, power
 from medhelm.cli.plugins import plugins
-from medhelm.cli.power import power
 from medhelm.cli.reference_filter import filter_references
 from medhelm.cli.release import diff, release, verify
 from medhelm.cli.report import report
@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),
-    "Trust": (gate, release, diff, verify),
+    "Trust": (gate, release, diff, verify, audit),
 }
 """Heading in the help -> its commands, in the order of a first use."""
 

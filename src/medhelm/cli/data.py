@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, load, print_json, shared_options
+from medhelm.cli.common.options import Shared, existing_audit_log, load, print_json, proxy_option, shared_options
 from medhelm.cli.common.output import table_options
 from medhelm.errors import UserError
 
@@ -81,24 +82,36 @@ def verify(shared: Shared, names: tuple[str, ...]) -> int:
 
 @data.command()
 @_names
-@shared_options("data", "benchmarks", "offline", "json")
+@proxy_option
+@shared_options("store", "data", "benchmarks", "offline", "json")
 @click.pass_obj
-def fetch(shared: Shared, names: tuple[str, ...]) -> int:
+def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     """Download public data into --data DIR.
 
-    Downloads the pinned revision and verifies its checksums. Resumes after an interruption and keeps valid files.
+    Downloads the pinned revision and verifies its checksums. Resumes after an interruption and keeps valid files. If
+    there is a store, its audit log gets an entry for each request.
 
     \b
     Example:
       medhelm data fetch pubmed_qa medec --data DIR
     """
     from medhelm.benchmarks.download import fetch as fetch_data
+    from medhelm.models.egress import PROXY_LOGIN
     from medhelm.reports.json_output import plain_json
 
     if shared.data is None:
         raise UserError("no data folder was given. Name one with --data DIR or MEDHELM_DATA. Nothing was downloaded.")
     wanted = load(shared, names or ["public"])
-    done = fetch_data(wanted, shared.data, offline=shared.offline, progress=lambda text: click.echo(text, err=True))
+    with existing_audit_log(shared) as audit:
+        done = fetch_data(
+            wanted,
+            shared.data,
+            offline=shared.offline,
+            progress=lambda text: click.echo(text, err=True),
+            proxy=proxy,
+            proxy_login=os.environ.get(PROXY_LOGIN, "").strip(),
+            audit=audit,
+        )
     if shared.json:
         print_json({"benchmarks": plain_json(done)})
     else:

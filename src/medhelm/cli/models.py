@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, print_json, shared_options, warn
+from medhelm.cli.common.options import Shared, existing_audit_log, print_json, proxy_option, shared_options, warn
 from medhelm.cli.common.output import table_options
 
 if TYPE_CHECKING:
@@ -89,13 +89,14 @@ def _looked_up(models: Sequence[Model]) -> list[Model]:
 
 @models.command("check")
 @click.argument("names", nargs=-1, required=True, metavar="MODEL...", shell_complete=shell_completion.models)
-@shared_options("models", "offline", "json")
+@proxy_option
+@shared_options("store", "models", "offline", "json")
 @click.pass_obj
-def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
+def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     """Send a small test request to each model.
 
-    Shows latency, usage, structured output and log-probabilities, or the failure with advice. Exit codes: 1 if a model
-    fails, 4 if a key is missing.
+    Shows latency, usage, structured output and log-probabilities, or the failure with advice. If there is a store, its
+    audit log gets an entry for each request. Exit codes: 1 if a model fails, 4 if a key is missing.
 
     \b
     Example:
@@ -106,7 +107,8 @@ def check_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     from medhelm.reports import models as models_report
 
     found = find_models(names, file=shared.models_file, environment=os.environ, note=warn)
-    checked = check(found, environment=os.environ, offline=shared.offline)
+    with existing_audit_log(shared) as audit:
+        checked = check(found, environment=os.environ, offline=shared.offline, proxy=proxy, audit=audit)
     told = [{name: getattr(one, name) for name in _SHOWN} for one in checked]
     if shared.json:
         rows = [models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, told, strict=True)]

@@ -1,4 +1,4 @@
-"""`medhelm plan`."""
+"""`medhelm plan` and `medhelm power`: what a run would cost, and what it could show."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     format_option,
     prices_option,
     print_json,
     print_remarks,
+    run_filter_options,
     run_options,
+    scoring_option,
     shared_options,
+    stored_tier_option,
+    suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like
+from medhelm.errors import UserError
 
 if TYPE_CHECKING:
+    from medhelm.analysis.comparison.power import PowerDesign
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Rule
+    from medhelm.domain import Rule, Tier
+    from medhelm.results.runs.selection import RunFilter
 
 
 @click.command()
@@ -92,3 +100,146 @@ def plan(
     for text in [*(forecast.warnings if shared.json else ()), *plan_report.missing(forecast)]:
         click.echo(f"medhelm: {text}", err=True)
     return 4 if forecast.is_missing_something else 0
+
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.option(
+    "--difference",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="True difference to detect, on a scale from 0 (worst) to 1 (best).",
+)
+@click.option("--power", type=SHARE, default=0.8, show_default=True, help="Probability of detecting the difference.")
+@click.option("--alpha", type=SHARE, default=0.05, show_default=True, help="Significance level (false-positive rate).")
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of comparisons that share --alpha, such as 36 for all pairs of 9 models.",
+)
+@click.option(
+    "--disagreement",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
+)
+@click.option(
+    "--sd",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
+)
+@click.option("--instances", type=click.IntRange(min=1), help="Without a store: number of instances.")
+@click.option(
+    "--design-effect",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Without a store: factor by which clustering increases the variance.",
+)
+@suite_option
+@run_filter_options
+@format_option
+@stored_tier_option
+@scoring_option
+@table_options
+@shared_options("store", "benchmarks", "json")
+@click.pass_obj
+def power(
+    shared: Shared,
+    /,
+    models: tuple[str, ...],
+    difference: float | None,
+    power: float,
+    alpha: float,
+    pairs: int,
+    disagreement: float | None,
+    sd: float | None,
+    instances: int | None,
+    design_effect: float,
+    suite: str,
+    wanted: RunFilter,
+    format_: str,
+    tier: Tier | None,
+    rule: Rule,
+) -> int:
+    """Show which differences can be detected.
+
+    Estimates the minimum detectable difference, and the instances that a given difference needs, from the scores in
+    the store: of two named models, or of all pairs. With --disagreement or --sd it is a calculator without a store.
+
+    \b
+    Examples:
+      medhelm power
+      medhelm power openai/gpt-4o openai/gpt-4o-mini --difference 0.03
+      medhelm power --difference 0.03 --pairs 36
+      medhelm power --disagreement 0.18 --difference 0.03
+      medhelm power --sd 0.2 --instances 150
+    """
+    from medhelm.analysis.comparison.power import PowerDesign
+
+    design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
+    format_ = "json" if shared.json else format_
+    if disagreement is not None or sd is not None:
+        if not wanted.is_empty:
+            raise UserError("--model, --exclude, --benchmark and --since select runs of a store: leave out the noise.")
+        _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
+        return 0
+    if instances is not None or design_effect != 1:
+        raise UserError("--instances and --design-effect need --disagreement or --sd: with a store they are measured.")
+    if len(models) not in (0, 2):
+        raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
+    from medhelm.reports import power as power_report
+    from medhelm.results.comparison import measure_power
+
+    found = measure_power(
+        shared.all_stores,
+        models,
+        rule=rule,
+        tier=tier,
+        suite=suite,
+        design=design,
+        difference=difference,
+        benchmark_folders=shared.benchmark_folders,
+        wanted=wanted,
+        short_names=format_ != "json",
+    )
+    if format_ == "json":
+        print_json(power_report.as_json(found))
+    else:
+        click.echo("\n".join(power_report.to_tables(found, format_)), nl=False)
+    return 0
+
+
+def _calculate(
+    models: tuple[str, ...],
+    disagreement: float | None,
+    sd: float | None,
+    design_effect: float,
+    design: PowerDesign,
+    difference: float | None,
+    instances: int | None,
+    format_: str,
+) -> None:
+    """Print the power or sample size for given noise, without a store."""
+    if models or (disagreement is not None and sd is not None):
+        raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
+    from medhelm.analysis.comparison.power import Noise
+    from medhelm.reports import power as power_report
+
+    if difference is None and instances is None:
+        raise UserError(
+            "give --difference for the instances it needs, --instances for the difference they detect, or both."
+        )
+    if difference is not None and disagreement is not None and difference > disagreement:
+        raise UserError(
+            f"--difference {difference:g} is impossible: models that disagree on {disagreement:g} differ by no more."
+        )
+    noise = Noise(sd=sd, disagreement=disagreement, design_effect=design_effect)
+    content, sentences = power_report.calculated(noise, design, difference=difference, instances=instances)
+    if format_ == "json":
+        print_json(content)
+    else:
+        click.echo("\n".join(sentences))

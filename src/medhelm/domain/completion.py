@@ -66,6 +66,14 @@ class Model:
     """True if its server supports completions that follow a JSON schema."""
     scope: str = ""
     """Name that keeps its completions apart from those of other names for the same model; empty: shared by all."""
+    proxy: str = ""
+    """Address of the proxy for requests to it, or `direct`; empty: the proxy of the command, if it has one."""
+    ca_file: str = ""
+    """File with the only certificate authorities to accept for it; empty: those that this machine trusts."""
+    client_certificate: str = ""
+    """File with the certificate to identify with; empty: none."""
+    client_key: str = ""
+    """File with the key of that certificate; empty: it is in the same file."""
 
     @property
     def digest(self) -> str:

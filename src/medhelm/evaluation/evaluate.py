@@ -13,7 +13,7 @@ from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
-from medhelm.evaluation.preparation import check_models, check_scorable, open_datasets, with_prices
+from medhelm.evaluation.preparation import check_consent, check_models, check_scorable, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -43,6 +43,7 @@ def evaluate(
     check_scorable(benchmarks, judged=jury is not None)
     check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     opened = [*open_datasets(benchmarks, data, settings), *datasets]
+    check_consent(opened, models, jury.judges if jury else (), settings)
     return run_in_event_loop(
         EvaluationRunner(opened, models, create(store), settings, environment, listener or NullListener(), jury)
     )

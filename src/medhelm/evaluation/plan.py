@@ -33,9 +33,11 @@ from medhelm.evaluation.request_counts import (
 )
 from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
+from medhelm.models.egress import SentData, missing_consent, policy_for
 from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
@@ -107,6 +109,14 @@ def make_plan(
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
+    sent = [
+        SentData(
+            benchmark=benchmark, n=_n_instances(one), is_invented=settings.tier == "sample", is_own=settings.own_data
+        )
+        for benchmark, one in found
+    ]
+    if text := missing_consent(sent, models, judges, allowed=settings.allow_hosts):
+        warnings.append(f"a run would not start: {text}")
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         graded = plural(n, "free-text benchmark")
         warnings.append(
@@ -117,16 +127,8 @@ def make_plan(
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
     """Check that the hosts of all models may be reached. Raises: UserError."""
-    policy = EgressPolicy(settings.offline, [host for model in models if (host := _host(model))])
-    for model in models:
-        if model.base_url:
-            policy.admit(model.base_url)
-
-
-def _host(model: Model) -> str:
-    from urllib.parse import urlsplit
-
-    return urlsplit(model.base_url).hostname or ""
+    policy = policy_for(models, offline=settings.offline, proxy=settings.proxy)
+    policy.admit_all((model.base_url for model in models if model.base_url), look_up=False)
 
 
 def _local_providers(
@@ -307,6 +309,13 @@ class _Forecast:
             input_error=ratio.error if n else 0.0,
             output_basis=length.basis if n else "",
         )
+
+
+def _n_instances(found: PendingRequests | str) -> int | None:
+    """Return the number of instances; None if the data is missing."""
+    if isinstance(found, str):
+        return None
+    return max((count.requests for count in found.to_models.values()), default=None)
 
 
 def _too_long(benchmark: str, model: str, count: PendingModelRequests, n: int) -> str:

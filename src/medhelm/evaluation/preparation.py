@@ -36,9 +36,9 @@ def with_prices(models: Iterable[Model], books: Sequence[PriceBook] = (), day: d
 def check_models(
     models: Iterable[Model], settings: Settings, environment: Mapping[str, str], store: Path | None = None
 ) -> None:
-    """Check that models and judges have their keys, and their prices if there is a budget, of the command or `store`.
+    """Check that models and judges have their keys, prices if the command or `store` has a budget, and allowed hosts.
 
-    Raises: MissingError for keys, UserError for prices; the message names all of them.
+    Raises: MissingError for keys, UserError for prices or hosts; the message names all of them.
     """
     by_name = {model.name: model for model in models}.values()
     missing = [text for model in by_name if (text := missing_key(model, environment))]
@@ -51,6 +51,30 @@ def check_models(
             f"{', '.join(unpriced)}. "
             "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
         )
+    if addresses := [model.base_url for model in by_name if model.base_url]:
+        from medhelm.models.egress import policy_for  # lazy: models within this process need no network
+
+        policy = policy_for(by_name, offline=settings.offline, proxy=settings.proxy, environment=environment)
+        policy.admit_all(addresses)
+
+
+def check_consent(
+    datasets: Iterable[Dataset], models: Sequence[Model], judges: Sequence[Model], settings: Settings
+) -> None:
+    """Check that private data leaves this machine only for hosts that the user or the administrator allowed.
+
+    Parameters: models, get the prompts; judges, get prompts, completions and references. Raises: UserError.
+    """
+    if not any(model.base_url for model in (*models, *judges)):
+        return
+    from medhelm.models.egress import SentData, missing_consent  # lazy: as above
+
+    selections = [
+        SentData(benchmark=d.benchmark, n=d.n, is_invented=d.tier == "sample", is_own=settings.own_data)
+        for d in datasets
+    ]
+    if text := missing_consent(selections, models, judges, allowed=settings.allow_hosts):
+        raise UserError(text)
 
 
 def check_scorable(

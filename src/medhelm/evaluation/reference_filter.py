@@ -326,7 +326,7 @@ async def _mark_references(
     progress: Callable[[int, int], object] | None,
 ) -> MarkingResult:
     started = perf_counter()
-    async with open_session(store, settings, judges, note) as session, AsyncExitStack() as locks:
+    async with open_session(store, settings, judges, note, environment) as session, AsyncExitStack() as locks:
         marking = _Marking(
             datasets,
             judges,

@@ -17,7 +17,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.imported import is_imported, stored_dataset
-from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
+from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -122,6 +122,8 @@ def rescored(
         _runner(group, benchmarks, change, (source, target), data, kind.settings(settings), environment or {}, listener)
         for kind, group in _by_kind(runs, change).items()
     ]
+    for runner in runners:
+        check_consent(runner.datasets, (), change.judges, runner.settings)
     parts: list[Evaluation] = []
     for runner in runners:
         parts.append(run_in_event_loop(runner))

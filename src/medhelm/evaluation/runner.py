@@ -66,7 +66,7 @@ class EvaluationRunner:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         asyncio.get_running_loop().call_later(STARTUP_S, import_engines)
         models = (*self.models, *(self.jury.judges if self.jury else ()))
-        async with open_session(self.store, self.settings, models, self.listener.note) as session:
+        async with open_session(self.store, self.settings, models, self.listener.note, self.environment) as session:
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
             if not self.settings.batch:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.held_numbers import HeldNumbers
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.cache_recovery import CacheRecovery
@@ -43,26 +42,34 @@ class Session:
 
 @asynccontextmanager
 async def open_session(
-    store: Store, settings: Settings, models: Collection[Model], note: Callable[[str], object] | None = None
+    store: Store,
+    settings: Settings,
+    models: Collection[Model],
+    note: Callable[[str], object] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Session]:
     """Open what is needed to call `models`, whose hosts alone are allowed, and close it in the end.
 
     `note` receives messages for the user, such as about services that do not reply.
     """
-    from medhelm.models.open_files import limit_connections  # lazy: not needed before a command is checked
+    from medhelm.models.egress import policy_for  # lazy: not needed before a command is checked
+    from medhelm.models.open_files import limit_connections
+    from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store_host import StoreHost
 
-    hosts = {urlsplit(model.base_url).hostname or "" for model in models if model.base_url}
+    policy = policy_for(models, offline=settings.offline, proxy=settings.proxy, environment=environment)
+    if settings.proxy and note:
+        note(f"requests to hosts outside this machine and private networks go through the proxy {settings.proxy}")
     room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
     budget = Budget(settings.max_cost_usd)
     with (
         closing(StoreHost(store)),
         closing(Cache(store.cache_file)) as cache,
         closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
+        closing(AuditLog(store.audit_file)) as audit,
     ):
         recovery = CacheRecovery(store, cache, note)
-        policy = EgressPolicy(offline=settings.offline, allowed=hosts)
-        http = HttpClient(policy, timeout_s=settings.timeout_s, connections=room.in_all)
+        http = HttpClient(policy, timeout_s=settings.timeout_s, connections=room.in_all, audit=audit)
         client = Client(
             cache=cache,
             budget=budget,

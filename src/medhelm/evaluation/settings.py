@@ -51,6 +51,10 @@ class Settings:
     """Request new completions, whatever the cache holds; an interrupted fresh run continues."""
     offline: bool = False
     """Send requests to this machine only."""
+    proxy: str = ""
+    """Address of the proxy for hosts outside this machine and private networks; empty: none."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that may get gated and private benchmarks and the user's own data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

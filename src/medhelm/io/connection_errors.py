@@ -33,10 +33,16 @@ _REASONS = {
 }
 
 
-def connection_problem(error: Exception, address: URL, limit_s: float, *, near: bool) -> ProviderError:
-    """Convert an exception of the HTTP library. `near`: True if the host is this machine."""
+def connection_problem(error: Exception, address: URL, limit_s: float, *, near: bool, proxy: str = "") -> ProviderError:
+    """Convert an exception of the HTTP library.
+
+    `near`: True if the host is this machine; `proxy`: address of the proxy that the request goes through, if any.
+    """
     import aiohttp
 
+    of_proxy = (aiohttp.ClientHttpProxyError, aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError)
+    if proxy and isinstance(error, of_proxy):
+        return _proxy_problem(error, address, proxy)
     place = address.origin()
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         what = f"{place} does not accept connections: it did not respond in time. {_whereabouts(address, near=near)}"
@@ -61,6 +67,23 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
         return ProviderError("malformed_reply", what, retryable=True, reply_lost=True)
     what = f"{place} closed the connection without a response. {_other_scheme(address) or _log(address)}"
     return ProviderError("connection", what, retryable=True, reply_lost=True)
+
+
+def _proxy_problem(error: Exception, address: URL, proxy: str) -> ProviderError:
+    """Return the error of a proxy that cannot be reached, or that opens no connection."""
+    status = getattr(error, "status", 0)
+    if status == 407:
+        what = (
+            f"the proxy {proxy} requires a login: set the environment variable MEDHELM_PROXY_LOGIN to `user:password`."
+        )
+    elif status:
+        what = f"the proxy {proxy} refused a connection to {address.origin()} (status {status})."
+        if status < 500:
+            what += " Ask its administrator to allow this host, or correct the address."
+    else:
+        what = f"cannot connect to the proxy {proxy}. Check its address."
+    is_final = 400 <= status < 500
+    return ProviderError("connection", what, fatal=is_final, retryable=not is_final)
 
 
 def not_an_object(status: int, body: bytes, value: object, problem: Exception | None) -> ProviderError:
@@ -133,7 +156,7 @@ def _insecure(error: Exception, place: URL) -> str:
         return f"{refused} SSL_CERT_FILE names a missing file: {named}."
     return (
         f"{refused} If your institution issued it, set the environment variable SSL_CERT_FILE to the file with your "
-        "institution's certificates."
+        "institution's certificates, or name that file under `ca_file` in models.yaml."
     )
 
 
@@ -143,8 +166,8 @@ def _whereabouts(address: URL, *, near: bool) -> str:
         usual = "" if address.port in _USUAL_PORTS else f" {', '.join(f'{v} is {k}' for k, v in _USUAL_PORTS.items())}."
         return f"Start the server, or correct the port {address.port}.{usual}"
     return (
-        f"Check how {address.host} is spelled, and whether this machine can reach it (VPN, firewall). Proxies named in "
-        "the environment are not used."
+        f"Check how {address.host} is spelled, and whether this machine can reach it (VPN, firewall). Proxies that "
+        "the environment names are not used: name one with --proxy."
     )
 
 

@@ -1,27 +1,30 @@
-"""HTTP client for JSON, with an egress policy that decides which hosts may be contacted.
+"""HTTP client for JSON. It asks the egress policy about every host and its addresses, and writes an audit log.
 
 All network traffic goes through this module. It does not read proxies, credentials or cookies from the environment and
-does not follow redirects, so only the host of the requested address is contacted. Failures raise `ProviderError`.
+does not follow redirects, so only the host of the requested address, or its proxy, is contacted. Failures raise
+`ProviderError`.
 """
 
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from os import SEEK_END
 from typing import IO, TYPE_CHECKING, Any
 
-from medhelm import __version__
-from medhelm.errors import ProviderError, StoreFullError, UserError
+from medhelm.errors import ProviderError, StoreFullError
+from medhelm.io.hosts import is_loopback, without_secrets
 
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
+
+    from medhelm.io.audit import Audit
+    from medhelm.io.egress import EgressPolicy
 
 MAX_REPLY_BYTES = 32 * 2**20
 """Maximum size of a response body after decompression. A completion takes a few kilobytes."""
@@ -56,47 +59,6 @@ def import_early() -> None:
     threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
-class EgressPolicy:
-    """Decides which hosts may be contacted, before any name lookup or connection."""
-
-    def __init__(self, offline: bool, allowed: Collection[str] = ()) -> None:
-        """`offline`: allow this machine only. `allowed`: exact names of other hosts, such as `api.openai.com`."""
-        self.offline = offline
-        self.allowed = frozenset(name.lower() for name in allowed)
-
-    def admit(self, url: str) -> URL:
-        """Return the parsed address if its host may be contacted.
-
-        This machine (127.0.0.0/8, ::1, localhost) may always be contacted.
-        Raises: UserError naming the host and the rule that forbids it, or the reason why `url` is not a valid address.
-        """
-        from yarl import URL  # the HTTP library's own parser, so that the host checked is the host contacted
-
-        try:
-            address = URL(url)
-            host = (address.raw_host or "").lower()
-        except ValueError as error:
-            raise UserError(f"`{_without_secrets(url)}` is not an address: {error}") from None
-        if address.scheme not in ("http", "https") or not host:
-            raise UserError(
-                f"`{_without_secrets(url)}` is not an address: it must start with http:// or https:// and a host name."
-            )
-        if is_loopback(host):
-            return address
-        if self.offline:
-            raise UserError(
-                f"{host} may not be reached: offline mode allows this machine only (127.0.0.0/8, ::1, localhost). "
-                "Leave out --offline (and MEDHELM_OFFLINE) to allow it. Nothing was sent to it."
-            )
-        if host not in self.allowed and (address.host or "").lower() not in self.allowed:
-            known = ", ".join(sorted(self.allowed)) or "none but this machine"
-            raise UserError(
-                f"{host} may not be reached: only hosts of the models that were asked for are allowed ({known}). "
-                "Nothing was sent to it."
-            )
-        return address
-
-
 class HttpClient:
     """Sends JSON requests and reads the responses, through one pool of open connections."""
 
@@ -107,16 +69,19 @@ class HttpClient:
         timeout_s: float = 300.0,
         connections: int = 0,
         max_reply_bytes: int = MAX_REPLY_BYTES,
+        audit: Audit | None = None,
     ) -> None:
         """`timeout_s`: per request. `connections`: maximum open at once over all hosts; 0: no limit.
 
-        Time spent waiting for a connection counts toward the timeout; limits per endpoint are up to the caller.
+        `audit`: takes a note of every request before it is sent; None: nothing does. Time spent waiting for a
+        connection counts toward the timeout; limits per endpoint are up to the caller.
         """
         self.egress_policy = egress_policy
         self._timeout_s = timeout_s
         self._connections = connections
         self._max_reply_bytes = max_reply_bytes
-        self._addresses: dict[str, URL] = {}
+        self._audit = audit
+        self._addresses: dict[str, tuple[URL, dict[str, Any]]] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -138,10 +103,9 @@ class HttpClient:
         (not HTTP, or too long) or `bad_key` (a header that cannot be sent: fatal).
         """
         named = {"Content-Type": "application/json", **headers}
-        if isinstance(body, bytes):
-            return await self._send("POST", url, named, body, timeout_s)
-        named["Content-Length"] = str(body.seek(0, SEEK_END))
-        return await self._send("POST", url, named, _pieces(body), timeout_s)
+        if not isinstance(body, bytes):
+            named["Content-Length"] = str(body.seek(0, SEEK_END))
+        return await self._send("POST", url, named, body, timeout_s)
 
     async def get(
         self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None, into: IO[bytes] | None = None
@@ -161,7 +125,7 @@ class HttpClient:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes] | None,
+        body: bytes | IO[bytes] | None,
         timeout_s: float | None,
         into: IO[bytes] | None = None,
     ) -> HttpResponse:
@@ -169,26 +133,31 @@ class HttpClient:
 
         from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
 
-        address = self._addresses.get(url) or self._admit(url)
+        address, way = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
         for name, value in headers.items():
             if not value.isprintable():
                 raise invalid_request(name, address)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
+        if self._audit:
+            from medhelm.io.egress import note_request
+
+            await note_request(self._audit, method, address, way.get("proxy"), body)
         started = time.perf_counter()
         try:
             async with session.request(
                 method,
                 address,
-                data=body,
+                data=body if body is None or isinstance(body, bytes) else _pieces(body),
                 headers=headers,
                 allow_redirects=False,
+                **way,
                 timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
             ) as response:
                 if 300 <= response.status < 400:
                     from medhelm.io.key_redaction import without_keys_of
 
-                    target = without_keys_of(headers, _without_secrets(response.headers.get("Location", "")))
+                    target = without_keys_of(headers, without_secrets(response.headers.get("Location", "")))
                     raise redirected(response.status, target, address)
                 keep = into if response.status == 200 else None
                 content = await (_save(response, keep) if keep else self._read(response, address))
@@ -199,7 +168,8 @@ class HttpClient:
                     time.perf_counter() - started,
                 )
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            raise connection_problem(error, address, limit_s, near=is_loopback(address.raw_host or "")) from error
+            near, proxy = is_loopback(address.raw_host or ""), way.get("proxy", "")
+            raise connection_problem(error, address, limit_s, near=near, proxy=proxy) from error
 
     async def close(self) -> None:
         """Close all connections. May be called more than once."""
@@ -207,26 +177,24 @@ class HttpClient:
         if session is not None:
             await session.close()
 
-    def _admit(self, url: str) -> URL:
+    def _admit(self, url: str) -> tuple[URL, dict[str, Any]]:
+        """Return the address of a request, and how it leaves."""
+        from medhelm.io.egress import way_of
+
         address = self.egress_policy.admit(url)
         path = url.partition("://")[2].partition("/")[2].partition("?")[0]
         if "%" in path:  # sent unchanged, because it is signed that way
             address = address.with_path(f"/{path}", encoded=True).with_query(address.query)
         if len(self._addresses) >= MOST_ADDRESSES:
             self._addresses.clear()
-        self._addresses[url] = address
-        return address
+        self._addresses[url] = found = address, way_of(self.egress_policy, address)
+        return found
 
     def _open(self) -> aiohttp.ClientSession:
         """Start the session; it belongs to the event loop that runs now."""
-        import aiohttp
+        from medhelm.io.egress import open_http_session  # lazy, like the HTTP library
 
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"medhelm/{__version__}"},
-            trust_env=False,
-        )
+        self._session = open_http_session(self.egress_policy, self._audit, connections=self._connections)
         return self._session
 
     def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
@@ -277,19 +245,6 @@ async def _save(response: aiohttp.ClientResponse, file: IO[bytes]) -> bytes:
     return b""
 
 
-def is_loopback(host: str) -> bool:
-    """Return True if `host`, a name or an address without brackets, always means this machine."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv4Address):
-        return address.is_loopback
-    return address == ipaddress.IPv6Address("::1")
-
-
 def read_json(reply: HttpResponse) -> dict[str, Any]:
     """Parse the body as a JSON object. Raises: ProviderError `malformed_reply`, retryable, for anything else.
 
@@ -307,10 +262,3 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
     from medhelm.io.connection_errors import not_an_object  # lazy: only if something fails
 
     raise not_an_object(reply.status, reply.body, value, problem)
-
-
-def _without_secrets(url: str) -> str:
-    """Return the address without query, user name and password, for messages."""
-    start, mark, rest = url.partition("://")
-    # A password may hold a slash, against the rules: nothing before the last @ is shown.
-    return start + mark + rest.partition("?")[0].rpartition("@")[2] if mark else url.partition("?")[0]

@@ -10,7 +10,8 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from medhelm.io.http_client import is_loopback
+from medhelm.io.egress import DIRECT
+from medhelm.io.hosts import is_inside
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)"
@@ -19,9 +20,6 @@ _ADDRESS = re.compile(
 )
 _OPERATION = re.compile(r"(?:/chat/completions|(?<=/v1)/(?:completions|responses|messages|embeddings|models))$")
 """Ends of addresses that were copied from examples."""
-
-_INSIDE = (".local", ".internal")
-"""Endings of host names within a private network."""
 
 
 def checked_address(text: str, *, insecure: bool = False) -> str:
@@ -69,17 +67,19 @@ def _reason(text: str) -> str:
     return "not a valid address. Write scheme, host, port and path, such as http://127.0.0.1:8000/v1."
 
 
-def host_of(address: str) -> str:
-    """Return the host of an address, in lower case and without brackets; "" if there is none."""
-    return urlsplit(address).hostname or ""
+def checked_proxy(text: str) -> str:
+    """Normalize the address of a proxy, `http://HOST:PORT` or `https://HOST:PORT`; `direct` means none.
 
-
-def is_inside(host: str) -> bool:
-    """Return True if `host` is this machine, or by its form a machine of a private network."""
-    if is_loopback(host):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith(_INSIDE)
-    return address.is_private and not address.is_unspecified
+    Raises: ValueError with the reason and the fix; it never repeats a possible password.
+    """
+    if text.strip() == DIRECT:
+        return DIRECT
+    if "@" in text:
+        raise ValueError(
+            "a proxy's address must not contain a user name or password; put `user:password` into the environment "
+            "variable MEDHELM_PROXY_LOGIN."
+        )
+    address = checked_address(text, insecure=True)
+    if urlsplit(address).path or urlsplit(address).query:
+        raise ValueError("a proxy's address has no path: write http://HOST:PORT.")
+    return address

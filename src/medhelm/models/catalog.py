@@ -253,6 +253,10 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
         structured=definition.structured,
         parameters=definition.parameters | serve_arguments,
         scope="" if definition.share_completions or not is_alias else name,
+        proxy=definition.proxy,
+        ca_file=definition.file("ca_file"),
+        client_certificate=definition.file("client_certificate"),
+        client_key=definition.file("client_key"),
     )
     return service.resolve(model, environment)
 

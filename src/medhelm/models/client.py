@@ -17,6 +17,7 @@ from datetime import datetime
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
+from medhelm.io.audit import SUBJECT, Subject
 from medhelm.io.held_numbers import HeldNumbers, number_of
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache, worth_keeping
@@ -242,6 +243,7 @@ class Client:
                         sent += 1
                         self.requests_sent += 1
                         purchase.sent = True
+                        SUBJECT.set(Subject(model.name, request.benchmark, digest.hex()))
                         reply = await self._reply(provider, request, endpoint, sent)
                         completion = replace(reply, received=time.time())
                         purchase.completion = completion

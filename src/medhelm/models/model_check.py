@@ -13,8 +13,11 @@ from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Pro
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.domain.text import listed
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import EgressPolicy, HttpClient
-from medhelm.models.addresses import is_inside
+from medhelm.io.audit import SUBJECT, Audit, Subject
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.hosts import is_inside
+from medhelm.io.http_client import HttpClient
+from medhelm.models.egress import policy_for
 from medhelm.models.keys import missing_key
 from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.local.runtime import LocalRuntime
@@ -80,20 +83,26 @@ class ModelCheck:
     """Advice about a failure, beyond its message."""
 
 
-def check(models: Sequence[Model], *, environment: Mapping[str, str], offline: bool = False) -> list[ModelCheck]:
+def check(
+    models: Sequence[Model],
+    *,
+    environment: Mapping[str, str],
+    offline: bool = False,
+    proxy: str = "",
+    audit: Audit | None = None,
+) -> list[ModelCheck]:
     """Send one request to each model, without cache and retries; an error becomes a completion with a failure.
 
     A model that responds gets a second request, for log-probabilities, if its service has them. After an error about
     an optional parameter the request is sent again without it, as in a run. A model without a key gets none.
+    `proxy`: address of the proxy, if any; `audit`: takes a note of each request.
     Raises: UserError if a host is not allowed; then nothing is sent to any model.
     """
     without_key = {model.name: text for model in models if (text := missing_key(model, environment))}
     asked = [model for model in models if model.name not in without_key]
-    policy = EgressPolicy(offline, {urlsplit(model.base_url).hostname or "" for model in asked if model.base_url})
-    for model in asked:
-        if model.base_url:
-            policy.admit(model.base_url)
-    checked = iter(asyncio.run(_check_all(asked, environment, policy)))
+    policy = policy_for(asked, offline=offline, proxy=proxy, environment=environment)
+    policy.admit_all(model.base_url for model in asked if model.base_url)
+    checked = iter(asyncio.run(_check_all(asked, environment, policy, audit)))
     return [
         _not_asked(model, without_key[model.name]) if model.name in without_key else next(checked) for model in models
     ]
@@ -130,8 +139,10 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
     )
 
 
-async def _check_all(models: Sequence[Model], environment: Mapping[str, str], policy: EgressPolicy) -> list[ModelCheck]:
-    http, machine = HttpClient(policy, timeout_s=TIMEOUT_S), LocalRuntime()
+async def _check_all(
+    models: Sequence[Model], environment: Mapping[str, str], policy: EgressPolicy, audit: Audit | None
+) -> list[ModelCheck]:
+    http, machine = HttpClient(policy, timeout_s=TIMEOUT_S, audit=audit), LocalRuntime()
     try:
         return list(await asyncio.gather(*(_check(model, http, environment, machine) for model in models)))
     finally:
@@ -151,6 +162,7 @@ async def _check(model: Model, http: HttpClient, environment: Mapping[str, str],
     )
     if not isinstance(provider, HttpProvider):  # its dialect is unknown
         return ModelCheck(model=model, answer=await _ask(provider, request))
+    SUBJECT.set(Subject(model=model.name))
     has_schema = OptionalParameter.SCHEMA in provider.dialect.optional_parameters(request)
     answer = await _ask(provider, request)
     found = await check_server(model, http, answer) if _is_local_server(model) else ServerCheck()

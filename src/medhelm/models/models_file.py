@@ -28,9 +28,9 @@ from pydantic_core import PydanticCustomError
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.http_client import is_loopback
+from medhelm.io.hosts import host_of, is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
-from medhelm.models.addresses import checked_address, host_of
+from medhelm.models.addresses import checked_address, checked_proxy
 from medhelm.models.price_book import Dollars
 from medhelm.models.providers import SERVICES, answers_in_process
 
@@ -100,6 +100,14 @@ class ModelDefinition(_Strict):
     """Allow http:// for a host outside this machine and private networks."""
     base_url: str = ""
     """Address of the service, up to and including its version; default: the provider's own."""
+    proxy: str = ""
+    """Address of an HTTP proxy for it, such as `http://proxy.example:3128`; `direct`: none, even with --proxy."""
+    ca_file: str = ""
+    """File with the only certificate authorities to accept for it, in PEM; default: those that this machine trusts."""
+    client_certificate: str = ""
+    """File with the certificate to identify with, in PEM; default: none."""
+    client_key: str = ""
+    """File with the key of `client_certificate`; default: the key is in the same file."""
     key: str = ""
     """Environment variable that holds the key; default: the rule of `models.keys`."""
     price: PriceDefinition | None = None
@@ -121,6 +129,12 @@ class ModelDefinition(_Strict):
     serve_arguments: list[str | int | float] = Field(default_factory=list)
     """Further arguments for `vllm serve`, such as `[--max-model-len, 8192]`."""
     _found_at: str = PrivateAttr("")
+    _folder: Path = PrivateAttr(Path())
+
+    def file(self, key: str) -> str:
+        """Return the path of a file; relative paths start at the folder of models.yaml."""
+        path: str = getattr(self, key)
+        return str(self._folder / Path(path).expanduser()) if path else ""
 
     def key_notice(self, model: Model) -> str:
         """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
@@ -145,6 +159,10 @@ class ModelDefinition(_Strict):
                 f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}, which "
                 "holds prompt and completion together."
             )
+        if self.client_key and not self.client_certificate:
+            raise ValueError("`client_key` needs a `client_certificate`.")
+        if self.proxy not in ("", "direct") and self.base_url.startswith("http://"):
+            raise ValueError("`proxy` needs an https:// address: the proxy could read requests without TLS.")
         return self
 
     @field_validator("reasoning_effort")
@@ -162,6 +180,11 @@ class ModelDefinition(_Strict):
         if "?" in address and info.data.get("provider") != "azure":
             raise ValueError("`?api-version=` belongs to `provider: azure`.")
         return address
+
+    @field_validator("proxy")
+    @classmethod
+    def _proxy(cls, value: str) -> str:
+        return checked_proxy(value)
 
     @field_validator("key")
     @classmethod
@@ -217,8 +240,9 @@ def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, Mode
         problems += error.problems
     for name, definition in definitions.items():
         line = document.line_of((name,))
-        if text := _redirected(name, definition) or (_wrong_host(name, definition) if is_found else ""):
+        if text := _redirected(name, definition) or (_trusts_elsewhere(name, definition) if is_found else ""):
             problems.append(Problem(text, line))
+        definition._folder = file.parent
         if is_found:
             definition._found_at = f"{document.place}:{line}"
     if problems:
@@ -246,6 +270,16 @@ def _redirected(name: str, definition: ModelDefinition) -> str:
         f"{service.title}. Choose a name of your own, such as `my-{rest.partition('@')[0].rpartition('/')[2]}`, with "
         f"`model: {definition.model or rest.partition('@')[0]}`."
     )
+
+
+def _trusts_elsewhere(name: str, definition: ModelDefinition) -> str:
+    """Return the problem of a definition that only a file named by the user may have; "" if there is none."""
+    if keys := [key for key in ("proxy", "ca_file", "client_certificate", "client_key") if getattr(definition, key)]:
+        return (
+            f"{name}: `{keys[0]}` decides who can read requests or be identified by, so it counts only in a file that "
+            "you name. If you trust this file, name it with --models."
+        )
+    return _wrong_host(name, definition)
 
 
 def _wrong_host(name: str, definition: ModelDefinition) -> str:

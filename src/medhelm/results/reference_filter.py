@@ -32,7 +32,7 @@ from medhelm.domain import (
     RunStatus,
 )
 from medhelm.errors import UserError
-from medhelm.evaluation.preparation import check_models, open_datasets, with_prices
+from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
 from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
@@ -103,6 +103,7 @@ def filter_references(
     judges = with_prices(judges)
     check_models(judges, settings, environment, store)
     datasets = open_datasets(benchmarks, data, settings)
+    check_consent(datasets, judges, (), settings)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:

@@ -79,6 +79,7 @@ MODEL = JsonForm(
         "scope": "scope",
     },
     nested={"price": PRICE.one_or_none},
+    not_stored=("proxy", "ca_file", "client_certificate", "client_key"),
     not_if_empty=("scope",),
 )
 

@@ -4,6 +4,7 @@ STORE/
 ├── store.json           marks the folder as a store, with the version of its layout
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
 ├── budget.sqlite        limit on what all commands spend, if there is one (see `storage.ledger`)
+├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
@@ -49,6 +50,11 @@ class Store:
     def budget_file(self) -> Path:
         """File of the ledger (`storage.ledger`); made when a limit is set for the first time."""
         return self.folder / "budget.sqlite"
+
+    @property
+    def audit_file(self) -> Path:
+        """File of the audit log (`storage.audit_log`); made by the first request."""
+        return self.folder / "audit.jsonl"
 
     @property
     def batches_folder(self) -> Path:

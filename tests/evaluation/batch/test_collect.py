@@ -12,7 +12,8 @@ import pytest
 from medhelm.domain import Batch, BatchState, Completion, Price
 from medhelm.errors import StoreError
 from medhelm.evaluation.batch.collect import MAX_CONCURRENT_WRITES, BatchResult, collect
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.batch.protocol import RequestResult
 from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache

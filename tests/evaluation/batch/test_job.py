@@ -24,7 +24,8 @@ from medhelm.evaluation.batch.job import (
 )
 from medhelm.evaluation.batch.polling import FIRST_RETRY_S, MAX_RETRY_S, RetryPolicy, WaitCancelled
 from medhelm.evaluation.session import Session
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
 from medhelm.models.batch.request_file import RequestFile

@@ -12,7 +12,8 @@ import pytest
 
 from medhelm.domain import Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.bedrock import Bedrock

@@ -11,7 +11,8 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.provider import OptionalParameter

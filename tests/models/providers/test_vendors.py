@@ -12,7 +12,8 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import EgressPolicy, HttpClient
+from medhelm.io.egress import EgressPolicy
+from medhelm.io.http_client import HttpClient
 from medhelm.models.budget import Budget
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.provider import OptionalParameter as Parameter

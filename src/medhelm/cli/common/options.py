@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import wraps
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
     from medhelm.domain import Benchmark, Remark, Tier
     from medhelm.results.spending import Pricing
+    from medhelm.storage.audit_log import AuditLog
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -384,10 +386,39 @@ class Dollars(click.FloatRange):
         return float(amount)
 
 
+def _proxy(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    """Check the address of a proxy."""
+    if not text:
+        return ""
+    from medhelm.models.addresses import checked_proxy
+
+    try:
+        return checked_proxy(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+proxy_option = click.option(
+    "--proxy",
+    metavar="URL",
+    default="",
+    callback=_proxy,
+    help="HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxies that the "
+    "environment names are never used.",
+)
+
 RUBRICS = click.Choice(["standard", "extended"])
 """Names of rubrics."""
 
 request_options = add_options(
+    click.option(
+        "--allow-host",
+        "allow_hosts",
+        metavar="HOST",
+        multiple=True,
+        help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
+    ),
+    proxy_option,
     click.option(
         "--max-cost",
         "max_cost_usd",
@@ -488,6 +519,19 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
         shared.note(f"skipped: {text}")
 
     return load_benchmarks(names, metrics=METRIC_NAMES, extra=shared.benchmark_folders, note=note)
+
+
+@contextmanager
+def existing_audit_log(shared: Shared) -> Iterator[AuditLog | None]:
+    """Open the audit log of the store, for commands that need no store; None if there is no store."""
+    from medhelm.storage.audit_log import AuditLog
+    from medhelm.storage.store import Store
+
+    if not (shared.store / "store.json").is_file():
+        yield None
+        return
+    with closing(AuditLog(Store(shared.store).audit_file)) as audit:
+        yield audit
 
 
 def open_datasets(

@@ -19,6 +19,7 @@ from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
 from medhelm.evaluation.session import Session
+from medhelm.io.audit import SUBJECT, Subject
 from medhelm.models.batch.api import read_results
 from medhelm.models.batch.protocol import QUEUE_FULL, BatchService, BatchStatus, RemoteState
 from medhelm.models.batch.request_file import RequestFile
@@ -164,6 +165,7 @@ class BatchJob:
             is_added = request_file.add(request.digest.hex(), body, has_stop_sequences=bool(request.stop))
             if not is_added and request_file.digests:
                 return request
+            request_file.benchmarks.add(request.benchmark)
             # A request that exceeds the limit by itself is sent directly: its server reports what is wrong with it.
             n += 1
             if n % ENCODED_AT_ONCE == 0:
@@ -193,7 +195,9 @@ class BatchJob:
                 refused_parameters=_as_stored(self.target.provider),
             )
         )
+        SUBJECT.set(Subject(model.name, ", ".join(sorted(request_file.benchmarks)), requests=batch.n, in_file=True))
         remote_id = await self._submit_or_find(batch, request_file.file)
+        SUBJECT.set(Subject(model.name, requests=0))
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id))
         self.retries.note(f"{model.name}: {_requests(batch)} submitted as batch {remote_id}")
 

@@ -25,6 +25,8 @@ class RequestFile:
     """Our unique name for the batch."""
     digests: list[str] = field(default_factory=list)
     """Digests of the requests, as hexadecimal digits."""
+    benchmarks: set[str] = field(default_factory=set)
+    """Benchmarks of the requests."""
     has_stop_sequences: bool = False
     """True if any request names stop sequences."""
     framing: BatchFraming = field(init=False)

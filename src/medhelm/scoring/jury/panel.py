@@ -122,13 +122,15 @@ class JudgePanel:
         from medhelm.scoring.jury.parsing import retry_reason
         from medhelm.scoring.jury.prompts import retry_prompt
 
-        request = request_to_judge(judge, prompt.prompt, prompt.schema, shared)
+        name = case.benchmark.name
+        request = request_to_judge(judge, prompt.prompt, prompt.schema, shared, benchmark=name)
         first = await self._send(request, prompt, case, attempt=0)
         reason = retry_reason(first.judgments)
         if not reason:
             return [first]
         again = retry_prompt(prompt, first.reply.completion.text or "", reason)
-        return [first, await self._send(request_to_judge(judge, again, prompt.schema), prompt, case, attempt=1)]
+        request = request_to_judge(judge, again, prompt.schema, benchmark=name)
+        return [first, await self._send(request, prompt, case, attempt=1)]
 
     async def _send(self, request: Request, prompt: JudgePrompt, case: _Case, *, attempt: int) -> JudgeVerdict:
         """Send one request. A judge that cannot be used gives a failed reply."""
@@ -171,10 +173,17 @@ class _Case:
         return JudgeVerdict(reply=reply, judgments=judgments, requests_sent=requests_sent, cached=cached)
 
 
-def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0) -> Request:
+def request_to_judge(
+    judge: Model, prompt: Prompt, schema: Mapping[str, Any] | None, shared: int = 0, *, benchmark: str = ""
+) -> Request:
     """Build the request to a judge; `shared`: leading characters that its other prompts have in common."""
     return Request(
-        model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared_characters=shared
+        model=judge,
+        prompt=prompt,
+        max_tokens=judge_max_tokens(judge),
+        schema=schema,
+        shared_characters=shared,
+        benchmark=benchmark,
     )
 
 

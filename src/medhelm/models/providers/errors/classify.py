@@ -224,7 +224,7 @@ def _advice(code: FailureCode, response: ErrorResponse, model: Model, service: S
     if code == FailureCode.KEY and not model.key_variable:
         return "The server requires a key: set MEDHELM_API_KEY, or name its variable under `key` in models.yaml."
     if response.status == 407:
-        return "A proxy requires a login, which is not supported: connect without that proxy."
+        return "A proxy requires a login: name it with --proxy, and set MEDHELM_PROXY_LOGIN to `user:password`."
     if code == FailureCode.CONTEXT_LENGTH and not model.window and not re.search(r"\d", response.message):
         return "Set its `window` in models.yaml: longer prompts are then shortened or left out."
     advice = {**_ADVICE, **service.advice}.get(code, "").format(model=model)

@@ -1,0 +1,149 @@
+"""`medhelm audit`: shows the audit log of a store and verifies it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from medhelm.cli.common.options import Shared, print_json, shared_options
+from medhelm.cli.common.output import table_options
+from medhelm.io.hosts import host_of
+
+if TYPE_CHECKING:
+    from medhelm.storage.audit_log import AuditEntry
+
+
+@click.group()
+@shared_options()
+def audit() -> None:
+    """Show and verify what was sent.
+
+    Every request of a store has an entry in STORE/audit.jsonl: time, user, destination, model, benchmark, digest and
+    bytes, never any text. It is written before the request is sent.
+
+    \b
+    Examples:
+      medhelm audit show
+      medhelm audit verify
+    """
+
+
+@audit.command()
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    metavar="DATE",
+    help="Only entries from this day or time on, in UTC.",
+)
+@click.option("--host", default="", metavar="HOST", help="Only entries about this host.")
+@click.option("--benchmark", default="", metavar="BENCHMARK", help="Only entries about this benchmark.")
+@click.option(
+    "--last",
+    default=20,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="List the N latest entries.",
+)
+@table_options
+@shared_options("store", "json")
+@click.pass_obj
+def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, last: int) -> int:
+    """Show what was sent where.
+
+    Sums of requests and bytes by destination and benchmark, then the latest entries.
+
+    \b
+    Examples:
+      medhelm audit show --since 2026-11-01
+      medhelm audit show --host api.openai.com --json
+    """
+    from medhelm.storage.audit_log import read_audit_log, total_requests
+    from medhelm.storage.store import open_store
+
+    shown: deque[AuditEntry] = deque(maxlen=last)
+
+    def wanted() -> Iterator[AuditEntry]:
+        for entry in read_audit_log(open_store(shared.store).audit_file):
+            if _is_wanted(entry, since, host.lower(), benchmark):
+                shown.append(entry)
+                yield entry
+
+    totals = total_requests(wanted())
+    if shared.json:
+        entries = [{"line": entry.line, **entry.content} for entry in shown]
+        print_json({"totals": [asdict(total) for total in totals], "entries": entries})
+        return 0
+    from medhelm.reports import tables
+
+    rows = [[t.destination, t.benchmark or None, t.requests, t.bytes, t.first[:19], t.last[:19]] for t in totals]
+    click.echo(tables.render(rows, ["destination", "benchmark", "requests", "bytes", "first (UTC)", "last"]), nl=False)
+    if shown:
+        click.echo()
+        lines = [[entry.line, *(_cell(entry, name) for name in _SHOWN)] for entry in shown]
+        click.echo(tables.render(lines, ["line", *_SHOWN]), nl=False)
+    return 0
+
+
+@audit.command()
+@click.option("--head", default="", metavar="HASH", help="Hash that an earlier `audit verify` printed, or its start.")
+@shared_options("store", "json")
+@click.pass_obj
+def verify(shared: Shared, /, head: str) -> int:
+    """Check that the log is intact.
+
+    Each entry holds the hash of the one before. That finds every change, insertion and removal except a removal at the
+    end, or a log that was written anew: note the printed hash elsewhere, and give it with --head later. Exit codes: 1
+    if the log was changed, 2 if there is none.
+
+    \b
+    Examples:
+      medhelm audit verify
+      medhelm audit verify --head 5f1d...
+    """
+    from medhelm.storage.audit_log import check_chain
+    from medhelm.storage.store import open_store
+
+    path = open_store(shared.store).audit_file
+    found = check_chain(path, head)
+    problem = found.problem
+    if not problem and not found.has_head:
+        problem = f"no entry has the hash {head}: entries at the end were removed, or the log was written anew"
+    if shared.json:
+        content = {"entries": found.n, "head": found.head, "interrupted": found.n_interrupted, "problem": problem}
+        print_json({"intact": not problem, **content})
+    elif not problem:
+        interrupted = f"; {found.n_interrupted} more were not written whole" if found.n_interrupted else ""
+        click.echo(f"{path}: {found.n:,} entries, intact{interrupted}\nhead {found.head}")
+    if problem:
+        click.echo(f"medhelm: {path}: {problem}", err=True)
+    return int(bool(problem))
+
+
+_SHOWN = ("time", "user", "command", "destination", "model", "benchmark", "bytes", "digest")
+"""Fields of an entry that the table shows."""
+
+
+def _cell(entry: AuditEntry, name: str) -> str | int | None:
+    """Return a field as the table shows it; for a lookup, the addresses instead of the model."""
+    value = entry.content.get(name)
+    if entry.content.get("action") == "lookup" and name == "model":
+        return "lookup: " + ", ".join(map(str, entry.content.get("addresses", ())))
+    if isinstance(value, str):
+        return (value[:19] if name == "time" else value[:12] if name == "digest" else value) or None
+    return value
+
+
+def _is_wanted(entry: AuditEntry, since: datetime | None, host: str, benchmark: str) -> bool:
+    content = entry.content
+    destination = str(content.get("destination", ""))
+    return (
+        (since is None or str(content.get("time", "")) >= since.isoformat())
+        and host in ("", host_of(destination) or destination)
+        and (not benchmark or benchmark in str(content.get("benchmark", "")).split(", "))
+    )

@@ -1,0 +1,36 @@
+"""Noting requests in the audit log before they are sent: what an entry says, and who writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol
+
+
+class Subject(NamedTuple):
+    """Model, benchmark and digest of a request, for the audit log."""
+
+    model: str = ""
+    """Name of the model; empty if none is asked."""
+    benchmark: str = ""
+    """Name of the benchmark whose data is in it, or several with commas; empty if there is none."""
+    digest: str = ""
+    """Hexadecimal digest of the request in cache and records; empty: the SHA-256 of the body is used."""
+    requests: int = 1
+    """Number of requests to models in it, if it has a body."""
+    in_file: bool = False
+    """True if those requests are in a file for a batch API, and not in other requests about it."""
+
+
+SUBJECT: ContextVar[Subject | None] = ContextVar("SUBJECT", default=None)
+"""Subject of the requests that the current task sends; a variable, so that providers need not pass it on."""
+
+
+class Audit(Protocol):
+    """Writes the audit log. Methods return once the entry survives the end of this process, or raise StoreError."""
+
+    def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
+        """Note a request that is about to be sent."""
+
+    def lookup(self, host: str, addresses: Sequence[str]) -> None:
+        """Note the addresses of a host that is about to be connected to."""

@@ -1,0 +1,125 @@
+"""The egress policy of a command, and consent to send private data away.
+
+Gated and private benchmarks, and data of the user's own, are sent to this machine only, unless the user names the host
+with --allow-host or the administrator's file lists it under `private_data`. Invented sample rows need no consent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from medhelm.domain import JURY, Benchmark, Model
+from medhelm.domain.text import plural
+from medhelm.errors import UserError
+from medhelm.io.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, read_rules
+from medhelm.io.hosts import host_of, is_loopback
+from medhelm.models.addresses import checked_proxy
+
+PROXY_LOGIN = "MEDHELM_PROXY_LOGIN"
+"""Variable with `user:password` for proxies."""
+
+
+def policy_for(
+    models: Iterable[Model], *, offline: bool, proxy: str = "", environment: Mapping[str, str] | None = None
+) -> EgressPolicy:
+    """Return the policy of a command that calls these models: their hosts may be contacted, and no others.
+
+    `proxy`: the command's own. Raises: UserError for a proxy, certificate or administrator's file that cannot be used.
+    """
+    models = [model for model in models if model.base_url]
+    routes: dict[Endpoint, tuple[str, ConnectionSettings]] = {}
+    for model in models:
+        route = ConnectionSettings(model.proxy, model.ca_file, model.client_certificate, model.client_key)
+        other, known = routes.setdefault(_endpoint(model.base_url), (model.name, route))
+        if route != known:
+            raise UserError(
+                f"{other} and {model.name} have the same endpoint, but different values of `proxy`, `ca_file`, "
+                "`client_certificate` or `client_key` in models.yaml. Give them the same ones. Nothing was sent."
+            )
+    try:
+        proxy = checked_proxy(proxy) if proxy else ""
+    except ValueError as error:
+        raise UserError(f"proxy: {error}") from None
+    return EgressPolicy(
+        offline,
+        {host_of(model.base_url) for model in models},
+        routes={endpoint: route for endpoint, (_, route) in routes.items() if route != ConnectionSettings()},
+        proxy=proxy,
+        proxy_login=(environment or {}).get(PROXY_LOGIN, "").strip(),
+    )
+
+
+def _endpoint(address: str) -> Endpoint:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentData:
+    """A benchmark whose data a command would send."""
+
+    benchmark: Benchmark
+    n: int | None
+    """Number of instances; None if unknown."""
+    is_invented: bool = False
+    """True for sample rows."""
+    is_own: bool = False
+    """True for data of the user's own in place of the published files."""
+
+    @property
+    def is_private(self) -> bool:
+        """Return True if the data may not leave this machine without consent."""
+        return not self.is_invented and (self.is_own or self.benchmark.access != "public")
+
+
+def missing_consent(
+    selections: Iterable[SentData],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    *,
+    allowed: Collection[str],
+) -> str:
+    """Return the message on private data that would leave this machine without consent; "" if there is none.
+
+    Parameters: models, get the prompts; judges, get prompts, completions and references of benchmarks in free text;
+    allowed, hosts of --allow-host.
+    """
+    private = [one for one in selections if one.is_private]
+    if not private:
+        return ""
+    rules = read_rules()
+    consent = {host.lower() for host in allowed}
+    lines: list[str] = []
+    hosts: dict[str, None] = {}
+    for model, is_judge in [*((m, False) for m in models), *((j, True) for j in judges)]:
+        host = host_of(model.base_url)
+        if not host or is_loopback(host) or host in consent or (rules and rules.private_data.has(host)):
+            continue
+        for one in private:
+            if is_judge and JURY not in one.benchmark.metrics:
+                continue
+            hosts[host] = None
+            lines.append(_would_send(one, model, host, n_models=len(models) or 1, is_judge=is_judge))
+    if not lines:
+        return ""
+    options = " ".join(f"--allow-host {host}" for host in hosts)
+    return "\n".join(
+        [
+            "data that is not public would leave this machine:",
+            *(f"  {line}" for line in lines),
+            f"If its terms of use permit that, add {options}",
+            f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent.",
+        ]
+    )
+
+
+def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:
+    """Return one line: what would be sent where."""
+    access = "your own data" if one.is_own else one.benchmark.access
+    if is_judge:
+        n = "" if one.n is None else f" of up to {plural(one.n * n_models, 'completion')}"
+        return f"{one.benchmark.name} ({access}): prompts, completions and references{n} to {host} (judge {model.name})"
+    n = "prompts" if one.n is None else f"up to {plural(one.n, 'prompt')}"
+    return f"{one.benchmark.name} ({access}): {n} to {host} ({model.name})"

@@ -1,0 +1,212 @@
+"""Consent, the audit log, proxies and certificates, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import ProviderError
+from medhelm.models.providers.hosted import HttpProvider
+from tests.support.cli import Medhelm
+from tests.support.servers.openai import Answer, Server
+from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
+
+YES = {
+    "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 1},
+}
+AWAY = "openai/m@https://llm.example/v1"
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Requests that would be sent to other machines; none is."""
+    sent: list[str] = []
+
+    async def complete(self: HttpProvider, _request: object) -> None:
+        sent.append(self.endpoint)
+        raise ProviderError("no_access", "not sent by this test", fatal=True)
+
+    monkeypatch.setattr(HttpProvider, "complete", complete)
+    return sent
+
+
+@pytest.fixture
+def clear(medhelm: Medhelm, tmp_path: Path) -> tuple[str, ...]:
+    """Arguments that name the user's own data for a gated benchmark."""
+    assert medhelm("data", "sample", "clear", "--out", tmp_path / "own").code == 0
+    return ("clear", "--data", str(tmp_path / "own"), "--own-data", "--limit", "2")
+
+
+# --- consent ----------------------------------------------------------------------------------------------------------
+
+
+def test_private_data_needs_consent_for_each_host(
+    medhelm: Medhelm, clear: tuple[str, ...], unreachable: list[str], tmp_path: Path
+) -> None:
+    store = ("--store", str(tmp_path / "store"))
+    models = ("--model", AWAY, "--model", "openai/n@http://gpu7.local:8000/v1")
+    refused = medhelm("run", *clear, *models, *store)
+    assert refused.code == 2
+    n = json.loads(medhelm("plan", *clear, *models, *store, "--json").out)["rows"][0]["requests"]
+    assert f"clear (your own data): up to {n} prompts to llm.example ({AWAY})" in refused.err
+    assert "add --allow-host llm.example --allow-host gpu7.local" in refused.err
+    assert medhelm("run", *clear, *models, *store, "--allow-host", "llm.example").code == 2
+    assert unreachable == []
+    assert not (tmp_path / "store" / "audit.jsonl").exists()
+    planned = medhelm("plan", *clear, *models, *store)
+    assert planned.code == 0
+    assert "a run would not start: data that is not public would leave this machine" in planned.out
+    both = ("--allow-host", "LLM.example", "--allow-host", "gpu7.local")
+    assert "would not start" not in medhelm("plan", *clear, *models, *store, *both).out
+    assert medhelm("run", *clear, *models, *store, *both).code == 1
+    assert unreachable
+
+
+@pytest.mark.parametrize(
+    "free", [("clear", "--tier", "sample"), ("medbullets", "--tier", "sample")], ids=["gated sample", "public"]
+)
+def test_sample_rows_need_no_consent(
+    medhelm: Medhelm, free: tuple[str, ...], unreachable: list[str], tmp_path: Path
+) -> None:
+    medhelm("run", *free, "--limit", "1", "--model", AWAY, "--store", tmp_path / "store")
+    assert unreachable
+
+
+def test_judges_need_consent_too(
+    medhelm: Medhelm, clear: tuple[str, ...], unreachable: list[str], tmp_path: Path
+) -> None:
+    assert medhelm("data", "sample", "mental_health", "--out", tmp_path / "own").code == 0
+    judged = ("mental_health", *clear[1:], "--store", str(tmp_path / "store"))
+    assert medhelm("run", *judged, "--model", "baseline/random").code == 0
+    for command in (("run", "--model", "baseline/random"), ("rejudge",)):
+        refused = medhelm(
+            command[0],
+            *judged[: -2 if command[0] == "run" else 1],
+            *command[1:],
+            *(("--store", str(tmp_path / "store"), "--data", str(tmp_path / "own"), "--judge", AWAY)),
+        )
+        assert refused.code == 2, refused.err
+        assert "prompts, completions and references" in refused.err
+        assert f"to llm.example (judge {AWAY})" in refused.err
+    assert unreachable == []
+
+
+def test_an_administrator_can_consent_for_all(
+    medhelm: Medhelm,
+    clear: tuple[str, ...],
+    unreachable: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "egress.yaml"
+    file.write_text("allow: ['*.example']\nprivate_data: [llm.example]\n", encoding="utf-8")
+    file.chmod(0o644)
+    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_FILE", file)
+    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_ID", os.getuid())
+    assert medhelm("run", *clear, "--model", AWAY, "--store", tmp_path / "store").code == 1
+    assert unreachable
+    forbidden = medhelm("run", *clear, "--model", "openai/m@https://a.org/v1", "--model", "openai/m@https://b.org/v1")
+    assert forbidden.code == 2
+    assert forbidden.err.count(f"{file} does not allow it") == 2
+
+
+# --- the audit log ----------------------------------------------------------------------------------------------------
+
+
+def test_every_request_has_an_entry_without_text(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    server.script(Answer(body=YES))
+    store = ("--store", str(tmp_path / "store"))
+    assert medhelm("audit", "verify", *store).code == 2
+    model = f"openai/m@{server.url}/v1"
+    medhelm("run", "medbullets", "--tier", "sample", "--model", model, *store)
+    done = medhelm("run", "aci_bench", "--tier", "sample", "--model", "baseline/lexical", "--judge", model, *store)
+    assert medhelm("models", "check", model, *store).code == 0
+    assert done.code in (0, 1)
+    content = medhelm("audit", "show", *store, "--json", "--last", "1000").json
+    assert len(content["entries"]) == server.count
+    assert sum(total["requests"] for total in content["totals"]) == server.count
+    assert {total["benchmark"] for total in content["totals"]} == {"", "medbullets", "aci_bench"}
+    sizes = sorted(int(headers["content-length"]) for headers in server.headers)
+    assert sorted(entry["bytes"] for entry in content["entries"]) == sizes
+    log = (tmp_path / "store" / "audit.jsonl").read_text(encoding="utf-8")
+    for body in server.bodies:
+        assert not any(message["content"][:40] in log for message in body["messages"])
+    shown = medhelm(
+        "audit", "show", *store, "--benchmark", "medbullets", "--host", "127.0.0.1", "--since", "2026-01-01"
+    )
+    assert "medbullets" in shown.out
+    assert "aci_bench" not in shown.out
+    assert "medbullets" not in medhelm("audit", "show", *store, "--host", "127.0.0.2").out
+
+
+def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    server.script(Answer(body=YES))
+    store = ("--store", str(tmp_path / "store"))
+    medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1", *store)
+    intact = medhelm("audit", "verify", *store, "--json")
+    assert (intact.code, intact.json["intact"]) == (0, True)
+    head = medhelm("audit", "verify", *store).out.split()[-1]
+    assert medhelm("audit", "verify", *store, "--head", head).code == 0
+    file = tmp_path / "store" / "audit.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:-1]))
+    shortened = medhelm("audit", "verify", *store, "--head", head)
+    assert (shortened.code, "entries at the end were removed" in shortened.err) == (1, True)
+    file.write_bytes(b"".join([lines[0], *lines[2:]]))
+    changed = medhelm("audit", "verify", *store)
+    assert (changed.code, "line 2 does not follow" in changed.err) == (1, True)
+
+
+def test_nothing_is_sent_that_cannot_be_logged(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+    server.script(Answer(body=YES))
+    store = tmp_path / "store"
+    assert medhelm("run", "medbullets", "--tier", "sample", "--model", "baseline/random", "--store", store).code == 0
+    (store / "audit.jsonl").mkdir()
+    refused = medhelm("run", "medbullets", "--tier", "sample", "--model", f"openai/m@{server.url}/v1", "--store", store)
+    assert (refused.code, server.count) == (2, 0)
+    assert "nothing is sent without it" in refused.err
+
+
+# --- proxies and certificates -----------------------------------------------------------------------------------------
+
+
+def test_a_model_behind_a_proxy_with_the_hospitals_certificates(
+    medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way: models.yaml names the authority and the client's certificate, the command names the proxy."""
+    monkeypatch.setenv("MEDHELM_API_KEY", "sk-test-0123456789")
+    made = make_certificates(tmp_path, "llm.example")
+    file = tmp_path / "models.yaml"
+    file.write_text(
+        "mine: {base_url: 'https://llm.example/v1', ca_file: ca.pem, client_certificate: client.crt, "
+        "client_key: client.key}\n",
+        encoding="utf-8",
+    )
+    run = ("run", "medbullets", "--tier", "sample", "--model", "mine", "--store", str(tmp_path / "store"))
+    with (
+        TlsServer(made.server_context(ask_client=True), json.dumps(YES).encode()) as served,
+        TunnelProxy(served.port) as proxy,
+    ):
+        done = medhelm(*run, "--proxy", proxy.url, "--models", file)
+        assert done.code == 0, done.err
+        assert f"go through the proxy {proxy.url}" in done.err
+        assert served.bodies
+        assert {head.split("\r\n")[0] for head in proxy.requests} == {"CONNECT llm.example:443 HTTP/1.1"}
+    entries = medhelm("audit", "show", "--store", tmp_path / "store", "--json").json["entries"]
+    assert {entry["proxy"] for entry in entries} == {proxy.url}
+    monkeypatch.chdir(tmp_path)
+    found = medhelm(*run)  # a file that the user did not name
+    assert (found.code, "name it with --models" in found.err) == (2, True)
+
+
+@pytest.mark.parametrize("proxy", ["http://me:secret@proxy:3128", "proxy:3128", "http://proxy:3128/path"])
+def test_a_proxy_that_cannot_be_used_is_refused(medhelm: Medhelm, proxy: str, tmp_path: Path) -> None:
+    for command in (("data", "fetch", "pubmed_qa", "--data", tmp_path), ("models", "check", AWAY)):
+        refused = medhelm(*command, "--proxy", proxy)
+        assert refused.code == 2
+        assert "--proxy" in refused.err
+        assert "secret" not in refused.err
