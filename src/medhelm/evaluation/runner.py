@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -119,7 +119,8 @@ class EvaluationRunner:
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None
-        return JudgePanel(self.jury, providers, ask, replies)
+        has_codes = not stored or (self.stored is not None and self.stored.has_codes)
+        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies)
 
 
 @dataclass(slots=True)

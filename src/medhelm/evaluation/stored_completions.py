@@ -27,6 +27,7 @@ class StoredCompletions(CompletionSource):
     def __init__(self, runs: Sequence[Run], judges: Collection[str]) -> None:
         """`runs`: one for each model and benchmark. `judges`: names of the judges whose completions are kept."""
         self.judges = judges
+        self.has_codes = all(run.jury_result.jury.has_codes for run in runs if run.jury_result)
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
         self._scores: dict[tuple[str, str], dict[str, dict[str, _StoredScore]]] = {}

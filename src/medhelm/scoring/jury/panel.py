@@ -99,7 +99,9 @@ class JudgePanel:
         case = _Case(benchmark, rubric, shown_texts(instance, text))
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
         verdicts = [
-            case.verdict(prompts[reply.prompt_index], reply, cached=True)
+            case.verdict(
+                replace(prompts[reply.prompt_index], verification_code=reply.verification_code), reply, cached=True
+            )
             for reply in stored
             if reply.prompt_index < len(prompts)
         ]
@@ -148,6 +150,7 @@ class JudgePanel:
             attempt=attempt,
             completion=completion,
             request_digest=result.digest,
+            verification_code=prompt.verification_code,
         )
         return case.verdict(prompt, reply, requests_sent=result.requests_sent, cached=result.cached)
 

@@ -1,8 +1,9 @@
 """Find signs of prompt injection: text in a completion that addresses the judge instead of the reader.
 
-The signs are shown to people and never change a score: delimiters and parsing protect the judge in any case. The text
-is searched as a model reads it: without invisible characters, with wide and styled letters normalized, and with base64
-decoded. Phrases are known in English only. Look-alike letters of another script, ciphers and flattery are not found.
+The signs are shown to people and never change a score: delimiters and verification codes protect the judge in any case.
+The text is searched as a model could decode it (`visible_text`). English phrases are known in many variants, those of
+some thirty other languages only as the common words for the best grade and for ignoring instructions. Flattery,
+stronger ciphers and other languages are not found.
 
 Searching takes time proportional to the length of the text: repetitions in patterns are bounded, and most patterns are
 tried only if one of a few keywords occurs.
@@ -12,24 +13,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from base64 import b64decode
 from collections.abc import Sequence
 from functools import lru_cache
 
 from medhelm.domain import InjectionSign
 from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.jury.visible_text import UNSEEN, other_readings, visible_text
 
 LONGEST = 50_000
 """Characters of a completion beyond which its length is a sign."""
 
 _LONGEST_NAME = 60
-_HIDDEN = (
-    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    r"\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_ENCODED = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}")
-_SHAPES = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
-_UNSEEN = lazy_regex(rf"[{_HIDDEN}]+")
 _HIDES = lazy_regex(
     r"[\u202a-\u202e\u2066-\u2069]"  # direction controls, which change the visible order
     r"|(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0000-\U000e007f]"  # tag characters, which also encode flags
@@ -141,6 +135,36 @@ _CLAIMED_VERDICTS: _Patterns = (
 """Claims that graders have already agreed."""
 
 
+_IN_OTHER_LANGUAGES = (
+    r"bestnote|höchst(?:note|punktzahl|wertung)|(?:volle|maximale) punktzahl",
+    r"ignorier\w{1,3} (?:alle |die |sie ){0,2}(?:\w{1,12} )?(?:anweisungen|kriterien|regeln)",
+    r"note (?:maximale|parfaite)|meilleure note|note la plus (?:haute|élevée)",
+    r"ignore[zr]? (?:toutes )?les (?:instructions|consignes|critères)",
+    r"(?:puntuación|nota|calificación) (?:más alta|máxima|perfecta)|máxima (?:puntuación|nota|calificación)",
+    r"ignor[ae]n? (?:todas )?las (?:instrucciones|reglas)|puntuació màxima|nota més alta",
+    r"pontuação (?:máxima|perfeita)|ignor[ea] (?:todas )?as instruções",
+    r"(?:voto|punteggio) (?:massimo|pieno|più alto)|massimo dei voti|ignora (?:tutte )?le istruzioni",
+    r"hoogste (?:cijfer|score|punten)|maximale score|volle punten|negeer (?:alle )?(?:\w{1,12} )?instructies",
+    r"högsta (?:betyg|poäng)|full poäng|(?:højeste|høyeste) karakter|top+karakter",
+    r"paras arvosana|parhaan arvosanan|täydet pisteet|parim hinne|augstāk\w{1,2} vērtējum",
+    r"(?:najwyższ|maksymaln)\w{1,3} (?:ocen|liczb|punkt)\w{0,4}|najvyššie hodnotenie|plný počet bod\w{1,2}",
+    r"nejlepší známk\w{0,2}|nejvyšší (?:hodnocení|známk\w{0,2})|najviš\w{1,2} ocjen\w{1,2}|najviš\w{1,2} ocen\w{1,2}",
+    r"legjobb (?:jegy|osztályzat)\w{0,3}|maximális pont\w{0,6}|nota maximă|punctaj\w{0,3} maxim",
+    r"en yüksek (?:puan|not)|tam puan|điểm (?:tối đa|cao nhất|tuyệt đối)",
+    r"(?:высш|максимальн)\w{1,3} (?:балл|оценк)\w{0,3}|игнорир\w{1,6} (?:все )?(?:\w{1,14} )?инструкци",
+    r"(?:найвищ|максимальн)\w{1,3} (?:бал|оцінк)\w{0,3}|най-високата? оценка|највиша оцена",
+    r"μέγιστη βαθμολογία|άριστα|أعلى (?:درجة|الدرجات|تقييم)|(?:الدرجة|العلامة) الكاملة|تجاهل (?:جميع )?التعليمات",
+    r"הציון הגבוה|ציון (?:מרבי|מקסימלי|מלא)|بالاترین نمره|نمره کامل|(?:सर्वोच्च|पूरे|पूर्ण|अधिकतम) अंक|সর্বোচ্চ নম্বর",
+    r"[给給打评評得](?:\w{0,8})(?:满分|滿分|最高分)|忽略(?:以上|之前|所有|上述|先前)|(?:満点|最高点|最高評価)[をでに]",
+    r"(?:만점|최고 ?점수?)(?:을|를|으로)|(?:지시|지침)를? ?무시",
+    r"(?:nilai|skor) (?:tertinggi|sempurna|maksimal|penuh)|markah penuh|คะแนน(?:เต็ม|สูงสุด)",
+    r"alama (?:za juu|ya juu|kamili|zote)|(?:summam|optimam|maximam) notam|notam (?:summam|optimam|maximam)",
+    r"pinakamataas na (?:marka|puntos|grado)",
+)
+_OTHER_LANGUAGES: _Patterns = ((("",), "|".join(_IN_OTHER_LANGUAGES)),)
+"""Words for the best grade, and for ignoring instructions, in other languages than English."""
+
+
 def find_injections(text: str, criteria: Sequence[str]) -> tuple[InjectionSign, ...]:
     """Find the kinds of signs in `text`, each once, for a judge that grades `criteria`.
 
@@ -148,41 +172,27 @@ def find_injections(text: str, criteria: Sequence[str]) -> tuple[InjectionSign, 
     ('verdict', 'instruction')
     """
     lines = visible_text(text).casefold()
-    words = " ".join(lines.replace("*", "").replace("`", "").split())
+    verdicts = _verdicts(tuple(criteria))
+    words = _words(lines)
     signs: dict[InjectionSign, bool] = {
-        "verdict": _matches(_verdicts(tuple(criteria)), lines) or _matches(_CLAIMED_VERDICTS, words),
-        "instruction": _matches(_INSTRUCTIONS, words),
+        "verdict": _matches(verdicts, lines) or _matches(_CLAIMED_VERDICTS, words),
+        "instruction": _matches(_INSTRUCTIONS, words) or _matches(_OTHER_LANGUAGES, words),
         "marker": _matches(_MARKERS, lines),
-        "unicode": not text.isascii() and _UNSEEN.search(text) is not None and _HIDES.search(text) is not None,
+        "unicode": not text.isascii() and UNSEEN.search(text) is not None and _HIDES.search(text) is not None,
         "length": len(text) > LONGEST,
     }
+    if not (signs["verdict"] and signs["instruction"]):
+        for reading in other_readings(visible_text(text)):
+            lines = reading.casefold()
+            words = _words(lines)
+            signs["verdict"] |= _matches(verdicts, lines) or _matches(_CLAIMED_VERDICTS, words)
+            signs["instruction"] |= _matches(_INSTRUCTIONS, words)
     return tuple(kind for kind, is_present in signs.items() if is_present)
 
 
-def visible_text(text: str) -> str:
-    """Return `text` as a model may read it.
-
-    Tag characters become letters, other invisible characters are removed, wide and styled letters are normalized
-    (NFKC), and decoded base64 is appended.
-    """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", _UNSEEN.sub(_tag_letters, text))
-    decoded = [clear for run in _ENCODED.findall(text) if (clear := _decoded(run))]
-    return "\n".join([text, *decoded])
-
-
-def _tag_letters(unseen: re.Match[str]) -> str:
-    """Return the letters encoded in invisible characters."""
-    return "".join(_SHAPES.get(ord(sign), "") for sign in unseen[0])
-
-
-def _decoded(run: str) -> str:
-    """Decode base64 with or without padding; "" if it is not encoded text."""
-    try:
-        clear = b64decode(run.replace("-", "+").replace("_", "/") + "=" * (-len(run) % 4), validate=True).decode()
-    except ValueError:
-        return ""
-    return clear if all(sign.isprintable() or sign.isspace() for sign in clear) else ""
+def _words(lines: str) -> str:
+    """Return a text on one line, without marks of emphasis."""
+    return " ".join(lines.replace("*", "").replace("`", "").split())
 
 
 def _matches(patterns: _Patterns, text: str) -> bool:
