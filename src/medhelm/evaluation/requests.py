@@ -7,7 +7,7 @@ them is found by the others. Prompts that exceed a context window are truncated 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
@@ -16,7 +16,9 @@ from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 from medhelm.scoring.jury.panel import request_to_judge
-from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
+
+if TYPE_CHECKING:
+    from medhelm.scoring.jury.prompts import JudgePrompt
 
 ORDERED_TOGETHER, ORDERED_CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
 """Most instances to order together, and about the most characters of their prompts: they are held in memory."""
@@ -124,6 +126,8 @@ def judge_requests(
     benchmark: Benchmark, judges: Sequence[Model], instance: Instance, text: str
 ) -> Iterator[JudgeRequest]:
     """Yield the first requests to each judge about a completion with this text; the judges see the same prompts."""
+    from medhelm.scoring.jury.prompts import judge_prompts  # lazy: most runs have no judges
+
     prompts = judge_prompts(benchmark, instance, text)
     for judge in judges:
         for prompt in prompts:
@@ -135,6 +139,8 @@ def second_judge_request(first: JudgeRequest, text: str, problem: str) -> Reques
 
     `text`: the completion; `problem`: what was wrong with it.
     """
+    from medhelm.scoring.jury.prompts import retry_prompt
+
     prompt = retry_prompt(first.prompt, text, problem)
     return request_to_judge(first.request.model, prompt, first.prompt.schema)
 
