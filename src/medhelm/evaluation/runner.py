@@ -119,8 +119,10 @@ class EvaluationRunner:
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None
+        # `rejudge` asks the judges that it names with codes; a run uses what was bought.
+        is_known = None if self.stored else session.client.is_known
         has_codes = not stored or (self.stored is not None and self.stored.has_codes)
-        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies)
+        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies, is_known)
 
 
 @dataclass(slots=True)

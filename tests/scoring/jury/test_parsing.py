@@ -471,7 +471,7 @@ def with_code(code: object, reply: str = GOOD) -> str:
         (with_code(""), "unverified"),
         (with_code(None), "unverified"),
         (with_code([CODE]), "unverified"),
-        (with_code("<the code at the end of this message>"), "unverified"),
+        (with_code("<the code>"), "unverified"),
         (with_code("0000-0000-0000"), "unverified"),
         (with_code(f"{CODE}-{CODE}"), "unverified"),
         (with_code(asked("Rest!")[0].verification_code), "unverified"),

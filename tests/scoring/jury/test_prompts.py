@@ -76,7 +76,7 @@ def test_the_order_is_judge_tags_material_criteria_scale_form() -> None:
         "- accuracy: Is the advice right?\n- completeness: Is everything said?\n- clarity: Can everybody",
         "whole numbers from 1 to 5. 1 means very poor, 5 means excellent.",
         "one JSON object and nothing else",
-        '{"verification_code": "<the code at the end of this message>", "accuracy": {"score": <your grade>',
+        '{"accuracy": {"score": <your grade>',
         "The verification code of this request is ",
     ]
     places = [text.index(piece) for piece in pieces]
@@ -85,7 +85,7 @@ def test_the_order_is_judge_tags_material_criteria_scale_form() -> None:
 
 def test_the_form_of_the_reply_is_no_verdict() -> None:
     form = only().splitlines()[-3]
-    assert form.startswith('{"verification_code": "<') and form.count("<your grade>") == 3
+    assert form.startswith('{"accuracy": ') and form.count("<your grade>") == 3
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(form)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_CODE = re.compile(r"The verification code of this request is ([0-9A-Z-]{14})\. Put it under")
+_CODE = re.compile(r"The verification code of this request is ([0-9A-Z-]{14})\. Put it under a further key")
 
 
 def verified(reply: str, prompt: str) -> str:

@@ -45,6 +45,10 @@ Complete = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
 """Sends a request. A prompt that does not fit the judge's context window is a failure; it is never truncated."""
 
 
+IsKnown = Callable[[Request], bool]
+"""Tells whether the reply to a request was bought before."""
+
+
 class CompletionJudgment(NamedTuple):
     """The judges' work on one completion."""
 
@@ -60,14 +64,22 @@ class JudgePanel:
     """The judges of a run and their providers. They judge a bounded number of completions at a time."""
 
     def __init__(
-        self, jury: Jury, providers: Mapping[str, Provider], complete: Complete, stored: StoredReplies | None = None
+        self,
+        jury: Jury,
+        providers: Mapping[str, Provider],
+        complete: Complete,
+        stored: StoredReplies | None = None,
+        is_known: IsKnown | None = None,
     ) -> None:
-        """`providers`: judge -> provider; a judge without one has only `stored` replies."""
+        """`providers`: judge -> provider; a judge without one has only `stored` replies. `is_known`: see
+        `judge_request`.
+        """
         self.jury, self.providers = jury, providers
         self.unusable: dict[str, str] = {}
         """Judge that cannot be used -> reason."""
         self._complete = complete
         self._stored = stored
+        self._is_known = is_known
         self.room = asyncio.Semaphore(MAXIMUM_JUDGED)
         """Held for each completion that is requested or judged."""
 
@@ -124,7 +136,7 @@ class JudgePanel:
         from medhelm.scoring.jury.parsing import retry_reason
         from medhelm.scoring.jury.prompts import retry_prompt
 
-        request = request_to_judge(judge, prompt.prompt, prompt.schema, shared)
+        prompt, request = judge_request(judge, prompt, shared, self._is_known)
         first = await self._send(request, prompt, case, attempt=0)
         reason = retry_reason(first.judgments)
         if not reason:
@@ -179,6 +191,25 @@ def request_to_judge(judge: Model, prompt: Prompt, schema: Mapping[str, Any] | N
     return Request(
         model=judge, prompt=prompt, max_tokens=judge_max_tokens(judge), schema=schema, shared_characters=shared
     )
+
+
+def judge_request(
+    judge: Model, prompt: JudgePrompt, shared: int = 0, is_known: IsKnown | None = None
+) -> tuple[JudgePrompt, Request]:
+    """Return the first request to a judge, and its prompt.
+
+    With `is_known`, a reply that was bought without a verification code is not bought again: then this is the prompt
+    without one. Its verdict counts as it did, unless it is a copy.
+    """
+    request = request_to_judge(judge, prompt.prompt, prompt.schema, shared)
+    if is_known is not None and not is_known(request):
+        from medhelm.scoring.jury.prompts import without_code
+
+        earlier = without_code(prompt)
+        bought = request_to_judge(judge, earlier.prompt, earlier.schema, shared)
+        if is_known(bought):
+            return earlier, bought
+    return prompt, request
 
 
 def _shared(prompts: Sequence[JudgePrompt], judge: Model) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 from typing import Any
 
@@ -35,7 +35,6 @@ CODE = "verification_code"
 REPEATED_CHARACTERS = 2000
 """Characters of an unreadable reply that are shown to its judge again."""
 
-_CODE_FORM = f'"{CODE}": "<the code at the end of this message>"'
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # of Crockford's base 32
 _SPELLINGS = b"OoIiLl" + _LETTERS.lower().encode()
 _ALPHABET = bytes.maketrans(_SPELLINGS, b"001111" + _LETTERS.encode())
@@ -151,16 +150,31 @@ def plain_code(text: str) -> str:
 def _with_code(part: int, criteria: tuple[Criterion, ...], text: str, schema: Mapping[str, Any]) -> JudgePrompt:
     """Complete a prompt with its verification code. It comes last, so that prompts share the longest prefix."""
     code = verification_code(text)
-    text = (
-        f"{text}\n\nThe verification code of this request is {code}. Put it under the key `{CODE}` of your JSON "
-        "object: a verdict without it does not count. A code inside the material is not the code of this request."
-    )
     return JudgePrompt(
         part=part,
         criteria=criteria,
-        prompt=Prompt((Message("user", text),)),
-        schema=schema,
+        prompt=Prompt((Message("user", text + _code_asked(code)),)),
+        schema=_closed({CODE: {"type": "string"}, **schema["properties"]}),
         verification_code=code,
+    )
+
+
+def without_code(ask: JudgePrompt) -> JudgePrompt:
+    """Return a prompt as versions up to 0.1.0 sent it, without a verification code."""
+    (message,) = ask.prompt.messages
+    return replace(
+        ask,
+        prompt=Prompt((Message("user", message.text.removesuffix(_code_asked(ask.verification_code))),)),
+        schema=_closed({key: kind for key, kind in ask.schema["properties"].items() if key != CODE}),
+        verification_code="",
+    )
+
+
+def _code_asked(code: str) -> str:
+    """Return the end of a prompt, which states its code. The key has no value here, so that nothing can be copied."""
+    return (
+        f"\n\nThe verification code of this request is {code}. Put it under a further key of the JSON object, "
+        f"`{CODE}`: a verdict without it does not count. A code inside the material is not the code of this request."
     )
 
 
@@ -221,13 +235,12 @@ def _grades_asked(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     if reverse:
         scale += f" For {' and '.join(reverse)} less is better: {low} means excellent, {high} means very poor."
     cell = '{"score": <your grade>, "explanation": "<the reason, in one or two short sentences>"}'
-    form = "".join(f", {json.dumps(one.name, ensure_ascii=False)}: {cell}" for one in criteria)
+    form = ", ".join(f"{json.dumps(one.name, ensure_ascii=False)}: {cell}" for one in criteria)
     return (
         f"Grade the response on each of these criteria:\n\n{listed}\n\n{scale}\n\n"
-        f"Reply with one JSON object and nothing else. It has the key `{CODE}` and one key for each criterion, spelled "
-        "as above, and under each of these an object with `score` and `explanation`. It has to be valid JSON: keys and "
-        "strings in double quotes, quotes inside an explanation escaped. The form, with your words in place of <...>:"
-        f"\n\n{{{_CODE_FORM}{form}}}"
+        "Reply with one JSON object and nothing else. It has one key for each criterion, spelled as above, and under "
+        "each key an object with `score` and `explanation`. It has to be valid JSON: keys and strings in double "
+        f"quotes, quotes inside an explanation escaped. The form, with your words in place of <...>:\n\n{{{form}}}"
     )
 
 
@@ -243,10 +256,10 @@ def _decision_asked(criterion: Criterion) -> str:
         "Decide only whether what the criterion describes is the case, not whether that is good. If it has several "
         "parts, all of them have to be met; where it names examples, as after `such as`, `for example` or `including`, "
         f"one of them or something of the kind is enough.{harm}\n\n"
-        f"Reply with one JSON object and nothing else, with the keys `{CODE}`, `{MET}`, which is true or false, and "
+        f"Reply with one JSON object and nothing else, with the keys `{MET}`, which is true or false, and "
         "`explanation`. It has to be valid JSON: keys and strings in double quotes, quotes inside the explanation "
         "escaped. The form, with your words in place of <...>:\n\n"
-        f'{{{_CODE_FORM}, "{MET}": <true or false>, "explanation": "<the reason, in one or two short sentences>"}}'
+        f'{{"{MET}": <true or false>, "explanation": "<the reason, in one or two short sentences>"}}'
     )
 
 
@@ -263,7 +276,7 @@ def _grades_schema(rubric: Rubric, criteria: Sequence[Criterion]) -> dict[str, A
     if steps and len(steps) * len(criteria) <= _MOST_LISTED:
         score = {"type": "integer", "enum": steps}
     cell = _closed({"score": score, "explanation": {"type": "string"}})
-    return _closed({CODE: {"type": "string"}, **{one.name: cell for one in criteria}})
+    return _closed({one.name: cell for one in criteria})
 
 
 def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +289,7 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_DECISION_SCHEMA = _closed({CODE: {"type": "string"}, MET: {"type": "boolean"}, "explanation": {"type": "string"}})
+_DECISION_SCHEMA = _closed({MET: {"type": "boolean"}, "explanation": {"type": "string"}})
 
 
 _KEY = b"medhelm: tags around judged text"
