@@ -384,8 +384,6 @@ def identity(
     ]
     if jury:
         content.append([[_identity_of(judge) for judge in jury.judges], jury.min_judges])
-        if jury.has_codes:  # judgments by earlier prompts are another run, which stays
-            content.append("verification codes")
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

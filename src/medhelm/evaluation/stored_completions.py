@@ -42,8 +42,11 @@ class StoredCompletions(CompletionSource):
         return self._run(model, dataset).origin
 
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
-        """Return the settings of the run."""
-        return self._run(model, dataset).settings
+        """Return the settings of the run; one whose judges are all asked again, now with codes, does not replace it."""
+        run = self._run(model, dataset)
+        if self.judges or not run.jury_result or run.jury_result.jury.has_codes or run.origin:
+            return run.settings
+        return {**run.settings, "has_codes": True}
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""
