@@ -18,7 +18,8 @@
  * the letter A, B or C; any other gets yes, no or maybe: 55, 34 and 11 times in 100.
  *
  * Two kinds of models always return the same text: a name that starts with `judge` returns a verdict in JSON on three
- * criteria, and one that starts with `writer` a letter of a hundred words for the judges.
+ * criteria, with the verification code of its prompt, and one that starts with `writer` a letter of a hundred words for
+ * the judges.
  *
  * Built on poll(2), for Linux and macOS alike.
  */
@@ -66,6 +67,7 @@ struct reply {
     unsigned life;
     const char *text;
     size_t prompt_tokens;
+    char code[15]; /* verification code that the prompt asks a judge for; empty if it asks for none */
 };
 
 static struct pollfd polled[CONNECTIONS + 1]; /* the last is the listening socket; fd -1 is a free slot */
@@ -97,15 +99,20 @@ static void send_json(int slot, const char *status, const char *body) {
 }
 
 static void send_completion(const struct reply *reply) {
-    char body[1536];
+    char body[1536], key[64] = "";
     in_flight--;
     if (connections[reply->slot].life != reply->life) return; /* the client left */
+    const char *text = reply->text;
+    if (reply->code[0]) { /* the first key of the verdict, whose brace is left out */
+        snprintf(key, sizeof key, "{\\\"verification_code\\\": \\\"%s\\\", ", reply->code);
+        text++;
+    }
     snprintf(body, sizeof body,
              "{\"id\":\"chatcmpl-%llu\",\"object\":\"chat.completion\",\"created\":1700000000,\"model\":\"mock\","
-             "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"%s\"},\"logprobs\":null,"
+             "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"%s%s\"},\"logprobs\":null,"
              "\"finish_reason\":\"stop\"}],"
              "\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":1,\"total_tokens\":%zu}}",
-             (unsigned long long)n_requests, reply->text, reply->prompt_tokens, reply->prompt_tokens + 1);
+             (unsigned long long)n_requests, key, text, reply->prompt_tokens, reply->prompt_tokens + 1);
     send_json(reply->slot, "200 OK", body);
 }
 
@@ -171,8 +178,16 @@ static const char *answer_to(const char *from, const char *end) {
     return lettered ? (const char *[]){"A", "B", "C"}[choice] : (const char *[]){"yes", "no", "maybe"}[choice];
 }
 
+/* Copies the verification code at the end of a judge's prompt. */
+static void find_code(char *code, size_t size, const char *from, const char *end) {
+    static const char before[] = "The verification code of this request is ";
+    const char *at = find_last(from, end, before);
+    if (at != NULL && (size_t)(end - at) > strlen(before) + size) memcpy(code, at + strlen(before), size);
+}
+
 static void take_question(int slot, const char *body, size_t n) {
-    struct reply reply = {now_us() + latency_us, slot, connections[slot].life, answer_to(body, body + n), n / 4};
+    struct reply reply = {now_us() + latency_us, slot, connections[slot].life, answer_to(body, body + n), n / 4, ""};
+    if (reply.text == VERDICT) find_code(reply.code, sizeof reply.code - 1, body, body + n);
     n_requests++;
     if (++in_flight > in_flight_max) in_flight_max = in_flight;
     if (latency_us == 0) {

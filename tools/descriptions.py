@@ -158,6 +158,7 @@ REPLY_COLUMNS: dict[str, str] = {
     "request_digest": "Key in the cache, in hex.",
     "text": "Everything the judge wrote; NULL if the request failed.",
     **_COMPLETION,
+    "verification_code": "Code that the prompt asked for; empty or NULL if it asked for none.",
 }
 """Column of replies.parquet -> meaning."""
 

@@ -63,7 +63,8 @@ def grade(judge: str, prompt: str) -> str:
     response, reference = words(parts.get("RESPONSE", "")), words(parts.get("REFERENCE", ""))
     shared = len(response & reference) / max(len(reference), 1)
     criteria = re.findall(r"^- (\w+): ", prompt.partition("Grade the response on each")[2], flags=re.MULTILINE)
-    found = {}
+    code = re.findall(r"The verification code of this request is (\S+)\.", prompt)[-1]
+    found = {"verification_code": code}
     for criterion in criteria:
         base = 4.0 if criterion == "clarity" else 1.5 + 12 * shared
         noise = number_from(judge + criterion + parts.get("RESPONSE", ""), 3) / 2 - 0.5

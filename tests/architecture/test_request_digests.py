@@ -44,9 +44,10 @@ def respond(body: Mapping[str, Any]) -> Answer:
     if body["model"] != "judge":
         return chat(COMPLETION)
     properties = body["response_format"]["json_schema"]["schema"]["properties"]
+    cell = {"score": 3, "explanation": "as seen"}
     if "criteria_met" in properties:
         return chat(json.dumps({"criteria_met": True, "explanation": "as seen"}))
-    return chat(json.dumps({name: {"score": 3, "explanation": "as seen"} for name in properties}))
+    return chat(json.dumps({name: cell for name in properties if name != "verification_code"}))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -75,7 +76,10 @@ def test_every_judgment_and_every_reply_is_stored(tmp_path: Path, server: Server
     assert list(cells.scores) == [float(grade) for grades in expected for grade in grades]
     assert (cells.judges[:9:3], cells.criteria[:3], set(cells.failures)) == (names, list(CRITERIA), {""})
     replies = read_replies(found)
-    assert [r.completion.text for r in replies["q4", names[1]]] == [verdict(*grades_of("judge-2", 4))]
+    (reply,) = replies["q4", names[1]]
+    assert reply.verification_code
+    said = json.loads(reply.completion.text or "")
+    assert said == {"verification_code": reply.verification_code, **json.loads(verdict(*grades_of("judge-2", 4)))}
     assert [cell["explanation"] for cell in read_explanations(found, "q0")][:2] == ["it is 2", "it is 2"]
     assert found.jury_result and (found.jury_result.coverage, found.jury_result.low, found.jury_result.high) == (
         1.0,
@@ -158,7 +162,7 @@ def test_one_bounded_second_try_is_told_what_was_wrong(tmp_path: Path, server: S
     seconds = [body for body in server.bodies if is_judge(body) and len(body["messages"]) > 1]
     assert len(seconds) == N
     assert [message["role"] for message in seconds[0]["messages"]] == ["user", "assistant", "user"]
-    assert seconds[0]["messages"][1]["content"] == verdict(9, 3, 3)
+    assert seconds[0]["messages"][1]["content"].endswith(verdict(9, 3, 3)[1:])
     assert "`accuracy` has a score that is not on the scale" in seconds[0]["messages"][2]["content"]
     found = only(done)
     replies = read_replies(found)["q0", f"openai/judge-1@{server.url}/v1"]

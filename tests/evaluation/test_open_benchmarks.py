@@ -34,7 +34,8 @@ def answer(body: Mapping[str, Any]) -> Answer:
         return chat("The patient is stable; follow up in two weeks.")
     criteria = body["response_format"]["json_schema"]["schema"]["properties"]
     grade = GRADES[body["model"]]
-    return chat(json.dumps({name: {"score": grade, "explanation": "as seen"} for name in criteria}))
+    cell = {"score": grade, "explanation": "as seen"}
+    return chat(json.dumps({name: cell for name in criteria if name != "verification_code"}))
 
 
 def different(server: Server) -> set[str]:

@@ -61,7 +61,8 @@ def content(analysis: JuryAnalysis) -> dict[str, Any]:
 
 
 def test_json_has_the_keys_that_are_documented(content: dict[str, Any]) -> None:
-    assert set(content) == {"verdict", "benchmarks", "overall", "families", "warnings", "tier", "scoring"}
+    documented = {"verdict", "benchmarks", "overall", "families", "prompt_injection", "warnings", "tier", "scoring"}
+    assert set(content) == documented
     assert set(content["benchmarks"]) == {"mtsamples_procedures", "medication_qa"}
     for own in (*content["benchmarks"].values(), content["overall"]):
         assert set(own) == {

@@ -206,7 +206,14 @@ def test_the_cache_holds_all_of_a_completion(completion: Completion, tmp_path: P
 
 def test_tables_hold_all_of_a_record_and_of_what_judges_said(tmp_path: Path) -> None:
     reply: JudgeReply = full(
-        JudgeReply(judge="j", prompt_index=1, attempt=1, completion=COMPLETION, request_digest=b"\x02" * 32)
+        JudgeReply(
+            judge="j",
+            prompt_index=1,
+            attempt=1,
+            completion=COMPLETION,
+            request_digest=b"\x02" * 32,
+            verification_code="7K2M-X0WD-9FTP",
+        )
     )
     graded: Judgment = full(
         Judgment(judge="j", criterion="c", score=1.0, points=2.0, explanation="so"), besides=("failure",)

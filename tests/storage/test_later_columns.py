@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from medhelm.domain import Usage
-from medhelm.storage.judgments import LATER_COLUMNS, read_replies
+from medhelm.storage.judgments import LATER_COLUMNS, LATER_REPLY_COLUMNS, read_replies
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from medhelm.storage.token_usage import read_usage
@@ -35,8 +35,8 @@ def test_runs_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     (run,) = load_runs(open_store(tmp_path))
     now = read_usage([run]), read_replies(run)
     assert run.folder is not None
-    for name in ("records.parquet", "replies.parquet"):
-        without(run.folder / name, LATER_COLUMNS)
+    without(run.folder / "records.parquet", LATER_COLUMNS)
+    without(run.folder / "replies.parquet", LATER_REPLY_COLUMNS)
     (old,) = load_runs(open_store(tmp_path))
     assert (read_usage([old])[1], read_replies(old)) == (now[0][1], now[1])
     shares = {one.judge: one.all for one in read_usage([old])[0]}

@@ -43,6 +43,7 @@ from medhelm.domain.failure_code import FailureCode
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import (
     JURY,
+    InjectionEffect,
     InjectionSign,
     JudgeReply,
     JudgeTally,
@@ -88,6 +89,7 @@ __all__ = [
     "FailureCode",
     "Harness",
     "ImportedRun",
+    "InjectionEffect",
     "InjectionSign",
     "Instance",
     "JudgeReply",

@@ -22,6 +22,9 @@ class Jury:
     """The judges, each once."""
     min_judges: int = 2
     """Complete judges an instance needs for a score. Never more than there are judges."""
+    has_codes: bool = False
+    """True if every verdict must contain the verification code of its prompt; False for judges asked by versions up to
+    0.1.0 and for imported judgments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class JudgeReply:
     """Text of the reply, or its failure."""
     request_digest: bytes = b""
     """Key of the reply in the cache; empty if it is not cached."""
+    verification_code: str = ""
+    """Code that its prompt asks for; empty if it asks for none: then the verdict counts without a code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +145,23 @@ class JuryResult:
 InjectionSign = Literal["verdict", "instruction", "marker", "unicode", "length"]
 """Sign of a prompt injection in a completion: a finished verdict; instructions to a judge; markers that close a
 delimiter or a turn; invisible characters; excessive length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionEffect:
+    """The completions of a run with signs of a prompt injection, and their effect on its mean score."""
+
+    model: str
+    """Name of the model."""
+    benchmark: str
+    """Id of the benchmark."""
+    title: str
+    """Title of the benchmark."""
+    n: int
+    """Number of instances."""
+    n_flagged: int
+    """Completions with signs of a prompt injection aimed at judges."""
+    mean: float | None
+    """Mean jury score of all scored completions, on the scale of the rubric; None if there are none."""
+    mean_without: float | None
+    """Mean jury score without those with signs; None if there are no others."""

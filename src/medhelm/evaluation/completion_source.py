@@ -41,6 +41,9 @@ class CompletionSource(ABC):
     judges: Collection[str] = ()
     """Names of the judges whose completions are stored, so that they are not asked again."""
 
+    has_codes: bool = False
+    """True if the prompts of these judges asked for verification codes."""
+
     async def prepare(self, judges: Mapping[str, Provider]) -> StopReason:  # noqa: ARG002
         """Do what comes before the first completion; return why the evaluation must end, or ""."""
         return ""

@@ -245,7 +245,7 @@ class PendingCounter:
         """Count the judge requests about a known completion."""
         if rubric := benchmark.rubric:
             shown = shown_texts(instance, text)
-            for first in judge_requests(benchmark, self._judges, instance, text):
+            for first in judge_requests(benchmark, self._judges, instance, text, self._is_known):
                 self._look_up_one(found.to_judges[first.request.model.name], benchmark, rubric, shown, first)
 
     def _look_up_one(

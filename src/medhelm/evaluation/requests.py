@@ -17,6 +17,7 @@ from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings
 from medhelm.models.prompt_caching import CachePrices, cache_prices, order_by_shared_prefix
 
 if TYPE_CHECKING:
+    from medhelm.scoring.jury.panel import IsKnown
     from medhelm.scoring.jury.prompts import JudgePrompt
 
 ORDERED_TOGETHER, ORDERED_CHARACTERS = 4 * MAXIMUM_IN_FLIGHT, 8_000_000
@@ -122,16 +123,23 @@ def temperature_of(dataset: Dataset, model: Model) -> float | None:
 
 
 def judge_requests(
-    benchmark: Benchmark, judges: Sequence[Model], instance: Instance, text: str
+    benchmark: Benchmark,
+    judges: Sequence[Model],
+    instance: Instance,
+    text: str,
+    is_known: IsKnown | None = None,
 ) -> Iterator[JudgeRequest]:
-    """Yield the first requests to each judge about a completion with this text; the judges see the same prompts."""
-    from medhelm.scoring.jury.panel import request_to_judge
+    """Yield the first requests to each judge about a completion with this text; the judges see the same prompts.
+
+    `is_known`: see `judge_request`.
+    """
+    from medhelm.scoring.jury.panel import judge_request  # lazy: most runs have no judges
     from medhelm.scoring.jury.prompts import judge_prompts
 
     prompts = judge_prompts(benchmark, instance, text)
     for judge in judges:
         for prompt in prompts:
-            yield JudgeRequest(prompt, request_to_judge(judge, prompt.prompt, prompt.schema))
+            yield JudgeRequest(*judge_request(judge, prompt, is_known=is_known))
 
 
 def second_judge_request(first: JudgeRequest, text: str, problem: str) -> Request:

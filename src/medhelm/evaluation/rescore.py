@@ -150,6 +150,8 @@ class _Kind:
     """True for runs on the user's own data."""
     rubric: str = STANDARD
     """Name of the rubric, for benchmarks that have two."""
+    has_codes: bool = False
+    """True if the judges that are kept were asked for verification codes."""
     copy: int = 0
     """Number among runs of the same model on the same instances: they are scored one after another."""
 
@@ -183,6 +185,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             chosen.get("subset"),
             chosen.get("own_data", False),
             change.rubric or run.rubric or STANDARD,
+            run.jury_result.jury.has_codes if run.jury_result else False,
         )
         while any((run.model, run.benchmark) == (other.model, other.benchmark) for other in found.get(kind, ())):
             kind = replace(kind, copy=kind.copy + 1)

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -114,15 +114,18 @@ class EvaluationRunner:
         """Open the judges, except those whose completions are stored; None without judges."""
         if self.jury is None:
             return None
+        from medhelm.scoring.jury.panel import JudgePanel  # lazy: most runs have no judges
+
         stored = self.stored.judges if self.stored else ()
         judges = [judge for judge in self.jury.judges if judge.name not in stored]
         providers = open_providers(judges, session, self.environment, self.settings, self.datasets)
         fitter = ContextFitter.of(self.store, session.client.is_known, self.listener.note)
         ask = partial(fitter.ask_whole, session.client)
         replies = self.stored.judge_completions if self.stored else None
-        from medhelm.scoring.jury.panel import JudgePanel
-
-        return JudgePanel(self.jury, providers, ask, replies)
+        # `rejudge` asks the judges that it names with codes; a run uses what was bought.
+        is_known = None if self.stored else session.client.is_known
+        has_codes = not stored or (self.stored is not None and self.stored.has_codes)
+        return JudgePanel(replace(self.jury, has_codes=has_codes), providers, ask, replies, is_known)
 
 
 @dataclass(slots=True)

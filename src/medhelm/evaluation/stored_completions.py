@@ -27,6 +27,7 @@ class StoredCompletions(CompletionSource):
     def __init__(self, runs: Sequence[Run], judges: Collection[str]) -> None:
         """`runs`: one for each model and benchmark. `judges`: names of the judges whose completions are kept."""
         self.judges = judges
+        self.has_codes = all(run.jury_result.jury.has_codes for run in runs if run.jury_result)
         self._runs = {(run.model, run.benchmark): run for run in runs}
         self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
         self._scores: dict[tuple[str, str], dict[str, dict[str, _StoredScore]]] = {}
@@ -41,8 +42,11 @@ class StoredCompletions(CompletionSource):
         return self._run(model, dataset).origin
 
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:
-        """Return the settings of the run."""
-        return self._run(model, dataset).settings
+        """Return the settings of the run; one whose judges are all asked again, now with codes, does not replace it."""
+        run = self._run(model, dataset)
+        if self.judges or not run.jury_result or run.jury_result.jury.has_codes or run.origin:
+            return run.settings
+        return {**run.settings, "has_codes": True}
 
     def metrics(self, model: Model, dataset: Dataset, *, judged: bool) -> Sequence[Metric]:
         """Return the metrics of the benchmark; a scale that only another harness knows is that of its scores."""

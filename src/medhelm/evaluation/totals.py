@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -171,6 +171,7 @@ class JuryRecorder:
         self.judges = {judge.name: JudgeRecorder(judge) for judge in jury.judges}
         self.n_blank = self.n_too_few_judges = self.n_with_injection_signs = 0
         self._n = 0
+        self._has_codes = jury.has_codes
         self._subscores: dict[str, array[float]] = {}
 
     @property
@@ -183,6 +184,7 @@ class JuryRecorder:
         for one in replies:
             totals = self.judges[one.reply.judge].totals
             totals.add(one.reply.completion, requests_sent=one.requests_sent, cached=one.cached)
+            self._has_codes &= bool(one.reply.verification_code)
         for judgment in verdict.judgments:
             judge = self.judges[judgment.judge]
             judge.expected += 1
@@ -220,7 +222,7 @@ class JuryRecorder:
             if mean is not None:
                 subscores[name] = mean
         return make_jury_result(
-            self.jury,
+            replace(self.jury, has_codes=self._has_codes),
             self.rubric,
             {name: judge.tally() for name, judge in self.judges.items()},
             n_blank=self.n_blank,

@@ -420,7 +420,7 @@ class _Columns:
             "request_digest": "",
             "text": [reply.text for reply in spoken],
         }
-        return judgments, replies | _by_column(rows, COMPLETION_COLUMNS)
+        return judgments, replies | _by_column(rows, COMPLETION_COLUMNS) | {"verification_code": ""}
 
 
 def _by_column(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Sequence[Any]]:

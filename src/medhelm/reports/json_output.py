@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from medhelm.reports.tables import number
 
 if TYPE_CHECKING:
-    from medhelm.domain import LeftOut
+    from medhelm.domain import InjectionEffect, LeftOut
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "BenchmarkCheck": {"constant_baseline": "floor"},
@@ -62,6 +62,18 @@ def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
 def left_out_json(entries: Iterable[LeftOut]) -> list[dict[str, Any]]:
     """Return the models that do not count on a benchmark, with the reason and the command after which they do."""
     return [select(entry, "model benchmark reason command") for entry in entries]
+
+
+def injection_effects_json(effects: Iterable[InjectionEffect]) -> list[dict[str, Any]]:
+    """Return the runs with completions that have signs of a prompt injection."""
+    return [
+        {
+            **select(one, "model benchmark n n_suspicious=n_flagged"),
+            "mean": number(one.mean),
+            "mean_without": number(one.mean_without),
+        }
+        for one in effects
+    ]
 
 
 def probability(p: float | None) -> float | None:

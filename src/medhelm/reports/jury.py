@@ -6,6 +6,8 @@ JSON of `medhelm jury --json`:
     overall      the same over all benchmarks: means over benchmarks with equal weights
     families     judge or model -> its family
     verdict      sentences: whether the jury can be trusted to rank models
+    prompt_injection   [{model, benchmark, n, n_suspicious, mean, mean_without}]: completions with signs of a prompt
+                 injection, and the mean jury score with and without them
     warnings     sentences
     tier, scoring
 
@@ -42,7 +44,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import plain_json, select
+from medhelm.reports.json_output import injection_effects_json, plain_json, select
 from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, printable, render
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
         "benchmarks": {own.benchmark: _summary_json(own) for own in analysis.benchmarks},
         "overall": _summary_json(analysis.overall),
         "families": dict(analysis.families),
+        "prompt_injection": injection_effects_json(analysis.injection_effects),
         "warnings": [remark.text for remark in analysis.remarks],
         "tier": analysis.tier,
         "scoring": analysis.scoring,

@@ -12,7 +12,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.json_output import left_out_json, probability, select
+from medhelm.reports.json_output import injection_effects_json, left_out_json, probability, select
 from medhelm.reports.tables import (
     Columns,
     ObjectView,
@@ -84,8 +84,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
             }
             for column in board.columns
         ],
-        **select(board, "suite suite_description scoring tier interval_method"),
-        "ranked_by": board.ranked_by,
+        **select(board, "suite suite_description scoring tier interval_method ranked_by"),
         "panel": None if board.panel is None else list(board.panel),
         "head_to_head": head_to_head_json(pairs) if pairs else [],
         "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
@@ -94,6 +93,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
         "left_out": left_out_json(board.left_out),
+        "prompt_injection": injection_effects_json(board.injection_effects),
         "warnings": [remark.text for remark in board.remarks],
     }
 

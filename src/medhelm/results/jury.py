@@ -19,6 +19,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
+from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
 from medhelm.storage.damaged_runs import intact_runs
@@ -71,6 +72,7 @@ def analyze_judges(
         bench, problems = _bench(runs, rule, groups)
         benches.append(bench)
         excluded += problems
+    effects = injection_effects(choice.runs, rule)
     numbers = tuple(summarize_jury(bench, np.random.default_rng(SEED)) for bench in benches)
     together = summarize_benchmarks(benches, numbers)
     return JuryAnalysis(
@@ -78,9 +80,15 @@ def analyze_judges(
         overall=together,
         families=groups,
         verdict=tuple(verdict(numbers, together, tier)),
-        remarks=(*remarks(numbers, together, tier), *_under_test(by_benchmark), *excluded),
+        remarks=(
+            *remarks(numbers, together, tier),
+            *_under_test(by_benchmark),
+            *injection_remarks(effects),
+            *excluded,
+        ),
         tier=tier,
         scoring=rule,
+        injection_effects=effects,
     )
 
 

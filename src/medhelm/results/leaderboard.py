@@ -20,7 +20,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import comparison_values, linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, LeftOut, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
@@ -30,6 +30,7 @@ from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.jury import judge_agreement
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.remarks import (
     cluster_remarks,
@@ -230,7 +231,10 @@ def leaderboard_from_inputs(
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
-    board = replace(board, left_out=left_out, remarks=(*board.remarks, *remarks))
+    shown = {column.benchmark for column in board.columns}
+    effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
+    remarks += injection_remarks(effects)
+    board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
     return with_judges_in_verdict(board, finished.judge_agreement)
 
 
@@ -381,6 +385,8 @@ class LeaderboardInputs:
     """Name of each model and judge -> its name without the address of its server."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
     """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
+    injection_effects: Sequence[InjectionEffect] = ()
+    """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
     def left_out_of(self, columns: Iterable[Column]) -> tuple[LeftOut, ...]:
         """Return the models that are left out of these benchmarks."""
@@ -485,6 +491,7 @@ def _inputs_of(
         choice.left_out,
         names_in(found),
         {name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
+        injection_effects(chosen, rule),
     )
 
 
@@ -497,6 +504,7 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
         columns=[replace(one, judges=tuple(names.get(judge, judge) for judge in one.judges)) for one in found.columns],
         runs={(names[model], benchmark): run for (model, benchmark), run in found.runs.items()},
         left_out=[replace(one, model=text(one.model), reason=text(one.reason)) for one in found.left_out],
+        injection_effects=[replace(one, model=names[one.model]) for one in found.injection_effects],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
     )

@@ -108,8 +108,10 @@ def _verify(
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
     derived |= {"left_out": now.leaderboard["left_out"]}
-    if "left_out" not in against:  # a release from before
-        del derived["left_out"]
+    derived |= {"prompt_injection": now.leaderboard["prompt_injection"]}
+    for later in ("left_out", "prompt_injection"):
+        if later not in against:  # a release from before
+            del derived[later]
     if has_earlier_ranking(against):
         against, derived = without_ranking(against, against), without_ranking(derived, against)
     return Verification(

@@ -47,7 +47,10 @@ COMPLETION_COLUMNS: Mapping[str, str] = {
 """Columns of a completion, except its text, whose column name differs between tables."""
 
 LATER_COLUMNS = ("batched", "fingerprint", "refused_parts", "cache_write_tokens", "received")
-"""Columns that older files do not have."""
+"""Columns of a completion that older files do not have."""
+
+LATER_REPLY_COLUMNS = (*LATER_COLUMNS, "verification_code")
+"""Columns of `replies.parquet` that older files do not have."""
 
 REPLY_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -58,6 +61,7 @@ REPLY_COLUMNS: Mapping[str, str] = {
     "request_digest": "VARCHAR",
     "text": "VARCHAR",
     **COMPLETION_COLUMNS,
+    "verification_code": "VARCHAR",
 }
 """Columns of `replies.parquet`: one row for each request to a judge, including failed ones."""
 
@@ -193,7 +197,7 @@ def _rows(
     with connect() as connection:
         table = f"read_parquet({sql_path(path)}, file_row_number = true)"
         # Columns that an older file does not have are read as NULL.
-        later = ", ".join(f"NULL AS {name}" for name in LATER_COLUMNS)
+        later = ", ".join(f"NULL AS {name}" for name in LATER_REPLY_COLUMNS)
         table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names
         query = f"SELECT {columns} FROM {table} {condition} ORDER BY {order}"  # noqa: S608 - our own names
         return connection.execute(query, list(values)).fetchall()
@@ -207,6 +211,7 @@ def _reply_row(reply: JudgeReply) -> dict[str, Any]:
         "request_digest": reply.request_digest.hex(),
         "text": reply.completion.text,
         **completion_row(reply.completion),
+        "verification_code": reply.verification_code,
     }
 
 
@@ -264,4 +269,5 @@ def _reply(row: Mapping[str, Any]) -> JudgeReply:
         attempt=row["attempt"],
         completion=completion_of(row, row["text"]),
         request_digest=bytes.fromhex(row["request_digest"] or ""),
+        verification_code=row["verification_code"] or "",
     )

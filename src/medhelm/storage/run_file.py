@@ -95,7 +95,12 @@ ORIGIN = JsonForm(
     },
 )
 
-JURY = JsonForm(Jury, {"judges": "judges", "at_least": "min_judges"}, nested={"judges": MODEL.many})
+JURY = JsonForm(
+    Jury,
+    {"judges": "judges", "at_least": "min_judges", "has_codes": "has_codes"},
+    nested={"judges": MODEL.many},
+    not_if_empty=("has_codes",),
+)
 
 TALLY = JsonForm(
     JudgeTally,

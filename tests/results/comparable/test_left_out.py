@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medhelm.domain import Estimate, LeftOut, Remedy, Run
+from medhelm.domain import Estimate, JuryResult, LeftOut, Remedy, Run
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from tests.results.comparable.test_conditions import HELM, stored
@@ -111,12 +112,19 @@ def test_a_command_names_the_store_if_there_are_several(tmp_path: Path) -> None:
     assert (one.model, one.command) == ("x [t]", f"medhelm run toy --model x --store {tmp_path / 't'}")
 
 
+def with_codes(result: JuryResult) -> JuryResult:
+    return replace(result, jury=replace(result.jury, has_codes=True))
+
+
 JURIES: dict[str, tuple[dict[str, Any], str]] = {
     "no jury": ({"main_metric": "rouge_l"}, "medhelm rejudge toy --model x --judge a --judge b"),
     "a judge more": ({"jury_result": jury_of("a", "b", "c")}, "medhelm rescore toy --model x --without c"),
     "another judge": ({"jury_result": jury_of("a", "c")}, "medhelm rejudge toy --model x --judge b --without c"),
     "fewer judges needed": (
         {"jury_result": jury_of("a", "b", min_judges=1)}, "medhelm rescore toy --model x --min-judges 2",
+    ),
+    "judged with codes, the others without": (
+        {"jury_result": with_codes(jury_of("a", "b"))}, "medhelm rejudge toy --judge a --judge b",
     ),
     "another rubric": (
         {"jury_result": jury_of("a", "b"), "definition": "f"}, "medhelm rejudge toy --model x --judge a --judge b",

@@ -84,7 +84,13 @@ def judge(
     heard = [
         JudgeVerdict(
             reply=one,
-            judgments=parse_judgments(one.judge, asked[one.prompt_index], one.completion, rubric=rubric, shown=()),
+            judgments=parse_judgments(
+                one.judge,
+                replace(asked[one.prompt_index], verification_code=""),
+                one.completion,
+                rubric=rubric,
+                shown=(),
+            ),
         )
         for one in replies
     ]

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Criterion, Instance, Message, Reference, Rubric
 from medhelm.errors import UserError
-from medhelm.scoring.jury.prompts import REPEATED_CHARACTERS, JudgePrompt, delimit, question, retry_prompt
+from medhelm.scoring.jury import prompts as module
+from medhelm.scoring.jury.prompts import (
+    REPEATED_CHARACTERS,
+    JudgePrompt,
+    delimit,
+    question,
+    retry_prompt,
+    verification_code,
+)
 from tests.support.benchmarks.judge_prompts import BENCHMARK, INSTANCE, POINTS, RUBRIC, asked
 from tests.support.cases import table
 
@@ -69,13 +77,14 @@ def test_the_order_is_judge_tags_material_criteria_scale_form() -> None:
         "whole numbers from 1 to 5. 1 means very poor, 5 means excellent.",
         "one JSON object and nothing else",
         '{"accuracy": {"score": <your grade>',
+        "The verification code of this request is ",
     ]
     places = [text.index(piece) for piece in pieces]
     assert places == sorted(places)
 
 
 def test_the_form_of_the_reply_is_no_verdict() -> None:
-    form = only().splitlines()[-1]
+    form = only().splitlines()[-3]
     assert form.startswith('{"accuracy": ') and form.count("<your grade>") == 3
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(form)
@@ -129,7 +138,7 @@ def test_the_criteria_of_an_instance_take_the_place_of_the_rubrics() -> None:
     own = (Criterion("dose", "Is the dose right?"),)
     (ask,) = asked(TEXT, instance=replace(INSTANCE, criteria=own))
     assert ask.criteria == own
-    assert "accuracy" not in prompt(ask) and list(ask.schema["properties"]) == ["dose"]
+    assert "accuracy" not in prompt(ask) and list(ask.schema["properties"]) == ["verification_code", "dose"]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +171,8 @@ def test_schema_of_grades() -> None:
     names = ["accuracy", "completeness", "clarity"]
     assert ask.schema == {
         "type": "object",
-        "properties": dict.fromkeys(names, CELL),
-        "required": names,
+        "properties": {"verification_code": {"type": "string"}, **dict.fromkeys(names, CELL)},
+        "required": ["verification_code", *names],
         "additionalProperties": False,
     }
 
@@ -192,8 +201,12 @@ def test_a_schema_lists_no_more_values_than_services_allow() -> None:
 def test_schema_of_points() -> None:
     assert asked(TEXT, rubric=POINTS)[1].schema == {
         "type": "object",
-        "properties": {"criteria_met": {"type": "boolean"}, "explanation": {"type": "string"}},
-        "required": ["criteria_met", "explanation"],
+        "properties": {
+            "verification_code": {"type": "string"},
+            "criteria_met": {"type": "boolean"},
+            "explanation": {"type": "string"},
+        },
+        "required": ["verification_code", "criteria_met", "explanation"],
         "additionalProperties": False,
     }
 
@@ -310,3 +323,34 @@ def test_every_text_stays_inside_its_fence(text: str, asked_for: str, reference:
             assert whole.count(f"<{name} {marker}>") == whole.count(f"</{name} {marker}>") == 1
             assert f"<{name} {marker}>\n{content}\n</{name} {marker}>" in whole
         assert whole.count(marker) == 7, "three pairs of tags, and the word about them"
+
+
+@pytest.mark.parametrize("rubric", [RUBRIC, POINTS, VERBATIM], ids=["grades", "points", "verbatim"])
+def test_every_prompt_ends_with_a_code_of_its_own(rubric: Rubric) -> None:
+    asks = [ask for text in (TEXT, f"{TEXT} ") for ask in asked(text, rubric=rubric)]
+    codes = [ask.verification_code for ask in asks]
+    assert len(set(codes)) == len(codes) and codes[0] == asked(TEXT, rubric=rubric)[0].verification_code
+    for ask, code in zip(asks, codes, strict=True):
+        assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{4}){2}", code)
+        assert prompt(ask).count(code) == 1 == prompt(ask).splitlines()[-1].count(code)
+
+
+class ConstantHash:
+    """A hash that depends only on the number of updates, so that a text can contain its own code."""
+
+    def __init__(self, _: bytes) -> None:
+        self.n = 7
+
+    def update(self, _: bytes) -> None:
+        self.n += 1
+
+    def digest(self) -> bytes:
+        return bytes([self.n, 0x42]) * 16
+
+
+def test_a_code_that_the_text_contains_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "sha256", ConstantHash)
+    code = verification_code("Rest.")
+    assert verification_code("Drink.") == code
+    for spelling in (code, code.lower().replace("-", " "), code.replace("0", "o").replace("1", "l")):
+        assert verification_code(f"Rest. {spelling}") != code

@@ -82,9 +82,10 @@ def asked(text: str, *, rubric: Rubric = RUBRIC, instance: Instance = INSTANCE, 
 def said(
     reply: str | Completion, *, rubric: Rubric = RUBRIC, shown: Sequence[str] = (), part: int = 0
 ) -> tuple[Judgment, ...]:
-    """Parse a judge's reply into judgments."""
+    """Parse a judge's reply into judgments; no verification code was asked for, as in stores of earlier versions."""
     completion = Completion(text=reply, finish_reason="stop") if isinstance(reply, str) else reply
-    return parse_judgments("judge", asked("", rubric=rubric)[part], completion, rubric=rubric, shown=shown)
+    ask = replace(asked("", rubric=rubric)[part], verification_code="")
+    return parse_judgments("judge", ask, completion, rubric=rubric, shown=shown)
 
 
 def scores(judgments: Sequence[Judgment]) -> list[float | None]:

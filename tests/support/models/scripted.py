@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 
+from tests.support.models.verification import verified
+
 Messages = Sequence[tuple[str, str]]
 """Role and text of each turn."""
 
@@ -62,10 +64,10 @@ def verdict(judge: str, messages: Messages) -> str:
         return "It is good."
     grade = number("grade", judge, prompt)
     if '"criteria_met": <' in prompt:
-        return json.dumps({"criteria_met": grade % 2 == 0, "explanation": "So it seems."})
+        return verified(json.dumps({"criteria_met": grade % 2 == 0, "explanation": "So it seems."}), prompt)
     form = prompt[prompt.rindex("The form, with your words") :]
     names = re.findall(r'"(\w+)": \{"score"', form)
     cells = {name: {"score": 1 + (grade + i) % 5, "explanation": f"On {name}."} for i, name in enumerate(names)}
     if chance == 2:
         cells.pop(names[0])
-    return json.dumps(cells)
+    return verified(json.dumps(cells), prompt)

@@ -8,11 +8,13 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from aiohttp import web
+
+from tests.support.models.verification import verified_response
 
 PATIENCE_S = 30.0
 """How long a test waits for something that must happen before it fails."""
@@ -76,8 +78,16 @@ class Server:
         self.answer_with(lambda body: waiting.pop(0) if len(waiting) > 1 else waiting[0])
 
     def answer_with(self, function: Callable[[dict[str, Any]], Answer]) -> None:
-        """From now on let a function of the body decide. It runs in the server's thread, one request at a time."""
-        self._decide = function
+        """From now on let a function of the body decide. It runs in the server's thread, one request at a time.
+
+        Verdicts get the verification code that the request asks for.
+        """
+
+        def decide(body: dict[str, Any]) -> Answer:
+            answer = function(body)
+            return replace(answer, body=verified_response(answer.body, body))
+
+        self._decide = decide
         self.most_in_flight = self.in_flight
 
     def hold(self) -> None:

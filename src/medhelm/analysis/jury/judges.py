@@ -23,7 +23,7 @@ from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
-from medhelm.domain import Estimate, JudgeTally, Remark, Rule, Tier
+from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Remark, Rule, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,6 +132,8 @@ class JuryAnalysis:
     """Real data or sample rows."""
     scoring: Rule
     """Scoring rule of the ranking."""
+    injection_effects: tuple[InjectionEffect, ...] = ()
+    """Completions with signs of a prompt injection, and the mean score with and without them."""
 
 
 def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import LeftOut, Remark, Rule, Tier
+from medhelm.domain import InjectionEffect, LeftOut, Remark, Rule, Tier
 from medhelm.domain.display import Displayable
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class Leaderboard(Displayable):
     """Limits of the comparison, and which differences are significant."""
     left_out: tuple[LeftOut, ...] = ()
     """Models that do not count on a benchmark, because they were measured under other conditions than the rest."""
+    injection_effects: tuple[InjectionEffect, ...] = ()
+    """Completions with signs of a prompt injection, and the mean jury score with and without them."""
     suite: str = "all"
     """Name of the selection of benchmarks."""
     suite_description: str = ""

@@ -193,7 +193,9 @@ class BatchSubmitter:
                     completion = self._known(model, provider, request, benchmark)
                     if completion is None or completion.failure or is_blank(completion):
                         continue
-                    for _, to_judge in judge_requests(benchmark, (judge,), instance, completion.text or ""):
+                    for _, to_judge in judge_requests(
+                        benchmark, (judge,), instance, completion.text or "", self._is_known
+                    ):
                         named = replace(to_judge, benchmark=benchmark.name)
                         if not self.judge_fitter.unfit(named, benchmark):
                             yield named

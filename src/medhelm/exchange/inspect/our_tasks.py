@@ -144,6 +144,7 @@ class _LoggedCompletions(CompletionSource):
     def __init__(self, one: ImportedRun) -> None:
         self._run = one
         self.judges = [judge.name for judge in one.judges]
+        self.has_codes = all(reply.verification_code for replies in one.replies.values() for reply in replies)
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the log."""

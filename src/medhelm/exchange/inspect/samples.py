@@ -271,4 +271,5 @@ def _reply(said: Mapping[str, Any]) -> JudgeReply:
             failure=failure,
             finish_reason=text(said.get("finish_reason")),
         ),
+        verification_code=text(said.get("verification_code")),
     )

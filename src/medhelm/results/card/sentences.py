@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.text import listed
 from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
+from medhelm.results.runs.injection_effects import effect_sentence, injection_effects
 
 FEW = 6
 """Most models whose pairs are listed one by one."""
@@ -76,7 +78,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         sentences.append("Scores follow the rule of the published leaderboard, known faults included.")
     sentences += _failed_answers(selection, board)
     sentences += _left_out(selection, board, names)
-    sentences += _judged(selection)
+    sentences += _judged(selection, board.scoring)
     imported = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
     for harness, count in imported.items():
         sentences.append(
@@ -144,7 +146,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
     return sentences
 
 
-def _judged(selection: ExportSelection) -> list[str]:
+def _judged(selection: ExportSelection, rule: Rule) -> list[str]:
     """Return sentences on juries."""
     runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
@@ -159,6 +161,9 @@ def _judged(selection: ExportSelection) -> list[str]:
         without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
         lost = f", so {without:,} answers have no score" if without else ""
         sentences.append(f"{missing:,} of {expected:,} judgments are missing{lost}.")
+    sentences += [
+        f"{_ADDRESS.sub('', one.model)}: {effect_sentence(one)}" for one in injection_effects(selection.counted, rule)
+    ]
     if both := [name.partition("@")[0] for name in judges_under_test(selection.counted.values())]:
         sentences.append(f"{listed(both)} graded answers of the same model: judges may favor their own.")
     return sentences

@@ -19,6 +19,7 @@ from medhelm.storage.store import Store
 Part = Literal[
     "metric",
     "judges",
+    "verification codes",
     "rubric",
     "instances",
     "prompts",
@@ -68,6 +69,8 @@ class Conditions:
     """Names of the judges, sorted."""
     min_judges: int = 0
     """Judges that an instance needs."""
+    has_codes: bool | None = None
+    """True if the judges returned verification codes; None without judges, and for judgments made elsewhere."""
     own_data: bool = False
     """True for the user's own data instead of the published files of the benchmark."""
     rubric: str = ""
@@ -127,6 +130,7 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
+        has_codes=jury.has_codes if jury and not is_imported(run) else None,
         own_data=has_own_data(run),
         rubric=rubric,
         content=content_of(run),
@@ -234,6 +238,10 @@ def _measured(one: Conditions, others: Conditions) -> list[Difference]:
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
         return [Difference("judges", reason), *_by_rubric(one, others)]
+    if None not in (one.has_codes, others.has_codes) and one.has_codes != others.has_codes:
+        way, theirs = ("with", "without") if one.has_codes else ("without", "with")
+        reason = f"graded {way} verification codes, the others {theirs} them"
+        return [Difference("verification codes", reason), *_by_rubric(one, others)]
     return _by_rubric(one, others)
 
 

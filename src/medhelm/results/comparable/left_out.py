@@ -87,6 +87,11 @@ def _remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
     models = (one.run.model,) if group.is_current else ()
     if parts <= {"judges"} and group.is_current:
         return _new_jury(one, group)
+    if "verification codes" in parts and parts <= RESCORED | {"verification codes"} and same_data:
+        others = _each("--without", [judge for judge in mine.judges if judge not in theirs.judges])
+        newer = models if theirs.has_codes else ()  # earlier prompts are not sent any more: all are judged again
+        rubric = ("--rubric", theirs.rubric) if "rubric" in parts else ()
+        return Remedy(action="rejudge", models=newer, options=(*_jury_options(group), *others, *rubric))
     if parts <= RESCORED and same_data and not theirs.harness:
         if theirs.judges:
             only = ("--rubric", theirs.rubric, "--only") if "rubric" in parts else ()

@@ -96,7 +96,7 @@ def jury_verdict(
     return JuryVerdict(
         scores=(
             _corrected(rubric, criteria, complete, jury, instance),
-            _published(rubric, criteria, complete if enough else {}, cells, verdicts, instance),
+            _published(rubric, criteria, complete if enough else {}, cells, verdicts, instance, completion),
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
@@ -169,6 +169,7 @@ def _published(
     cells: Cells,
     verdicts: Sequence[JudgeVerdict],
     instance: Instance,
+    completion: Completion,
 ) -> Score:
     if rubric.form == "points":
         if not complete:
@@ -178,11 +179,13 @@ def _published(
     from medhelm.scoring.jury.parsing import published_scores
 
     names = [criterion.name for criterion in criteria]
+    shown = shown_texts(instance, completion.text or "")
     grades: list[float] = []
     for reply in [one.reply for one in verdicts]:
         if reply.attempt == 0 and reply.judge in cells and reply.completion.text is not None:
             try:
-                grades += published_scores(reply.completion.text, names) or []
+                found = published_scores(reply.completion.text, names, code=reply.verification_code, shown=shown)
+                grades += found or []
             except DataError as error:
                 return _missing("published", Failure("judge", "unscorable", f"{reply.judge}: {error}"))
     return _score("published", instance, fmean(grades) if grades else rubric.published_default)

@@ -45,6 +45,10 @@ Complete = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
 """Sends a request. A prompt that does not fit the judge's context window is a failure; it is never truncated."""
 
 
+IsKnown = Callable[[Request], bool]
+"""Tells whether the reply to a request was bought before."""
+
+
 class CompletionJudgment(NamedTuple):
     """The judges' work on one completion."""
 
@@ -60,14 +64,22 @@ class JudgePanel:
     """The judges of a run and their providers. They judge a bounded number of completions at a time."""
 
     def __init__(
-        self, jury: Jury, providers: Mapping[str, Provider], complete: Complete, stored: StoredReplies | None = None
+        self,
+        jury: Jury,
+        providers: Mapping[str, Provider],
+        complete: Complete,
+        stored: StoredReplies | None = None,
+        is_known: IsKnown | None = None,
     ) -> None:
-        """`providers`: judge -> provider; a judge without one has only `stored` replies."""
+        """`providers`: judge -> provider; a judge without one has only `stored` replies. `is_known`: see
+        `judge_request`.
+        """
         self.jury, self.providers = jury, providers
         self.unusable: dict[str, str] = {}
         """Judge that cannot be used -> reason."""
         self._complete = complete
         self._stored = stored
+        self._is_known = is_known
         self.room = asyncio.Semaphore(MAXIMUM_JUDGED)
         """Held for each completion that is requested or judged."""
 
@@ -99,7 +111,9 @@ class JudgePanel:
         case = _Case(benchmark, rubric, shown_texts(instance, text))
         stored = self._stored(model, benchmark.name, instance.id) if self._stored else []
         verdicts = [
-            case.verdict(prompts[reply.prompt_index], reply, cached=True)
+            case.verdict(
+                replace(prompts[reply.prompt_index], verification_code=reply.verification_code), reply, cached=True
+            )
             for reply in stored
             if reply.prompt_index < len(prompts)
         ]
@@ -123,7 +137,7 @@ class JudgePanel:
         from medhelm.scoring.jury.prompts import retry_prompt
 
         name = case.benchmark.name
-        request = request_to_judge(judge, prompt.prompt, prompt.schema, shared, benchmark=name)
+        prompt, request = judge_request(judge, prompt, shared, self._is_known, benchmark=name)
         first = await self._send(request, prompt, case, attempt=0)
         reason = retry_reason(first.judgments)
         if not reason:
@@ -150,6 +164,7 @@ class JudgePanel:
             attempt=attempt,
             completion=completion,
             request_digest=result.digest,
+            verification_code=prompt.verification_code,
         )
         return case.verdict(prompt, reply, requests_sent=result.requests_sent, cached=result.cached)
 
@@ -185,6 +200,25 @@ def request_to_judge(
         shared_characters=shared,
         benchmark=benchmark,
     )
+
+
+def judge_request(
+    judge: Model, prompt: JudgePrompt, shared: int = 0, is_known: IsKnown | None = None, *, benchmark: str = ""
+) -> tuple[JudgePrompt, Request]:
+    """Return the first request to a judge, and its prompt.
+
+    With `is_known`, a reply that was bought without a verification code is not bought again: then this is the prompt
+    without one. Its verdict counts as it did, unless it is a copy.
+    """
+    request = request_to_judge(judge, prompt.prompt, prompt.schema, shared, benchmark=benchmark)
+    if is_known is not None and not is_known(request):
+        from medhelm.scoring.jury.prompts import without_code
+
+        earlier = without_code(prompt)
+        bought = request_to_judge(judge, earlier.prompt, earlier.schema, shared, benchmark=benchmark)
+        if is_known(bought):
+            return earlier, bought
+    return prompt, request
 
 
 def _shared(prompts: Sequence[JudgePrompt], judge: Model) -> int:

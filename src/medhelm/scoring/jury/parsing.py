@@ -17,6 +17,7 @@ breaks in strings, a grade written as "4", a grade without an explanation, `{"ac
 | `malformed` | a brace in it does not begin valid JSON |
 | `ambiguous` | it holds several verdicts that differ, or a key twice |
 | `echo` | its verdict is copied from the judged text, question or reference |
+| `unverified` | its verdict lacks the verification code of its prompt, or has another one |
 | `missing_criterion` | its verdict lacks this criterion |
 | `not_a_grade` | the grade is not a number |
 | `no_decision` | `criteria_met` is neither true nor false |
@@ -38,8 +39,8 @@ from typing import Any, NamedTuple, cast
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
-from medhelm.scoring.jury.prompt_injection import visible_text
-from medhelm.scoring.jury.prompts import MET, JudgePrompt
+from medhelm.scoring.jury.prompts import CODE, MET, JudgePrompt, plain_code
+from medhelm.scoring.jury.visible_text import visible_text
 
 LONGEST_REPLY = 100_000
 """Most characters of a reply, without reasoning, that are parsed."""
@@ -55,6 +56,7 @@ PROBLEMS = {
     "malformed": "it holds a brace that begins no valid JSON",
     "ambiguous": "it holds several verdicts that differ, or a key twice, and has to hold exactly one",
     "echo": "its verdict stands in the material itself; give your own, with an explanation in your own words",
+    "unverified": f"`{CODE}` is missing, or is not the code at the end of the first message",
     "no_decision": f"it holds no `{MET}` that is true or false",
 }
 """Code of a whole reply -> the problem in words for its judge. Part of a prompt: a change asks judges anew."""
@@ -67,8 +69,8 @@ _OF_A_CRITERION = {
 _THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
 _PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
-_ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|[bfnrt])|&(?:#\w{1,8}|[A-Za-z]{1,8});")
-_NO_WORD = lazy_regex(r"[\W_]+")
+_NO_LETTER = lazy_regex(r"[\W_]+")
+_VALUE = lazy_regex(r"[-+]?\d{1,400}(?:\.\d{0,400})?(?:e[-+]?\d{1,3})?|\btrue\b|\bfalse\b")
 
 
 class UnreadableJudgment(Exception):  # noqa: N818 - an outcome
@@ -131,16 +133,24 @@ def retry_reason(judgments: Sequence[Judgment]) -> str:
     return "; ".join(reasons)
 
 
-def published_scores(reply: str, names: Sequence[str]) -> list[float] | None:
+def published_scores(
+    reply: str, names: Sequence[str], *, code: str = "", shown: Sequence[str] = ()
+) -> list[float] | None:
     """Return the grades that the published tool reads in a reply; None if it ignores the judge.
 
     It parses the text from the first `{` to the last `}`; if a comma is missing, it adds one `}`. Each of `names` must
     have a `score` and an `explanation`. The scores of all keys count, truncated to integers, on the scale or not.
+    Beyond the published tool, a verdict without the verification `code` of its prompt, if that has one, and a copy from
+    the texts `shown` to the judge are ignored.
     Raises DataError where the published tool fails: a score that `int()` refuses, or another key without a score.
     """
     start, end = reply.find("{"), reply.rfind("}")
     verdict = _published_object(reply[start : end + 1]) if 0 <= start < end else None
     if verdict is None or not all(_has_both(verdict.get(name)) for name in names):
+        return None
+    if code and not _is_code(verdict.pop(CODE, None), code):
+        return None
+    if _is_echo({name: _published_cell(verdict[name]) for name in names}, dict(zip(names, names, strict=True)), shown):
         return None
     try:
         return [float(int(cell["score"])) for cell in verdict.values()]
@@ -161,6 +171,15 @@ def _published_object(text: str) -> dict[str, Any] | None:
     return None
 
 
+def _published_cell(cell: Mapping[str, Any]) -> _Cell:
+    """Return a cell with the grade as it stands in a reply, for a comparison with the judged texts."""
+    try:
+        score = float(cell["score"])
+    except (ValueError, TypeError, OverflowError):
+        score = None
+    return _Cell(score, explanation=_text(cell["explanation"]))
+
+
 def _has_both(cell: object) -> bool:
     return isinstance(cell, dict) and "score" in cell and "explanation" in cell
 
@@ -172,7 +191,10 @@ def _read(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[s
     if not objects:
         raise UnreadableJudgment("no_verdict", f"the reply holds no JSON object: {_quoted(text) or 'it is empty'}")
     verdict = _only_verdict(objects, ask, rubric)
-    if _is_echo(verdict, rubric, shown):
+    if ask.verification_code and not _is_verified(objects, ask.verification_code):
+        raise UnreadableJudgment("unverified", f"the verdict lacks the code of its prompt: {_quoted(text)}")
+    keys = {one.name: MET if rubric.form == "points" else one.name for one in ask.criteria}
+    if _is_echo(verdict, keys, shown):
         raise UnreadableJudgment("echo", f"the verdict is copied from the judged material: {_quoted(text)}")
     return verdict
 
@@ -261,6 +283,24 @@ def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: R
     return verdict
 
 
+def _is_verified(objects: Sequence[object], code: str) -> bool:
+    """Return True if the objects, nested ones included, contain this verification code and no other one."""
+    waiting, found = list(objects), []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            found += [entry for key, entry in value.items() if _folded(key) == CODE]
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return bool(found) and all(_is_code(one, code) for one in found)
+
+
+def _is_code(value: object, code: str) -> bool:
+    """Return True if a value is this code, with any case and separators."""
+    return isinstance(value, str) and plain_code(value) == plain_code(code)
+
+
 def _folded(key: str) -> str:
     return key.strip().casefold()
 
@@ -308,54 +348,47 @@ def _text(explanation: object) -> str:
     return explanation.encode("utf-8", "replace").decode() if isinstance(explanation, str) else ""
 
 
-def _is_echo(verdict: _Verdict, rubric: Rubric, shown: Sequence[str]) -> bool:
+def _is_echo(verdict: _Verdict, keys: Mapping[str, str], shown: Sequence[str]) -> bool:
     """Return True if a verdict is copied from the texts that the judge read.
 
     It is if one of its explanations occurs there as an explanation; or, without explanations, if all its grades occur
-    there beside their criteria. Punctuation, case and JSON escapes are ignored.
+    there, each after its key and before the next one. Words and values are compared, not spellings.
+
+    `keys`: criterion -> its key in the verdict.
     """
-    explained = [f" explanation {words} " for cell in verdict.values() if (words := _words(cell.explanation))]
-    graded = {name: cell.score for name, cell in verdict.items() if cell.score is not None}
-    grades = [_spellings(name, score, rubric) for name, score in graded.items()]
-    for text in shown:
-        if explained and "explanation" in _as_shown(text) and any(one in _shown_words(text) for one in explained):
-            return True
-        if grades and not explained and all(any(one in _shown_words(text) for one in grade) for grade in grades):
-            return True
-    return False
+    explained = [f"explanation{letters}" for cell in verdict.values() if (letters := _letters(cell.explanation))]
+    if explained:
+        return any(one in _letters(text) for text in shown for one in explained)
+    graded = {keys[name]: cell.score for name, cell in verdict.items() if cell.score is not None}
+    names = tuple(sorted(keys.values()))
+    return bool(graded) and any(
+        all(score in _values(text, names).get(key, ()) for key, score in graded.items()) for text in shown
+    )
 
 
-def _spellings(name: str, score: float, rubric: Rubric) -> list[str]:
-    """Return the forms in which a grade without an explanation may occur in normalized text."""
-    if rubric.form == "points":
-        return [f" {_words(MET)} {'true' if score else 'false'} "]
-    return [
-        f" {_words(name)} {between}{_words(number)} "
-        for between in ("", "score ")
-        for number in (f"{score:g}", str(score))
+@lru_cache(maxsize=256)
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text in folded case, as it reads without escapes and encodings."""
+    return _NO_LETTER.sub("", visible_text(text).casefold())
+
+
+@lru_cache(maxsize=64)
+def _values(text: str, keys: tuple[str, ...]) -> Mapping[str, frozenset[float]]:
+    """Return the numbers, and `true` and `false` as numbers, between each of `keys` in a text and the next one."""
+    visible = visible_text(text).casefold()
+    spellings = [r"[\W_]{0,9}".join(map(re.escape, _NO_LETTER.split(key.casefold()))) for key in keys]
+    places = [
+        (found.start(), found.end(), key)
+        for key, spelling in zip(keys, spellings, strict=True)
+        for found in re.finditer(spelling, visible)
     ]
-
-
-@lru_cache(maxsize=64)
-def _as_shown(text: str) -> str:
-    """Return a shown text in folded case. Cached for several judges and criteria."""
-    return _in_folded_case(text)
-
-
-@lru_cache(maxsize=64)
-def _shown_words(text: str) -> str:
-    """Return the words of a shown text, each surrounded by spaces."""
-    return f" {_NO_WORD.sub(' ', _as_shown(text)).strip()} "
-
-
-def _words(text: str) -> str:
-    """Return the words of a text in folded case, separated by spaces."""
-    return _NO_WORD.sub(" ", _in_folded_case(text)).strip()
-
-
-def _in_folded_case(text: str) -> str:
-    """Return a visible text in folded case, without JSON and HTML escapes."""
-    return visible_text(_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)) if escape[1] else " ", text)).casefold()
+    found: dict[str, set[float]] = {}
+    places.sort()
+    ends = [*(start for start, _, _ in places), len(visible)][1:]
+    for (_, start, key), end in zip(places, ends, strict=bool(places)):
+        for number in _VALUE.findall(visible[start:end]):
+            found.setdefault(key, set()).add(float({"true": 1, "false": 0}.get(number, number)))
+    return {key: frozenset(values) for key, values in found.items()}
 
 
 def _judgment(judge: str, criterion: Criterion, cell: _Cell | None) -> Judgment:

@@ -67,6 +67,7 @@ class TaskJuryResult:
                     "part": reply.prompt_index,
                     "attempt": reply.attempt,
                     "text": reply.completion.text,
+                    "verification_code": reply.verification_code,
                     "failure": reply.completion.failure.code if reply.completion.failure else None,
                     "message": reply.completion.failure.message if reply.completion.failure else "",
                     "finish_reason": reply.completion.finish_reason,
@@ -137,7 +138,13 @@ class TaskJury:
             completion = Completion(failure=Failure("judge", "request_failed", words))
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
-        said = JudgeReply(judge=judge, prompt_index=ask.part, attempt=attempt, completion=completion)
+        said = JudgeReply(
+            judge=judge,
+            prompt_index=ask.part,
+            attempt=attempt,
+            completion=completion,
+            verification_code=ask.verification_code,
+        )
         return JudgeVerdict(
             reply=said, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
         )
