@@ -264,7 +264,7 @@ def _store_for(job: Work, work: Path, name: str) -> Path:
 def _is_readable(store: Path) -> bool:
     """Return True if no run of a store is damaged."""
     from medhelm.errors import StoreError
-    from medhelm.storage.damaged_runs import intact_runs
+    from medhelm.storage.recovery.damaged_runs import intact_runs
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 

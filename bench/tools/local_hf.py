@@ -60,8 +60,8 @@ def jobs(n: int = REQUESTS) -> list[Job]:
 def ours(folder: Path, todo: Sequence[Job]) -> Iterator[Callable[[], list[tuple[str, int]]]]:
     """Yield a function that sends all requests to our provider at once and returns texts and token counts."""
     from medhelm.domain import Message, Prompt, Request
-    from medhelm.io.egress import EgressPolicy
-    from medhelm.io.http_client import HttpClient
+    from medhelm.io.http.client import HttpClient
+    from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.catalog import find_models
     from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider

@@ -27,8 +27,8 @@ def measure() -> dict[str, float]:
 
 async def _ask(folder: Path) -> dict[str, float]:
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.io.egress import EgressPolicy
-    from medhelm.io.http_client import HttpClient
+    from medhelm.io.http.client import HttpClient
+    from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.local.runtime import LocalRuntime
     from medhelm.models.providers import open_provider
     from medhelm.models.providers.vllm import Vllm

@@ -183,10 +183,10 @@ async def ask(name: str, address: str, n: int) -> tuple[float, float]:
     Raises SystemExit if a completion differs from the one that was sent, or took more than one request.
     """
     from medhelm.domain import Message, Model, Prompt, Request
-    from medhelm.io.egress import EgressPolicy
-    from medhelm.io.http_client import HttpClient
-    from medhelm.models.budget import Budget
+    from medhelm.io.http.client import HttpClient
+    from medhelm.io.http.egress import EgressPolicy
     from medhelm.models.client import Client
+    from medhelm.models.limits.budget import Budget
     from medhelm.models.providers import open_provider
 
     service = SERVICES[name]

@@ -26,8 +26,8 @@ from medhelm.domain import Completion, Instance, Message, Model, Prompt, Request
 from medhelm.errors import DataError, ProviderError, UserError
 from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.importer import helm_naming
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import defined_models
 from medhelm.models.providers import ProviderContext
 from tests.support.cli import Medhelm

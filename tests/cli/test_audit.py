@@ -105,8 +105,8 @@ def test_an_administrator_can_consent_for_all(
     file = tmp_path / "egress.yaml"
     file.write_text("allow: ['*.example']\nprivate_data: [llm.example]\n", encoding="utf-8")
     file.chmod(0o644)
-    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_FILE", file)
-    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_ID", os.getuid())
+    monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_FILE", file)
+    monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_ID", os.getuid())
     assert medhelm("run", *clear, "--model", AWAY, "--store", tmp_path / "store").code == 1
     assert unreachable
     forbidden = medhelm("run", *clear, "--model", "openai/m@https://a.org/v1", "--model", "openai/m@https://b.org/v1")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from medhelm.io.hosts import host_of, is_inside
+from medhelm.io.http.hosts import host_of, is_inside
 from medhelm.models.addresses import checked_address
 from tests.support.cases import table
 

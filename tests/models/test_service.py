@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from medhelm.io.hosts import host_of
+from medhelm.io.http.hosts import host_of
 from medhelm.models.providers import SERVICES, answers_in_process
 from medhelm.models.service import Service
 

@@ -12,7 +12,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
-from medhelm.storage.damaged_runs import DamagedRunWarning, no_damaged_runs
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
 from tests.support.stores import make_store

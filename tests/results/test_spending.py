@@ -22,7 +22,7 @@ from medhelm.models.price_book import read_price_books
 from medhelm.results.cost import make_bill
 from medhelm.results.spending import Pricing, read_spending
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.damaged_runs import DamagedRunWarning
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.audit import Subject
+from medhelm.io.http.audit import Subject
 from medhelm.storage.audit_log import NO_LINE, AuditLog, check_chain, read_audit_log, total_requests
 
 SUBJECT = Subject("openai/gpt-4o", "pubmed_qa", "ab" * 32)
@@ -63,7 +63,7 @@ def test_logs_of_several_sessions_and_processes_are_one_chain(path: Path) -> Non
     """Each process appends after whatever the others have written meanwhile."""
     code = (
         "import sys; from pathlib import Path; from medhelm.storage.audit_log import AuditLog; "
-        "from medhelm.io.audit import Subject; log = AuditLog(Path(sys.argv[1]))\n"
+        "from medhelm.io.http.audit import Subject; log = AuditLog(Path(sys.argv[1]))\n"
         "for n in range(300): log.request('POST', 'https://a.example', '', Subject('m', 'b', ''), n)\n"
         "log.close()"
     )

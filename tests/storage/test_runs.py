@@ -35,8 +35,8 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.storage.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.judgments import read_judgments
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.runs import (
     RunWriter,
     load_runs,

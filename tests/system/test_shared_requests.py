@@ -15,9 +15,9 @@ import pytest
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import Interrupted
 from medhelm.io.held_numbers import HeldNumbers, number_of
-from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult
+from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
 
 MODEL = Model(name="test/m", provider="test", remote_name="m", price=Price(input=1.0, output=1.0))

@@ -23,9 +23,9 @@ from medhelm.benchmarks.data.sources import (
 )
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, MissingError, UserError
-from medhelm.io.audit import SUBJECT, Audit, Subject
-from medhelm.io.egress import EgressPolicy, note_request, way_of
-from medhelm.io.hosts import is_loopback
+from medhelm.io.http.audit import SUBJECT, Audit, Subject
+from medhelm.io.http.egress import EgressPolicy, note_request, way_of
+from medhelm.io.http.hosts import is_loopback
 
 if TYPE_CHECKING:
     import aiohttp
@@ -112,7 +112,7 @@ async def _fetch_all(
 ) -> list[DownloadResult]:
     import aiohttp
 
-    from medhelm.io.egress import open_http_session
+    from medhelm.io.http.egress import open_http_session
 
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=TIMEOUT_S)
     done = []
@@ -204,7 +204,7 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     """Download `address` to `partial`, resuming an earlier download."""
     import aiohttp
 
-    from medhelm.io.connection_errors import connection_problem  # lazy, like the HTTP library
+    from medhelm.io.http.connection_errors import connection_problem  # lazy, like the HTTP library
 
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, Model, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import HttpClient, read_json
+from medhelm.io.http.client import HttpClient, read_json
 from medhelm.models.provider import Provider
 from medhelm.models.providers import ProviderContext
 

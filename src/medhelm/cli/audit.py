@@ -12,7 +12,7 @@ import click
 
 from medhelm.cli.common.options import Shared, print_json, shared_options
 from medhelm.cli.common.output import table_options
-from medhelm.io.hosts import host_of
+from medhelm.io.http.hosts import host_of
 
 if TYPE_CHECKING:
     from medhelm.storage.audit_log import AuditEntry

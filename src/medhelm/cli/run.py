@@ -210,7 +210,7 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
 
 def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
     """Find benchmarks and models by name. Raises: UserError with the problems of both."""
-    from medhelm.io.http_client import import_early
+    from medhelm.io.http.client import import_early
     from medhelm.models.catalog import find_models
 
     wrong: list[UserError] = []

@@ -33,8 +33,8 @@ from medhelm.evaluation.request_counts import (
 )
 from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.egress import SentData, missing_consent, policy_for

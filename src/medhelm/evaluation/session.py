@@ -11,11 +11,11 @@ from medhelm.domain import Model
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.held_numbers import HeldNumbers
-from medhelm.io.http_client import HttpClient
-from medhelm.models.budget import Budget
+from medhelm.io.http.client import HttpClient
 from medhelm.models.cache import Cache
 from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
+from medhelm.models.limits.budget import Budget
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
@@ -53,7 +53,7 @@ async def open_session(
     `note` receives messages for the user, such as about services that do not reply.
     """
     from medhelm.models.egress import policy_for  # lazy: not needed before a command is checked
-    from medhelm.models.open_files import limit_connections
+    from medhelm.models.limits.open_files import limit_connections
     from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store_host import StoreHost
 
@@ -82,7 +82,7 @@ async def open_session(
         )
         machine = LocalRuntime(note)
         if store.budget_file.is_file():
-            from medhelm.models.store_limit import StoreLimit  # lazy: most stores have no limit
+            from medhelm.models.limits.store_limit import StoreLimit  # lazy: most stores have no limit
             from medhelm.storage.ledger import Ledger
 
             budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))

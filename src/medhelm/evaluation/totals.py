@@ -27,7 +27,7 @@ from medhelm.domain import (
     Rubric,
     Usage,
 )
-from medhelm.models.budget import is_metered
+from medhelm.models.limits.budget import is_metered
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters

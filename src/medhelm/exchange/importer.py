@@ -44,8 +44,8 @@ from medhelm.io.parquet import ColumnWriter
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
+from medhelm.storage.recovery.run_replacement import delete_run, new_run
 from medhelm.storage.run_file import write_run
-from medhelm.storage.run_replacement import delete_run, new_run
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
 from medhelm.storage.store import Store, file_name
 

@@ -10,8 +10,8 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from medhelm.io.egress import DIRECT
-from medhelm.io.hosts import is_inside
+from medhelm.io.http.egress import DIRECT
+from medhelm.io.http.hosts import is_inside
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)"

@@ -17,11 +17,11 @@ from datetime import datetime
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.io.audit import SUBJECT, Subject
 from medhelm.io.held_numbers import HeldNumbers, number_of
-from medhelm.models.budget import Budget
+from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.models.cache import Cache, worth_keeping
-from medhelm.models.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
+from medhelm.models.limits.budget import Budget
+from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
 

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.io.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, read_rules
-from medhelm.io.hosts import host_of, is_loopback
+from medhelm.io.http.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, read_rules
+from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.addresses import checked_proxy
 
 PROXY_LOGIN = "MEDHELM_PROXY_LOGIN"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from medhelm.domain import Model
-from medhelm.io.hosts import host_of, is_loopback
+from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.providers import SERVICES
 from medhelm.models.service import Service
 

@@ -13,10 +13,10 @@ from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Pro
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.domain.text import listed
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.audit import SUBJECT, Audit, Subject
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.hosts import is_inside
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.audit import SUBJECT, Audit, Subject
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
+from medhelm.io.http.hosts import is_inside
 from medhelm.models.egress import policy_for
 from medhelm.models.keys import missing_key
 from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server

@@ -28,7 +28,7 @@ from pydantic_core import PydanticCustomError
 
 from medhelm.domain import Model, Price
 from medhelm.errors import ConfigError, Problem, suggestion
-from medhelm.io.hosts import host_of, is_loopback
+from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
 from medhelm.models.addresses import checked_address, checked_proxy
 from medhelm.models.price_book import Dollars

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import FailureCode, Model
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 

@@ -29,8 +29,8 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
 from medhelm.results.run_selection import SelectedRuns, select_runs
-from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import read_judgments
+from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 

@@ -32,8 +32,8 @@ from medhelm.storage.cases import (
     search_cases,
     url_key,
 )
-from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import completion_of, read_explanations
+from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
 from medhelm.storage.store import open_store
 

@@ -18,7 +18,7 @@ from medhelm.results.run_selection import select_runs, suite_sort_key
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import RunFilter
 from medhelm.results.spending import Pricing, repriced
-from medhelm.storage.damaged_runs import damaged, intact_runs
+from medhelm.storage.recovery.damaged_runs import damaged, intact_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 

@@ -43,7 +43,7 @@ from medhelm.results.release_comparison import (
 from medhelm.results.run_selection import suite_sort_key
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
-from medhelm.storage.damaged_runs import no_damaged_runs
+from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.run_file import NAME, read_run
 from medhelm.storage.runs import load_runs

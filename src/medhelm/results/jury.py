@@ -22,8 +22,8 @@ from medhelm.results.run_selection import SelectedRuns, judges_under_test, selec
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
-from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.judgments import mean_grades, read_judgments
+from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 

@@ -45,8 +45,8 @@ from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.constant_baselines import read_baseline
-from medhelm.storage.damaged_runs import intact_runs, leave_out
 from medhelm.storage.judgments import read_explanations
+from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record

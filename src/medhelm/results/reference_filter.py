@@ -39,7 +39,7 @@ from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, J
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.damaged_runs import intact_runs
+from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks
 from medhelm.storage.runs import load_runs, read_scores
 from medhelm.storage.store import Store, create, open_store

@@ -17,8 +17,8 @@ from medhelm.domain import Release, Rule, Tier
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.storage.damaged_runs import no_damaged_runs
 from medhelm.storage.json_form import JsonForm, Nested
+from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
 

@@ -26,8 +26,8 @@ from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
-from medhelm.storage.damaged_runs import intact_runs
 from medhelm.storage.ledger import Balance, Ledger
+from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.running import known_evaluations
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store

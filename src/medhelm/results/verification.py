@@ -42,7 +42,7 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.damaged_runs import no_damaged_runs
+from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run
 from medhelm.storage.runs import load_runs, read_columns, read_messages, score_column

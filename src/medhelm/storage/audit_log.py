@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.audit import Subject
+from medhelm.io.http.audit import Subject
 
 try:
     import fcntl

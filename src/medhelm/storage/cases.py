@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
-from medhelm.storage.damaged_runs import damaged
+from medhelm.storage.recovery.damaged_runs import damaged
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,7 +13,7 @@ NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
 
 MOVED = ".old-"
-"""Start of the name of a run folder that is being replaced (see `storage.run_replacement`)."""
+"""Start of the name of a run folder that is being replaced (see `storage.recovery.run_replacement`)."""
 
 ADVICE = "Remove its folder and run the same command again."
 """Advice on a damaged run."""

@@ -24,9 +24,9 @@ from filelock import FileLock, Timeout
 from medhelm.domain import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
-from medhelm.storage.damaged_runs import damage
+from medhelm.storage.recovery.damaged_runs import damage
+from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_file import ADVICE, NAME, read_run
-from medhelm.storage.run_replacement import restore_run
 from medhelm.storage.store import Store
 
 FORMAT = 1

@@ -115,7 +115,7 @@ class RunWriter:
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            from medhelm.storage.run_replacement import put_in_place  # lazy: at the end of a run
+            from medhelm.storage.recovery.run_replacement import put_in_place  # lazy: at the end of a run
 
             put_in_place(self._final)
         return self._final
@@ -157,7 +157,7 @@ def load_runs(store: Store, benchmark: str = "") -> list[Run]:
         except DamagedRunError as error:
             problems.append(error)
     if problems:
-        from medhelm.storage.damaged_runs import leave_out
+        from medhelm.storage.recovery.damaged_runs import leave_out
 
         leave_out(problems)
     return runs
@@ -236,7 +236,7 @@ def read_record(run: Run, instance_id: str) -> dict[str, Any] | None:
 
 def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
     """Read messages, choices and references of one instance from a prompts file; None if missing."""
-    from medhelm.storage.damaged_runs import prompt_errors
+    from medhelm.storage.recovery.damaged_runs import prompt_errors
 
     if not path.exists():
         return None
@@ -247,7 +247,7 @@ def read_prompt(path: Path, instance_id: str) -> dict[str, Any] | None:
 
 def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     """Read the messages of all prompts of a prompts file, by instance id; empty if the file is missing."""
-    from medhelm.storage.damaged_runs import prompt_errors
+    from medhelm.storage.recovery.damaged_runs import prompt_errors
 
     if not path.exists():
         return {}
@@ -261,7 +261,7 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
     `limit`: only the first so many instances.
     """
-    from medhelm.storage.damaged_runs import prompt_errors
+    from medhelm.storage.recovery.damaged_runs import prompt_errors
 
     if not path.exists():
         return None

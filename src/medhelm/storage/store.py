@@ -153,10 +153,10 @@ def open_store(folder: Path) -> Store:
         )
     store = Store(folder)
     if moved := sorted(folder.glob(f"runs/*/{MOVED}*")):
-        from medhelm.storage.run_replacement import restore_moved_runs  # lazy: only if a process was killed
+        from medhelm.storage.recovery.run_replacement import restore_moved_runs  # lazy: only if a process was killed
 
         restore_moved_runs(moved, store.lock_file_of)
-    from medhelm.storage.leftovers import clear_store  # lazy: the core stays small
+    from medhelm.storage.recovery.leftovers import clear_store  # lazy: the core stays small
 
     clear_store(folder, store.lock_file_of)
     return store

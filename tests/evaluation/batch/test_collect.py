@@ -12,11 +12,11 @@ import pytest
 from medhelm.domain import Batch, BatchState, Completion, Price
 from medhelm.errors import StoreError
 from medhelm.evaluation.batch.collect import MAX_CONCURRENT_WRITES, BatchResult, collect
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.protocol import RequestResult
-from medhelm.models.budget import Budget
 from medhelm.models.cache import Cache
+from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from medhelm.models.providers.hosted import HttpProvider
 from tests.support.servers.vendors import KEYS, OPENAI

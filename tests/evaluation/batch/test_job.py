@@ -24,13 +24,13 @@ from medhelm.evaluation.batch.job import (
 )
 from medhelm.evaluation.batch.polling import FIRST_RETRY_S, MAX_RETRY_S, RetryPolicy, WaitCancelled
 from medhelm.evaluation.session import Session
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
 from medhelm.models.batch.request_file import RequestFile
-from medhelm.models.budget import Budget
 from medhelm.models.client import Client
+from medhelm.models.limits.budget import Budget
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import SERVICE, ChatCompletions

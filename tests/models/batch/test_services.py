@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.batch.api import has_batches, open_batch_service, read_completion, read_results
 from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, form, form_type, id_of, or_no_batches, timestamp

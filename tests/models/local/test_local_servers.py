@@ -13,8 +13,8 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
 from medhelm.models.local.local_servers import was_truncated
 from medhelm.models.model_check import ModelCheck, check

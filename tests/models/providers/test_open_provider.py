@@ -8,8 +8,8 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.errors import UserError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.providers import SERVICES, ProviderContext, open_provider
 from medhelm.models.providers.anthropic import Anthropic
 from medhelm.models.providers.baseline import Baseline

@@ -12,8 +12,8 @@ import pytest
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ConfigError, ProviderError, UserError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.plugins import PROVIDERS as GROUP
 from medhelm.io.plugins import Plugin
 from medhelm.models.catalog import find_models, missing_key

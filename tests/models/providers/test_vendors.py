@@ -12,10 +12,10 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
-from medhelm.models.budget import Budget
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import OptionalParameter as Parameter
 from medhelm.models.providers import SERVICES, open_provider
 from medhelm.models.providers.hosted import HttpProvider

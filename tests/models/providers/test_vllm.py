@@ -17,8 +17,8 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import OptionalParameter
@@ -400,8 +400,8 @@ def test_nothing_outlives_a_process_that_is_killed(stage: Stage, number: int) ->
     program = (
         "import asyncio, os, sys\n"
         "from medhelm.models.catalog import find_models\n"
-        "from medhelm.io.egress import EgressPolicy\n"
-        "from medhelm.io.http_client import HttpClient\n"
+        "from medhelm.io.http.egress import EgressPolicy\n"
+        "from medhelm.io.http.client import HttpClient\n"
         "from medhelm.models.providers import open_provider\n"
         "async def main():\n"
         "    (model,) = find_models([sys.argv[1]], file=None, environment=os.environ)\n"

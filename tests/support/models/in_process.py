@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Prompt, Request
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.catalog import find_models
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers import open_provider

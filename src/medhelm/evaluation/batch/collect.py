@@ -12,8 +12,8 @@ from medhelm.domain import Batch, Completion, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.models.batch.api import read_completion
 from medhelm.models.batch.protocol import RequestResult
-from medhelm.models.budget import Budget, charged
 from medhelm.models.cache import Cache, worth_keeping
+from medhelm.models.limits.budget import Budget, charged
 from medhelm.models.provider import OptionalParameter, unsupported_parameter
 from medhelm.models.providers.hosted import HttpProvider
 

@@ -19,7 +19,7 @@ from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
 from medhelm.evaluation.session import Session
-from medhelm.io.audit import SUBJECT, Subject
+from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.models.batch.api import read_results
 from medhelm.models.batch.protocol import QUEUE_FULL, BatchService, BatchStatus, RemoteState
 from medhelm.models.batch.request_file import RequestFile

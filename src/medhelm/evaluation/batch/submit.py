@@ -27,11 +27,11 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
 from medhelm.models.batch.api import open_batch_service
+from medhelm.models.limits.spending_limit import largest_cost_usd
+from medhelm.models.limits.store_limit import StoreLimit
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
 from medhelm.models.providers.hosted import HttpProvider
-from medhelm.models.spending_limit import largest_cost_usd
-from medhelm.models.store_limit import StoreLimit
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store

@@ -18,7 +18,7 @@ from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.damaged_runs import damaged
+from medhelm.storage.recovery.damaged_runs import damaged
 from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
 

@@ -13,7 +13,7 @@ from typing import IO
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError
-from medhelm.io.http_client import MAX_REPLY_BYTES, HttpClient
+from medhelm.io.http.client import MAX_REPLY_BYTES, HttpClient
 from medhelm.models.batch.protocol import BatchService, RequestResult
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers import SERVICES

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
-from medhelm.io.connection_errors import retry_after_s
-from medhelm.io.http_client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.hosted import HttpProvider

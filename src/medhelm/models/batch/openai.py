@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import IO, Any
 
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
     MAX_PAGES,

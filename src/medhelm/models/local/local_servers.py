@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model
 from medhelm.errors import MedHelmError, suggestion
-from medhelm.io.http_client import HttpClient, read_json
+from medhelm.io.http.client import HttpClient, read_json
 from medhelm.models.addresses import checked_address
 from medhelm.models.providers.response_fields import count, mapping, names_in, objects
 

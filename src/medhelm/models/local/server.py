@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.providers.errors.redact import shown
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from medhelm.domain import Model
 from medhelm.errors import UserError, suggestion
 from medhelm.io import plugins
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.io.lazy_mapping import LazyMapping
 from medhelm.io.plugins import Plugin, WithPlugins
 from medhelm.models.local.runtime import LocalRuntime

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Message, Model, Request, Usage
 from medhelm.errors import MedHelmError, ProviderError
-from medhelm.io.connection_errors import retry_after_s
-from medhelm.io.http_client import HttpClient, HttpResponse, read_json
-from medhelm.io.key_redaction import without_keys
+from medhelm.io.http.client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.connection_errors import retry_after_s
+from medhelm.io.http.key_redaction import without_keys
 from medhelm.models.provider import BilledError, OptionalParameter, Provider, unsupported_parameter
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import ErrorResponse, parse_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
 from medhelm.models.provider import BilledError, Provider
 from medhelm.models.providers.hosted import HttpProvider

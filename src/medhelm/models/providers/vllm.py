@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import MissingError, ProviderError, UserError
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
 from medhelm.models.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.server import LaunchPlan, LocalServer, without_secrets

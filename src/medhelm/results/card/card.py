@@ -17,7 +17,7 @@ from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.export_folder import check_export, new_export
-from medhelm.io.hosts import host_of, is_inside, is_loopback
+from medhelm.io.http.hosts import host_of, is_inside, is_loopback
 from medhelm.io.output_folder import write_file
 from medhelm.reports.card import (
     Card,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from medhelm.io.key_redaction import without_keys
+from medhelm.io.http.key_redaction import without_keys
 
 SHOWN_CHARACTERS = 300
 """Most characters of a server's message that are shown."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.domain import Completion, Price, Request
 from medhelm.errors import BudgetError, MedHelmError
-from medhelm.models.spending_limit import NANO, SpendingLimit, in_nano, largest_cost_usd
+from medhelm.models.limits.spending_limit import NANO, SpendingLimit, in_nano, largest_cost_usd
 from medhelm.storage.ledger import Ledger, Reservation, Settlement
 
 POLL_S = 0.2

@@ -14,9 +14,9 @@ import pytest
 
 from medhelm.domain import Model
 from medhelm.errors import ProviderError
-from medhelm.io.connection_errors import connection_problem, redirected
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.http_client import HttpClient
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.connection_errors import connection_problem, redirected
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.model_check import ModelCheck, check
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import KEYS, VENDORS, Vendor

@@ -16,7 +16,7 @@ from medhelm.errors import MedHelmError
 from medhelm.models.provider import BilledError
 
 if TYPE_CHECKING:
-    from medhelm.models.spending_limit import SpendingLimit
+    from medhelm.models.limits.spending_limit import SpendingLimit
 
 
 def charged(request: Request, completion: Completion) -> Usage:
@@ -45,7 +45,7 @@ class Budget:
         self.limits: list[SpendingLimit] = []
         """Limits that every request must fit into, the command's own first."""
         if limit_usd is not None:
-            from medhelm.models.spending_limit import CommandLimit  # lazy: most executions have no limit
+            from medhelm.models.limits.spending_limit import CommandLimit  # lazy: most executions have no limit
 
             self.limits.append(CommandLimit(limit_usd))
 
@@ -114,7 +114,7 @@ class Purchase:
     def _billed(self, error: BaseException | None) -> Usage:
         """Return the tokens to charge."""
         if self._reserved:
-            from medhelm.models.spending_limit import billed_within_limit  # lazy: most executions have no limit
+            from medhelm.models.limits.spending_limit import billed_within_limit  # lazy: most executions have no limit
 
             return billed_within_limit(self._request, self.completion, error) if self.sent else Usage()
         if self.completion is not None:

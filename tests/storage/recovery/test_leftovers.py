@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from medhelm.storage import leftovers
+from medhelm.storage.recovery import leftovers
 from medhelm.storage.store import Store, create, open_store
 
 

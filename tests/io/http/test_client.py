@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import pytest
 
 from medhelm.errors import ProviderError, UserError
-from medhelm.io.connection_errors import retry_after_s
-from medhelm.io.egress import EgressPolicy
-from medhelm.io.hosts import is_loopback
-from medhelm.io.http_client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.client import HttpClient, HttpResponse, read_json
+from medhelm.io.http.connection_errors import retry_after_s
+from medhelm.io.http.egress import EgressPolicy
+from medhelm.io.http.hosts import is_loopback
 from tests.support.cases import table
 from tests.support.servers.openai import Answer, Server
 
@@ -280,7 +280,7 @@ def test_a_deletion_goes_through_the_gate(server: Server) -> None:
 
 
 def test_a_file_is_sent_piece_by_piece_and_as_a_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medhelm.io.http_client.PIECE_BYTES", 7)
+    monkeypatch.setattr("medhelm.io.http.client.PIECE_BYTES", 7)
     file = BytesIO(json.dumps({"text": "x" * 100}).encode())
     file.seek(5)
 

@@ -7,8 +7,8 @@ import resource
 import pytest
 
 from medhelm.errors import UserError
-from medhelm.models import open_files
-from medhelm.models.open_files import ConnectionLimit, limit_connections
+from medhelm.models.limits import open_files
+from medhelm.models.limits.open_files import ConnectionLimit, limit_connections
 from tests.support.stores import hosted_model
 
 NONE = resource.RLIM_INFINITY

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from medhelm.errors import ConfigError, ProviderError, UserError
-from medhelm.io.audit import Subject
-from medhelm.io.egress import ConnectionSettings, EgressPolicy, HostList
-from medhelm.io.http_client import HttpClient, HttpResponse
+from medhelm.io.http.audit import Subject
+from medhelm.io.http.client import HttpClient, HttpResponse
+from medhelm.io.http.egress import ConnectionSettings, EgressPolicy, HostList
 from tests.support.servers.openai import Server
 from tests.support.servers.proxy import Certificates, TlsServer, TunnelProxy, make_certificates
 
@@ -27,8 +27,8 @@ Administer = Callable[[str], Path]
 def administrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Administer:
     """Write the administrator's file."""
     file = tmp_path / "egress.yaml"
-    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_FILE", file)
-    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_ID", os.getuid())
+    monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_FILE", file)
+    monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_ID", os.getuid())
 
     def write(text: str) -> Path:
         file.write_text(text, encoding="utf-8")
@@ -154,7 +154,7 @@ def test_a_file_of_anybody_else_is_refused(administrator: Administer, monkeypatc
     with pytest.raises(UserError, match="must be owned by the administrator"):
         EgressPolicy(True)
     file.chmod(0o644)
-    monkeypatch.setattr("medhelm.io.egress.ADMINISTRATOR_ID", os.getuid() + 1)
+    monkeypatch.setattr("medhelm.io.http.egress.ADMINISTRATOR_ID", os.getuid() + 1)
     with pytest.raises(UserError, match="must be owned by the administrator"):
         EgressPolicy(True)
 

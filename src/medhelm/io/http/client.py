@@ -17,14 +17,14 @@ from os import SEEK_END
 from typing import IO, TYPE_CHECKING, Any
 
 from medhelm.errors import ProviderError, StoreFullError
-from medhelm.io.hosts import is_loopback, without_secrets
+from medhelm.io.http.hosts import is_loopback, without_secrets
 
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from medhelm.io.audit import Audit
-    from medhelm.io.egress import EgressPolicy
+    from medhelm.io.http.audit import Audit
+    from medhelm.io.http.egress import EgressPolicy
 
 MAX_REPLY_BYTES = 32 * 2**20
 """Maximum size of a response body after decompression. A completion takes a few kilobytes."""
@@ -55,7 +55,7 @@ class HttpResponse:
 
 def import_early() -> None:
     """Import the HTTP library in the background; it takes a tenth of a second, partly without the GIL."""
-    names = ("aiohttp", "medhelm.io.connection_errors")
+    names = ("aiohttp", "medhelm.io.http.connection_errors")
     threading.Thread(target=lambda: [importlib.import_module(name) for name in names], daemon=True).start()
 
 
@@ -131,7 +131,7 @@ class HttpClient:
     ) -> HttpResponse:
         import aiohttp
 
-        from medhelm.io.connection_errors import connection_problem, invalid_request, redirected
+        from medhelm.io.http.connection_errors import connection_problem, invalid_request, redirected
 
         address, way = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
@@ -140,7 +140,7 @@ class HttpClient:
                 raise invalid_request(name, address)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         if self._audit:
-            from medhelm.io.egress import note_request
+            from medhelm.io.http.egress import note_request
 
             await note_request(self._audit, method, address, way.get("proxy"), body)
         started = time.perf_counter()
@@ -155,7 +155,7 @@ class HttpClient:
                 timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
             ) as response:
                 if 300 <= response.status < 400:
-                    from medhelm.io.key_redaction import without_keys_of
+                    from medhelm.io.http.key_redaction import without_keys_of
 
                     target = without_keys_of(headers, without_secrets(response.headers.get("Location", "")))
                     raise redirected(response.status, target, address)
@@ -179,7 +179,7 @@ class HttpClient:
 
     def _admit(self, url: str) -> tuple[URL, dict[str, Any]]:
         """Return the address of a request, and how it leaves."""
-        from medhelm.io.egress import way_of
+        from medhelm.io.http.egress import way_of
 
         address = self.egress_policy.admit(url)
         path = url.partition("://")[2].partition("/")[2].partition("?")[0]
@@ -192,7 +192,7 @@ class HttpClient:
 
     def _open(self) -> aiohttp.ClientSession:
         """Start the session; it belongs to the event loop that runs now."""
-        from medhelm.io.egress import open_http_session  # lazy, like the HTTP library
+        from medhelm.io.http.egress import open_http_session  # lazy, like the HTTP library
 
         self._session = open_http_session(self.egress_policy, self._audit, connections=self._connections)
         return self._session
@@ -259,6 +259,6 @@ def read_json(reply: HttpResponse) -> dict[str, Any]:
         problem = error
     if isinstance(value, dict):
         return value
-    from medhelm.io.connection_errors import not_an_object  # lazy: only if something fails
+    from medhelm.io.http.connection_errors import not_an_object  # lazy: only if something fails
 
     raise not_an_object(reply.status, reply.body, value, problem)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from medhelm.analysis.cost.prices import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, Interrupted, ProviderError
-from medhelm.models.budget import Budget, charged, is_metered
+from medhelm.models.limits.budget import Budget, charged, is_metered
+from medhelm.models.limits.spending_limit import largest_cost_usd, largest_usage
 from medhelm.models.provider import BilledError
-from medhelm.models.spending_limit import largest_cost_usd, largest_usage
 from tests.support.cases import table
 
 PRICE = Price(input=2.0, output=8.0, cached_input=0.5)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import ProviderError
-from medhelm.models.concurrency import ConcurrencyLimiter
+from medhelm.models.limits.concurrency import ConcurrencyLimiter
 from tests.support import virtual_time
 
 OVERLOAD = ProviderError("rate_limit", "too many", retryable=True, overloaded=True)

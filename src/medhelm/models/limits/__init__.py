@@ -1,0 +1,1 @@
+"""Limits on money, requests in flight and open files."""
