@@ -414,7 +414,8 @@ def read_inputs(
     """
     found = load_filtered(stores, wanted)
     if single_scores or pricing is not None:
-        found = _with_records(found)
+        kept = {run.folder for run in intact_runs(run for _, run in found)}
+        found = [(label, run) for label, run in found if run.folder in kept]
     while True:
         try:
             return _inputs_of(
@@ -430,12 +431,6 @@ def read_inputs(
         except DamagedRunError as error:
             leave_out([error])
             found = [(label, run) for label, run in found if run.folder != error.folder]
-
-
-def _with_records(found: Sequence[tuple[str, Run]]) -> list[tuple[str, Run]]:
-    """Return the runs with records, each with its label."""
-    kept = {run.folder for run in intact_runs(run for _, run in found)}
-    return [(label, run) for label, run in found if run.folder in kept]
 
 
 def _inputs_of(
