@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from medhelm.models.cache import add_checksums
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect, question_number
@@ -40,6 +41,7 @@ def make_older(store: Path, days: int) -> None:
     """Date all completions in the cache back."""
     with sqlite3.connect(store / "cache.sqlite") as cache:
         cache.execute("UPDATE completions SET created = created - ?", (86400 * days,))
+        add_checksums(cache)
 
 
 def test_a_changed_model_fails_the_gate_against_its_earlier_run(
@@ -197,6 +199,7 @@ def test_names_for_one_endpoint_share_completions_only_if_told(
     with sqlite3.connect(store / "cache.sqlite") as cache:
         cache.execute("DELETE FROM completions WHERE model LIKE 'night%'")
         cache.execute("UPDATE completions SET model = 'night-1'")
+        add_checksums(cache)
     assert medhelm("plan", benchmark, "--model", "night-1", "--json").json["rows"][0]["cached"] == N
     assert [sent(name) for name in ("night-1", "mock", "night-2")] == [0, 0, N]
     assert sent("night-1", "--fresh") == N

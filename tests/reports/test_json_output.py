@@ -73,7 +73,8 @@ WRITTEN: Mapping[type, str] = {
     DownloadResult: "benchmark state folder message",
     Model: (
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
-        "max_concurrency price parameters structured scope"
+        "max_concurrency price parameters structured scope "
+        "proxy ca_file client_certificate client_key"
     ),
     Price: "input output cached_input cache_write source",
     Origin: "harness version run sha256 asked_here our_task",

@@ -318,7 +318,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         elif 1 <= version < SCHEMA_VERSION:
             for name in (name for name, since in ADDED.items() if since > version):
                 connection.execute(f"ALTER TABLE completions ADD COLUMN {name} {COLUMNS[name]}")
-            _add_checksums(connection)
+            add_checksums(connection)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             raise StoreError(
@@ -339,7 +339,7 @@ def create_table(connection: sqlite3.Connection) -> None:
     connection.execute(f"CREATE TABLE completions ({columns}, CHECK ((text IS NULL) <> (failure_code IS NULL)))")
 
 
-def _add_checksums(connection: sqlite3.Connection) -> None:
+def add_checksums(connection: sqlite3.Connection) -> None:
     """Give all rows their checksums; those that cannot be read stay without one."""
 
     def checked(*values: Any) -> int | None:

@@ -38,6 +38,7 @@ from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.openai import SERVICE
 from medhelm.results.leaderboard import find_instance, leaderboard
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.runs import load_runs, read_columns
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -528,6 +529,7 @@ def test_a_damaged_run_beside_it_does_not_stop_an_evaluation(tmp_path: Path, ser
     run(tmp_path, [benchmark], [model(server, None, name="x/y", remote_name="y")], None, limit=1)
     broken.mkdir(parents=True)
     (broken / "run.json").write_text("{")
-    (done,) = run(tmp_path, [benchmark], [asked], None).runs
+    with pytest.warns(DamagedRunWarning, match="the run of model on other is left out"):
+        (done,) = run(tmp_path, [benchmark], [asked], None).runs
     assert isinstance(done, Run)
     assert done.n_truncated == 12

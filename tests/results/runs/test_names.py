@@ -99,11 +99,3 @@ def test_a_model_gets_a_name_on_the_command_line(medhelm: Medhelm, tmp_path: Pat
     for wrong in ("=" + address, f"a@b={address}", "ours=", "ours=baseline/majority", "ours=nothing"):
         done = medhelm("run", tmp_path / "toy", "--model", wrong)
         assert (done.code, "Traceback" in done.err) == (2, False), wrong
-
-
-@pytest.mark.usefixtures("store")
-def test_a_release_is_not_compared_with_models(medhelm: Medhelm) -> None:
-    assert medhelm("release", "v1").code == 0
-    done = medhelm("compare", "v1")
-    assert done.code == 2
-    assert "`medhelm gate --against v1`" in done.err

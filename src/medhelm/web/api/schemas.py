@@ -97,6 +97,9 @@ AVERAGE: JsonSchema = nullable(INTERVAL)
 GROUPS: JsonSchema = map_of(record(value=NUMBER, n_benchmarks=INTEGER))
 PAIR_OF_NAMES: JsonSchema = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
 LEFT_OUT: JsonSchema = list_of(record(model=STRING, benchmark=STRING, reason=STRING, command=STRING))
+INJECTIONS: JsonSchema = list_of(
+    record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
+)
 
 CELL = record(
     value=NUMBER,
@@ -219,6 +222,7 @@ LEADERBOARD = record(
     told_apart=list_of(PAIR_OF_NAMES),
     told_apart_adjusted=list_of(PAIR_OF_NAMES),
     left_out=LEFT_OUT,
+    prompt_injection=INJECTIONS,
     warnings=list_of(STRING),
 )
 
