@@ -142,6 +142,7 @@ def block(language: str) -> str:
     return str(text)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("code", [0, 1])
 def test_the_script_of_the_page_ends_with_the_verdict(stores: Path, code: int) -> None:

@@ -94,6 +94,7 @@ def cells(store: Path, path: Path, **how: Any) -> dict[str, Cell]:
     return {row.model: row.cells["letters"] for row in board.rows}
 
 
+@pytest.mark.long
 def test_the_corrected_score_finds_what_clinicians_think_and_the_jury_does_not(store: Path, tmp_path: Path) -> None:
     for name, cell in cells(store, ratings(tmp_path)).items():
         truth = fmean(quality(name.removeprefix("lab/"), question) for question in range(N))

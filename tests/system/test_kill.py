@@ -64,6 +64,7 @@ def killed_at(moments: Sequence[int], store: Path, benchmark: Path, server: Serv
         finish(process)
 
 
+@pytest.mark.long
 def test_kills_lose_nothing_and_pay_for_nothing_twice(tmp_path: Path, server: Server) -> None:
     server.answer_with(answers_with(perfect))
     benchmark = make_benchmark(tmp_path, n=N)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 ANSWERED, IN_FLIGHT = 20, 4
 
 
+@pytest.mark.long
 def test_two_evaluations_are_shown_and_one_is_stopped_and_resumed_and_one_killed(
     tmp_path: Path, server: Server
 ) -> None:

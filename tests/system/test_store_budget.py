@@ -54,6 +54,7 @@ def answer(body: dict[str, Any]) -> Answer:
     return chat(None if number % 3 == 0 and random.random() < 0.5 else perfect(number))
 
 
+@pytest.mark.long
 def test_two_processes_and_kills_never_pass_the_budget_of_the_store(tmp_path: Path, server: Server) -> None:
     """Every request that the server receives is billed: 20 tokens, a dollar."""
     server.answer_with(answer)

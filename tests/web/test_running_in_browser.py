@@ -43,6 +43,7 @@ def shows(page: Page, text: str, place: str = "#live") -> None:
     page.locator(place, has_text=text).first.wait_for(timeout=30_000)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_progress_appears_without_reloading_and_the_button_stops_the_evaluation(
     browser: Browser, tmp_path: Path, server: Server

@@ -261,6 +261,7 @@ def test_the_same_instance_three_times_is_worth_one(calibrate: Calibrate) -> Non
     assert (found.value, found.low, found.high, found.standard_error) == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_intervals_of_clustered_runs_cover_if_the_clusters_are_named() -> None:
     rng = np.random.default_rng(0)
     runs, patients, size, rated = RUNS, 60, 5, 15

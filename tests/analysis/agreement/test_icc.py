@@ -270,6 +270,7 @@ def normal_table(generator: np.random.Generator, n: int, k: int, agreement: floa
     return cases + math.sqrt(strictness) * generator.normal(size=(1, k)) + noise
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "n", "k", "agreement", "strictness", "truth"),
     [

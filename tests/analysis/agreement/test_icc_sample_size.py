@@ -99,6 +99,7 @@ def test_the_intervals_zou_plans_for_are_narrow_enough_as_often_as_he_says(k: in
 # --- exactly ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["3,1", "3,k"])
 @pytest.mark.parametrize(
     ("n", "k", "r", "width"),

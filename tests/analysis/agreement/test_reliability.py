@@ -148,6 +148,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 0.8])
 def test_intervals_cover_the_truth(design: str, agreement: float) -> None:

@@ -29,6 +29,7 @@ def test_complete_tables_give_the_estimate_of_the_analysis_of_variance() -> None
     assert found.n_raters == 4
 
 
+@pytest.mark.long
 def test_it_is_unbiased_where_raters_see_different_completions() -> None:
     source = np.random.default_rng(2)
     found = []

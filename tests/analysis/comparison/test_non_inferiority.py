@@ -263,6 +263,7 @@ def error_rates(draw: Draw, repeats: int) -> tuple[float, float]:
     return found.count("pass") / repeats, found.count("worse") / repeats
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUICK)
 def test_wrong_verdicts_are_rare(name: str) -> None:
     assert max(error_rates(SETTINGS[name], 400)) <= 0.025 + 3 * 0.0078

@@ -180,6 +180,7 @@ def noted(k: int, size: int) -> Callable[[np.random.Generator], Made]:
     return make
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [12, 40, 150])
 def test_differences_of_grades_are_covered(n: int) -> None:
     held, said = outcomes(grades(n, 0.0), 0.0, 500)
@@ -187,6 +188,7 @@ def test_differences_of_grades_are_covered(n: int) -> None:
     assert said <= 0.08
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("k", "size"), [(10, 8), (25, 4), (60, 5)])
 def test_differences_within_clusters_are_covered(k: int, size: int) -> None:
     held, said = outcomes(noted(k, size), 0.0, 500)

@@ -143,6 +143,7 @@ def test_power_grows_from_the_level_to_certainty() -> None:
 # --- promises ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("disagreement", "difference"), [(0.18, 0.05), (0.3, 0.12), (0.4, 0.25), (0.3, 0.2)])
 @pytest.mark.parametrize("comparisons", [1, 36])
 def test_the_instances_needed_by_0_1_scores_give_the_power(

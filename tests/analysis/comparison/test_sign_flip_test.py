@@ -177,6 +177,7 @@ LEVELS: dict[str, Callable[[np.random.Generator], Floats]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", LEVELS)
 def test_it_keeps_its_level(kind: str) -> None:
     """No more than 5% of equal models differ; fewer, where scores are few and whole."""

@@ -92,6 +92,7 @@ def test_grades_of_one_judge_are_compared_with_nothing(found: dict[str, JudgeAgr
     assert found["c0"].alpha.n == 39
 
 
+@pytest.mark.long
 def test_severity_lowers_absolute_agreement_and_leaves_consistency(grades: np.ndarray) -> None:
     harsher = grades.copy()
     harsher[0] -= 3

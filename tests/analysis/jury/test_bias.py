@@ -120,6 +120,7 @@ def test_planted_preference_is_found(failing: float) -> None:
     assert covered(found, 0.4) >= WORST
 
 
+@pytest.mark.long
 def test_the_preferences_of_others_do_not_count_as_ones_own() -> None:
     """Where every judge favours its own by 0.4, plain differences in differences would say 0.6 or so."""
     data = [simulated(seed, prefers=(0.4, 0.4, 0.0), models=3) for seed in range(RUNS)]

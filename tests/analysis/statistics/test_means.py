@@ -263,6 +263,7 @@ def test_the_bootstrap_covers_the_truth_of_clustered_scores() -> None:
     assert 0.92 <= coverage(draw, 0.5, 1) <= 0.98
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scenario",
     [

@@ -194,6 +194,7 @@ def test_any_interval_holds_the_number_and_stays_on_the_scale(parts: list[Parts]
         assert found.high > found.low
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scenario",
     [balanced(4, 200, 0.8, 0.9), balanced(20, 400, 0.95, 0.9), groups([5] * 10, 0.8), groups([1] * 37, 0.5)],

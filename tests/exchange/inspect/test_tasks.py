@@ -83,6 +83,7 @@ def test_every_benchmark_that_ships_is_a_task(roads: Roads) -> None:
     assert {task["status"] for task in roads.theirs["tasks"].values()} == {"success"}
 
 
+@pytest.mark.long
 def test_both_roads_send_the_same_requests(roads: Roads) -> None:
     """One question of two benchmarks is asked once on our road, for it is remembered."""
     limits = ("max_tokens", "temperature", "stop")
@@ -289,6 +290,7 @@ print(json.dumps([imported, said]))
         assert words in said[name]
 
 
+@pytest.mark.long
 def test_a_benchmark_of_ones_own_in_two_epochs(tmp_path: Path) -> None:
     """A model that always says the same has the number of one epoch; answers of one sample are not independent."""
     toy = make_benchmark(tmp_path, n=9)
