@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -145,3 +147,56 @@ def test_releases_are_compared_instance_by_instance(medhelm: Medhelm, tmp_path: 
                            (("r1", "current", "r1"), "two releases can be compared at a time")):  # fmt: skip
         refused = medhelm("compare", *wrong)
         assert (refused.code, message in refused.err) == (2, True)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A new SSH key without a password, and its public half."""
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        pytest.skip("OpenSSH's ssh-keygen is not installed")
+    for name in ("key", "other"):
+        subprocess.run([program, "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", tmp_path / name], check=True)
+    return tmp_path / "key"
+
+
+def test_a_signed_release_names_its_signer(medhelm: Medhelm, place: Path, key: Path, tmp_path: Path) -> None:
+    own = ("--benchmarks", place.parent)
+    assert medhelm("release", "2026-11", "--sign", key).code == 0
+    public = key.with_suffix(".pub")
+    checked = medhelm("verify", "2026-11", *own, "--signed-by", public)
+    assert (checked.code, checked.out.startswith("Signed by ED25519 key SHA256:")) == (0, True)
+    signers = tmp_path / "signers"
+    signers.write_text(f"committee@example.org {public.read_text()}", encoding="utf-8")
+    signer = medhelm("verify", "2026-11", *own, "--signed-by", signers, "--json").json["signer"]
+    assert (signer["name"], signer["key"].startswith("ED25519 key SHA256:")) == ("committee@example.org", True)
+    assert medhelm("verify", "2026-11", *own, "--json").json["signer"] is None
+
+
+def test_other_signatures_are_refused(medhelm: Medhelm, place: Path, key: Path, tmp_path: Path) -> None:
+    own, public = ("--benchmarks", place.parent), key.with_suffix(".pub")
+    medhelm("release", "plain")
+    medhelm("release", "signed", "--sign", key)
+    by_other = medhelm("verify", "signed", *own, "--signed-by", tmp_path / "other.pub")
+    assert (by_other.code, "is no signature by this key" in by_other.err) == (2, True)
+    unsigned = medhelm("verify", "plain", *own, "--signed-by", public)
+    assert (unsigned.code, "is not signed" in unsigned.err) == (2, True)
+    (manifest,) = Path("medhelm-store").glob("releases/signed/release.json")
+    manifest.write_text(
+        manifest.read_text(encoding="utf-8").replace('"note": ""', '"note": "better"'), encoding="utf-8"
+    )
+    assert medhelm("verify", "signed", *own).code == 0
+    changed = medhelm("verify", "signed", *own, "--signed-by", public)
+    assert (changed.code, "was changed after it was signed" in changed.err) == (2, True)
+
+
+def test_what_cannot_sign_leaves_no_release(
+    medhelm: Medhelm, place: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = medhelm("release", "2026-11", "--sign", place / "benchmark.yaml")
+    assert (wrong.code, "this key cannot sign" in wrong.err) == (2, True)
+    assert (medhelm("release", "x", "--sign", "nowhere").code, medhelm("release", "--sign", key).code) == (2, 2)
+    monkeypatch.setenv("PATH", "")
+    missing = medhelm("release", "2026-11", "--sign", key)
+    assert (missing.code, "ssh-keygen" in missing.err) == (4, True)
+    assert medhelm("release", "--json").json == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,9 +28,11 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
+    from medhelm.io.ssh_signatures import Signer
     from medhelm.results.releases import LeaderboardOptions
 
 _leaderboard_options = add_options(
@@ -47,12 +50,19 @@ _leaderboard_options = add_options(
 @click.command()
 @click.argument("name", required=False)
 @click.option("--note", default="", help="Purpose of the release, shown in lists.")
+@click.option(
+    "--sign",
+    "key",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Sign the release with this SSH key; OpenSSH's ssh-keygen does it.",
+)
 @_leaderboard_options
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
-def release(shared: Shared, /, name: str | None, note: str, format_: str, **choices: Any) -> int:
+def release(shared: Shared, /, name: str | None, note: str, key: Path | None, format_: str, **choices: Any) -> int:
     """Freeze the leaderboard under a name.
 
     Without a name, lists the releases. A release holds the leaderboard byte for byte, and for every run the digests of
@@ -68,8 +78,10 @@ def release(shared: Shared, /, name: str | None, note: str, format_: str, **choi
     from medhelm.storage.releases import read_release, release_names
     from medhelm.storage.store import open_store
 
+    if key and not name:
+        raise UserError("--sign signs a new release: give it a name.")
     if name:
-        made = [freeze(shared.store, name, _options(shared, **choices), note=note)]
+        made = [freeze(shared.store, name, _options(shared, **choices), note=note, key=key)]
     else:
         store = open_store(shared.store)
         made = [read_release(store, known) for known in release_names(store)]
@@ -123,13 +135,20 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
 
 @click.command()
 @click.argument("name", metavar="[RELEASE]", required=False, shell_complete=shell_completion.releases)
+@click.option(
+    "--signed-by",
+    "signers",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Check first that the release was signed by this public key, or by one in this file of allowed signers.",
+)
 @_leaderboard_options
 @format_option
 @table_options
 @progress_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
-def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) -> int:
+def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: str, **choices: Any) -> int:
     """Recompute the leaderboard and compare.
 
     Scores every stored completion again with the current definitions, data and code, and compares the result, byte for
@@ -139,12 +158,14 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
     Examples:
       medhelm verify --data DIR
       medhelm verify 2026-11 --data DIR --json
+      medhelm verify 2026-11 --data DIR --signed-by committee.pub
     """
     from medhelm.cli.common.progress import progress_listener
     from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
     from medhelm.results.verification import verify as derive_again
 
+    signer = _signer(shared, name, signers)
     with _like_ctrl_c(), progress_listener(shared) as listener:
         found = derive_again(
             shared.store,
@@ -154,10 +175,24 @@ def verify(shared: Shared, /, name: str | None, format_: str, **choices: Any) ->
             listener=listener,
         )
     if shared.json or format_ == "json":
-        print_json(verification_as_json(found))
-    else:
-        click.echo(verification_to_text(found, format_), nl=False)
+        print_json({**verification_as_json(found), "signer": signer._asdict() if signer else None})
+        return found.exit_code
+    if signer:
+        click.echo(f"Signed by {' with '.join(filter(None, signer))}.\n")
+    click.echo(verification_to_text(found, format_), nl=False)
     return found.exit_code
+
+
+def _signer(shared: Shared, name: str | None, signers: Path | None) -> Signer | None:
+    """Return who signed a release, if that is to be checked. Raises: UserError as `release_signer`."""
+    if signers is None:
+        return None
+    if name is None:
+        raise UserError("--signed-by checks a release: name one.")
+    from medhelm.storage.releases import release_signer
+    from medhelm.storage.store import open_store
+
+    return release_signer(open_store(shared.store), name, signers)
 
 
 @contextmanager

@@ -71,16 +71,17 @@ OPTIONS = JsonForm(
 """The options in the manifest of a release."""
 
 
-def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "") -> Release:
-    """Freeze the leaderboard of a store under a name.
+def freeze(store: Path, name: str, options: LeaderboardOptions, *, note: str = "", key: Path | None = None) -> Release:
+    """Freeze the leaderboard of a store under a name. `key`: the SSH key that signs the release.
 
-    Raises: UserError if the name is taken or there is nothing to rank; StoreError if a run is damaged.
+    Raises: UserError if the name is taken, there is nothing to rank, or the key cannot sign; StoreError if a run is
+    damaged; MissingError if a key is given and OpenSSH is missing.
     """
     if name == CURRENT:
         raise UserError(f"`{CURRENT}` means the current state of the store. Choose another name for the release.")
     with no_damaged_runs():
         release = current_release(store, options, name=name, note=note)
-    write_release(open_store(store), release)
+    write_release(open_store(store), release, key=key)
     return release
 
 

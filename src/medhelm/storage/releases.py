@@ -19,6 +19,7 @@ from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
+from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
 from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
@@ -148,10 +149,11 @@ def board_bytes(board: Mapping[str, Any]) -> bytes:
     return (json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def write_release(store: Store, release: Release) -> Path:
+def write_release(store: Store, release: Release, *, key: Path | None = None) -> Path:
     """Freeze a leaderboard and return its folder.
 
-    Raises: UserError for a name that is not valid, or already in use: releases never change.
+    `key`: the SSH key that signs its manifest, and with it the digest of the leaderboard.
+    Raises: UserError for a name that is not valid, or already in use: releases never change; as `sign_file`.
     """
     if not _NAME.fullmatch(release.name):
         raise UserError(
@@ -166,6 +168,8 @@ def write_release(store: Store, release: Release) -> Path:
         with atomic_folder(folder, replace=False, durable=True) as new:
             (new / BOARD).write_bytes(board_bytes(release.leaderboard))
             (new / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+            if key is not None:
+                sign_file(new / MANIFEST, key)
     except OSError as error:
         raise StoreError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return folder
@@ -181,12 +185,7 @@ def read_release(store: Store, name: str) -> Release:
 
     Raises: UserError if there is none; StoreError if its files are damaged or were changed since.
     """
-    path = Path(name)
-    folder = path if (path / MANIFEST).is_file() else _folder(store) / name
-    if not (folder / MANIFEST).is_file():
-        names = release_names(store)
-        known = suggestion(name, names) if names else "There is none yet: `medhelm release NAME` makes one."
-        raise UserError(f"{store.folder} has no release `{name}`. {known}".rstrip())
+    folder = _release_folder(store, name)
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = content.pop("medhelm_release")
@@ -204,6 +203,22 @@ def read_release(store: Store, name: str) -> Release:
             "Restore it from a copy."
         )
     return release
+
+
+def release_signer(store: Store, name: str, signers: Path) -> Signer:
+    """Return who signed a release, of those in a file of signers. Raises: UserError as `check_signature`."""
+    return check_signature(_release_folder(store, name) / MANIFEST, signers)
+
+
+def _release_folder(store: Store, name: str) -> Path:
+    """Return the folder of the release with this name or path. Raises: UserError if there is none."""
+    path = Path(name)
+    folder = path if (path / MANIFEST).is_file() else _folder(store) / name
+    if not (folder / MANIFEST).is_file():
+        names = release_names(store)
+        known = suggestion(name, names) if names else "There is none yet: `medhelm release NAME` makes one."
+        raise UserError(f"{store.folder} has no release `{name}`. {known}".rstrip())
+    return folder
 
 
 def _folder(store: Store) -> Path:
