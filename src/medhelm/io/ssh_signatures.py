@@ -51,9 +51,7 @@ def check_signature(file: Path, signers: Path) -> Signer:
     """
     signature = file.with_name(file.name + SUFFIX)
     if not signers.is_file():
-        raise UserError(
-            f"--signed-by {signers}: there is no such file. Name a public key, or a file of allowed signers."
-        )
+        raise UserError(f"--signed-by {signers}: there is no such file. Name a public key or a file of signers.")
     if not signature.is_file():
         raise UserError(f"{file.parent} is not signed: it has no {signature.name}. `medhelm release --sign` signs.")
     with TemporaryDirectory() as scratch:
