@@ -14,6 +14,7 @@ import asyncio
 import gzip
 import json
 import random
+import re
 import socket
 import struct
 from collections import Counter
@@ -44,14 +45,20 @@ def said(**message: object) -> bytes:
     return http(json.dumps({**GOOD, "choices": [choice]}).encode())
 
 
+def verdict(body: bytes) -> bytes:
+    """Return the reply to a request to a judge, a model whose name begins with `judge`."""
+    grades = {name: {"score": 4, "explanation": "fine"} for name in ("accuracy", "clarity")}
+    code = {"verification_code": found[1].decode()} if (found := _CODE.search(body)) else {}
+    return said(content=json.dumps({**code, **grades}))
+
+
 def refused(status: str, **headers: str) -> bytes:
     """Return a refusal in the form of OpenAI."""
     return http(json.dumps({"error": {"message": status, "type": "error"}}).encode(), status, **headers)
 
 
 BODY = json.dumps(GOOD).encode()
-VERDICT = said(content=json.dumps({name: {"score": 4, "explanation": "fine"} for name in ("accuracy", "clarity")}))
-"""The reply to models whose name begins with `judge`."""
+_CODE = re.compile(rb"The verification code of this request is ([\w-]+)")
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
@@ -145,7 +152,7 @@ class ChaosServer:
             await asyncio.sleep(self.latency_s)
         if chance.random() >= self.share:
             self.good[body] += 1
-            writer.write(VERDICT if b'"judge' in body else http(BODY))
+            writer.write(verdict(body) if b'"judge' in body else http(BODY))
             return True
         (kind,) = chance.choices(self.kinds, self.weights)
         self.faults[kind] += 1

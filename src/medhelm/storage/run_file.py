@@ -12,8 +12,9 @@ from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
 
-MOVED = ".old-"
-"""Start of the name of a run folder that is being replaced (see `storage.recovery.run_replacement`)."""
+NEW, MOVED = ".new-", ".old-"
+"""Starts of the names of a run folder that is being written, and of one that is being replaced (see
+`storage.recovery.run_replacement`)."""
 
 ADVICE = "Remove its folder and run the same command again."
 """Advice on a damaged run."""
@@ -193,7 +194,7 @@ RUN = JsonForm(
 
 def new_folder(final: Path) -> Path:
     """Return the folder in which a run is written before it is put in place."""
-    return final.with_name(f".new-{final.name}")
+    return final.with_name(NEW + final.name)
 
 
 def write_run(folder: Path, run: Run) -> None:

@@ -13,16 +13,13 @@ from shutil import rmtree
 from tempfile import gettempdir
 
 from medhelm.io.work_folders import clear_leftovers, clear_old
-from medhelm.storage.run_file import NAME
+from medhelm.storage.run_file import MOVED, NAME, NEW
 
 _UNFINISHED = re.compile(r"\.(?!old-|new-).+-[0-9a-f]{8}(?:\.jsonl|-parts)?")
 """Name of an unfinished file or folder in a store of version 0.1, which had no lock."""
 
 _TEMPORARY = re.compile(r"medhelm-(?:verify|plan|ehrshot)-\w+")
 """Name of a temporary folder without a lock, of version 0.1 or of a benchmark's own code."""
-
-_NEW, _OLD = ".new-", ".old-"
-
 
 _cleared: set[Path] = set()
 """Stores that this process has looked into."""
@@ -40,14 +37,14 @@ def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
     temporary = Path(gettempdir())
     clear_leftovers(temporary)
     clear_old(temporary, _TEMPORARY)
-    for place in (folder, *folder.glob("*"), *folder.glob("runs/*"), *folder.glob(f"runs/*/{_NEW}*")):
+    for place in (folder, *folder.glob("*"), *folder.glob("runs/*"), *folder.glob(f"runs/*/{NEW}*")):
         clear_leftovers(place)
         clear_old(place, _UNFINISHED, keep=_is_only_copy)
     for purged in (
         path for place in ("runs/*", "removed", "removed/*/*") for path in folder.glob(f"{place}/.purged-*")
     ):
         rmtree(purged, ignore_errors=True)
-    for new in folder.glob(f"runs/*/{_NEW}*"):
+    for new in folder.glob(f"runs/*/{NEW}*"):
         with suppress(OSError):
             _finish_or_remove(new, lock_file_of)
 
@@ -62,12 +59,12 @@ def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
     """Put a whole new run in its place if that is empty; remove any other, unless a process is writing it."""
     from filelock import FileLock, Timeout
 
-    final = new.with_name(new.name.removeprefix(_NEW))
+    final = new.with_name(new.name.removeprefix(NEW))
     try:
         with FileLock(lock_file_of(final), blocking=False):
             if final.exists() or not (new / NAME).exists():
                 rmtree(new)
-            elif not final.with_name(_OLD + final.name).exists():
+            elif not final.with_name(MOVED + final.name).exists():
                 new.rename(final)
     except Timeout:
         return
