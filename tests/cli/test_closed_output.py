@@ -40,8 +40,9 @@ def test_output_that_cannot_be_written(tmp_path: Path, command: str, code: int, 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
-def test_a_lost_connection_stops_work_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # the tests may run under nohup
+def test_a_lost_connection_stops_work_as_ctrl_c_does() -> None:
+    usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     stopped: list[int] = []
 
     async def work() -> None:
@@ -49,8 +50,12 @@ def test_a_lost_connection_stops_work_as_ctrl_c_does(monkeypatch: pytest.MonkeyP
             os.kill(os.getpid(), signal.SIGHUP)
             await asyncio.sleep(0.05)
 
-    asyncio.run(work())
-    assert stopped == [1]
+    try:
+        asyncio.run(work())
+        after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        assert (stopped, after) == ([1], handlers)
+    finally:
+        signal.signal(signal.SIGHUP, usual)
 
 
 @pytest.mark.parametrize(

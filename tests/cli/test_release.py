@@ -178,7 +178,7 @@ def test_other_signatures_are_refused(medhelm: Medhelm, place: Path, key: Path, 
     medhelm("release", "plain")
     medhelm("release", "signed", "--sign", key)
     by_other = medhelm("verify", "signed", *own, "--signed-by", tmp_path / "other.pub")
-    assert (by_other.code, "is no signature by this key" in by_other.err) == (2, True)
+    assert (by_other.code, "is not a signature by this key" in by_other.err) == (2, True)
     unsigned = medhelm("verify", "plain", *own, "--signed-by", public)
     assert (unsigned.code, "is not signed" in unsigned.err) == (2, True)
     (manifest,) = Path("medhelm-store").glob("releases/signed/release.json")

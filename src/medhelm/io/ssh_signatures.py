@@ -36,7 +36,7 @@ def sign_file(file: Path, key: Path) -> Path:
     Raises: MissingError without ssh-keygen; UserError if the key cannot sign.
     """
     if not key.is_file():
-        raise UserError(f"--sign {key}: there is no such file. Name an SSH key, such as ~/.ssh/id_ed25519.")
+        raise UserError(f"--sign {key}: this file does not exist. Name an SSH key, such as ~/.ssh/id_ed25519.")
     done = _run("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file))
     if done.returncode:
         raise UserError(f"--sign {key}: this key cannot sign: {_reason(done)}")
@@ -51,7 +51,7 @@ def check_signature(file: Path, signers: Path) -> Signer:
     """
     signature = file.with_name(file.name + SUFFIX)
     if not signers.is_file():
-        raise UserError(f"--signed-by {signers}: there is no such file. Name a public key or a file of signers.")
+        raise UserError(f"--signed-by {signers}: this file does not exist. Name a public key or a file of signers.")
     if not signature.is_file():
         raise UserError(f"{file.parent} is not signed: it has no {signature.name}. `medhelm release --sign` signs.")
     with TemporaryDirectory() as scratch:
@@ -63,7 +63,7 @@ def check_signature(file: Path, signers: Path) -> Signer:
         found = _run("-Y", "find-principals", *by)
         names = found.stdout.decode(errors="replace").split()
         if found.returncode or not names:
-            raise UserError(f"{signature} is no signature by {'this key' if is_key else 'anyone in'} {signers}.")
+            raise UserError(f"{signature} is not a signature by {'this key' if is_key else 'anyone in'} {signers}.")
         done = _run("-Y", "verify", *by, "-I", names[0], "-n", NAMESPACE, content=file.read_bytes())
     if done.returncode:
         raise UserError(f"{signature} does not belong to {file}, which was changed after it was signed, or replaced.")
