@@ -99,7 +99,7 @@ def test_json_keeps_the_contract() -> None:
     moved = pair["difference"] - pair["worst_case"], pair["best_case"] - pair["difference"]
     assert moved == pytest.approx((18 / 19 / 20, 1 / 19 / 20), abs=2e-6)
     assert (first["rank_bounds"], second["rank_bounds"]) == ([1, 1], None)
-    assert found["verdict"][0].startswith("lab/big_model leads (win share ")
+    assert found["verdict"][0].startswith("lab/big_model leads (guarded win share ")
     assert first["macro_average"]["value"] == pytest.approx((18 / 19 + 0.75) / 2, abs=1e-6)
     assert (first["cost_usd"], second["cost_usd"], second["coverage"]) == (2.5, None, 0.5)
     assert second["macro_sd"] is None

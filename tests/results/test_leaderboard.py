@@ -204,7 +204,7 @@ def test_the_command_shows_ranks_with_intervals_and_both_win_rates(medhelm: Medh
     shown = medhelm("leaderboard", "--store", store)
     assert shown.code == 0
     lines = shown.out.splitlines()
-    assert lines[0].startswith("y leads (win share ")
+    assert lines[0].startswith("y leads (guarded win share ")
     assert "Guarded" in next(line for line in lines if "Macro average" in line)
     assert next(line for line in lines if line.startswith("1 (1-")).split()[3] == "y"
     assert "Missing benchmarks count as losses in its rank (guarded win share 0.533," in shown.out

@@ -55,8 +55,11 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         return
     value = _ranking_value(board, first[0])
     against = " against the panel" if board.panel and board.ranked_by != "mean score" else ""
-    number = f"{board.ranked_by}{against}" + ("" if value is None else f" {value:.3f}")
-    ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {board.ranked_by}{against}"
+    plain = board.ranking_average(first[0])
+    is_guarded = value is not None and plain is not None and f"{plain.value:.3f}" != f"{value:.3f}"
+    by = f"guarded {board.ranked_by}" if is_guarded else board.ranked_by
+    number = f"{by}{against}" + ("" if value is None else f" {value:.3f}")
+    ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {by}{against}"
     if better := [row for row in board.rows if (row.model, first[0].model) in board.separated]:
         verb = "is" if len(better) == 1 else "are"
         yield f"{_names(first)} {ranks}, but {_names(better)} {verb} significantly better than {first[0].model}."
