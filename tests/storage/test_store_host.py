@@ -75,8 +75,10 @@ def test_the_same_machine_is_never_refused(store: Store, kernel: str, host: str)
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"kernel": 1'])
 def test_a_file_that_cannot_be_read_is_ignored(store: Store, content: str) -> None:
-    mark(store).write_text(content)
+    path = mark(store)
+    path.write_text(content)
     asyncio.run(take(store))
+    assert (marks(store), path.read_text()) == ([path], content)
 
 
 def test_the_mark_is_renewed_even_if_it_was_deleted(store: Store) -> None:

@@ -17,6 +17,9 @@ from medhelm.io.http.hosts import host_of
 if TYPE_CHECKING:
     from medhelm.storage.audit_log import AuditEntry
 
+_SHOWN = ("time", "user", "command", "destination", "model", "benchmark", "bytes", "digest")
+"""Fields of an entry that the table shows."""
+
 
 @click.group()
 @shared_options()
@@ -123,10 +126,6 @@ def verify(shared: Shared, /, head: str) -> int:
     if problem:
         click.echo(f"medhelm: {path}: {problem}", err=True)
     return int(bool(problem))
-
-
-_SHOWN = ("time", "user", "command", "destination", "model", "benchmark", "bytes", "digest")
-"""Fields of an entry that the table shows."""
 
 
 def _cell(entry: AuditEntry, name: str) -> str | int | None:

@@ -109,13 +109,7 @@ def make_plan(
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
-    sent = [
-        SentData(
-            benchmark=benchmark, n=_n_instances(one), is_invented=settings.tier == "sample", is_own=settings.own_data
-        )
-        for benchmark, one in found
-    ]
-    if text := missing_consent(sent, models, judges, allowed=settings.allow_hosts):
+    if text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
         warnings.append(f"a run would not start: {text}")
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         graded = plural(n, "free-text benchmark")
@@ -123,6 +117,15 @@ def make_plan(
             f"no judges were given (--judge): {graded} would be scored with the next metric; the plan has no judges."
         )
     return replace(plan, warnings=tuple(warnings))
+
+
+def _sent_data(found: Sequence[tuple[Benchmark, PendingRequests | str]], settings: Settings) -> list[SentData]:
+    """Return what a run would send of each benchmark."""
+    is_invented, is_own = settings.tier == "sample", settings.own_data
+    return [
+        SentData(benchmark=benchmark, n=_n_instances(one), is_invented=is_invented, is_own=is_own)
+        for benchmark, one in found
+    ]
 
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
