@@ -20,7 +20,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
 from medhelm.reports.tables import as_line
 from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
-from medhelm.web.charts.chart import NARROW, WIDE, Chart
+from medhelm.web.charts.chart import NARROW, WIDE, Chart, cell_text
 from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points
 from medhelm.web.charts.differences import differences_chart
 from medhelm.web.charts.distribution import ModelScores, distribution_chart
@@ -89,7 +89,8 @@ def check_chart(chart: Chart, names: list[str]) -> None:
             assert readable(name) in [readable(text) for text in texts], name
     assert all(len(row) == len(chart.headers) for row in chart.rows)
     assert len(chart.csv.splitlines()) > len(chart.rows)
-    assert all("nan" not in cell for row in chart.texts for cell in row if cell not in names)
+    numbers = (cell_text(value) for row in chart.rows for value in row if not isinstance(value, str))
+    assert all("nan" not in number for number in numbers)
 
 
 def readable(name: str) -> str:
