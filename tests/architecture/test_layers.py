@@ -36,7 +36,8 @@ WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
 """Neighbors that may be imported: the types and the exceptions that carry them."""
 
 ROOT_ENTRIES = 16
-FOLDER_MODULES = 22
+FOLDER_MODULES, COMMAND_MODULES = 22, 26
+"""Most modules of a folder, and of `cli`, where each command has a file."""
 LINES = 600
 
 
@@ -127,7 +128,8 @@ def test_the_root_has_few_entries() -> None:
 
 def test_no_folder_holds_too_many_modules() -> None:
     count = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
-    assert {str(folder): n for folder, n in count.items() if n > FOLDER_MODULES} == {}
+    most = {SOURCE / "cli": COMMAND_MODULES}
+    assert {str(folder): n for folder, n in count.items() if n > most.get(folder, FOLDER_MODULES)} == {}
 
 
 def test_no_module_is_too_long() -> None:
