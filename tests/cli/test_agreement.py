@@ -57,6 +57,15 @@ def test_the_table_for_people(medhelm: Medhelm, tmp_path: Path) -> None:
     assert medhelm("agreement", published_like(tmp_path), "--format", "csv").out.startswith("Benchmark,Completions,")
 
 
+def test_only_some_benchmarks_count(medhelm: Medhelm, tmp_path: Path) -> None:
+    found = medhelm("agreement", published_like(tmp_path), "--benchmark", "aci_bench", "--json").json
+    assert list(found["datasets"]) == ["aci_bench"]
+    assert found["combined"]["n_instances"] == 6
+    refused = medhelm("agreement", published_like(tmp_path), "--exclude", "lab")
+    assert (refused.code, refused.out) == (2, "")
+    assert "no run meets these conditions" in refused.err
+
+
 def test_a_bad_file_tells_all_its_problems_and_computes_nothing(medhelm: Medhelm, tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ from medhelm.domain import (
     Record,
     Score,
 )
-from medhelm.errors import UserError
+from medhelm.errors import ConfigError, UserError
+from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
+from medhelm.results.ratings import RatedBenchmark, read_ratings
+from medhelm.results.runs.selection import RunFilter
 from tests.support.stores import make_run, write_run
 
 JUDGES = (Model(name="lab/one", provider="openai", remote_name="one"),)
@@ -52,7 +56,7 @@ def store_with(folder: Path, *models: str, benchmark: str = "triage", **changes:
 
 
 def test_each_model_has_its_own_draw_with_its_probability(tmp_path: Path) -> None:
-    found = draw_rating_sample(store_with(tmp_path / "s", "lab/m", "lab/n"), 10, seed=7)
+    found = draw_rating_sample(store_with(tmp_path / "s", "lab/m", "lab/n"), 10, seed=7, show_models=True)
     assert found.criteria == ("tone",)
     assert len(found.completions) == 20
     for model in ("lab/m", "lab/n"):
@@ -66,7 +70,8 @@ def test_each_model_has_its_own_draw_with_its_probability(tmp_path: Path) -> Non
 def test_a_draw_depends_on_the_seed_and_not_on_other_models(tmp_path: Path) -> None:
     one, two = store_with(tmp_path / "one", "lab/m"), store_with(tmp_path / "two", "lab/m", "lab/n")
     first = {c.instance_id for c in draw_rating_sample(one, 10, seed=1).completions}
-    same = {c.instance_id for c in draw_rating_sample(two, 10, seed=1).completions if c.model == "lab/m"}
+    both = draw_rating_sample(two, 10, seed=1, show_models=True)
+    same = {c.instance_id for c in both.completions if c.model == "lab/m"}
     other = {c.instance_id for c in draw_rating_sample(one, 10, seed=2).completions}
     assert first == same != other
 
@@ -78,17 +83,35 @@ def test_rare_scores_are_drawn_more_often(tmp_path: Path) -> None:
     assert {one.probability for one in low} == {1.0}
 
 
+def test_raters_see_codes_that_are_read_back_as_models(tmp_path: Path) -> None:
+    store = store_with(tmp_path / "s", "lab/m", "lab/n")
+    found = draw_rating_sample(store, 3, seed=7)
+    named = draw_rating_sample(store, 3, seed=7, show_models=True)
+    assert len({one.model for one in found.completions}) == 6
+    file = tmp_path / "ratings.csv"
+    file.write_text(sample_to_csv(found, ["Dr A"]), encoding="utf-8")
+    assert "lab/" not in file.read_text(encoding="utf-8")
+    known = {"triage": RatedBenchmark(name="triage", criteria=("tone",), models=("lab/m", "lab/n"))}
+    ids = {one.instance_id for one in found.completions}
+    rows = read_ratings(file, known, lambda *_: ids).rows
+    assert [(r.model, r.instance_id) for r in rows] == [(one.model, one.instance_id) for one in named.completions]
+    other = {"triage": replace(known["triage"], models=("lab/x",))}
+    with pytest.raises(ConfigError, match=r"is not the code of a judged model .* \(--store\)"):
+        read_ratings(file, other, lambda *_: ids)
+
+
 def test_benchmarks_and_models_can_be_named(tmp_path: Path) -> None:
     store = store_with(tmp_path / "s", "lab/m", "lab/n")
     store_with(store, "lab/m", benchmark="letters")
-    found = draw_rating_sample(store, 5, benchmarks=["triage"], models=["lab/n"]).completions
+    one = RunFilter(models=["lab/n"], benchmarks=["triage"])
+    found = draw_rating_sample(store, 5, wanted=one, show_models=True).completions
     assert {(one.benchmark, one.model) for one in found} == {("triage", "lab/n")}
-    with pytest.raises(UserError, match="--benchmark triag: the store has no such judged run"):
-        draw_rating_sample(store, 5, benchmarks=["triag"])
-    with pytest.raises(UserError, match="--model lab/x"):
-        draw_rating_sample(store, 5, models=["lab/x"])
-    with pytest.raises(UserError, match="no completion of these"):
-        draw_rating_sample(store, 5, benchmarks=["letters"], models=["lab/n"])
+    with pytest.raises(UserError, match=r"--benchmark: no run of `x`. Known: letters, triage"):
+        draw_rating_sample(store, 5, wanted=RunFilter(benchmarks=["x"]))
+    with pytest.raises(UserError, match=r"--model: no run of `lab/x`"):
+        draw_rating_sample(store, 5, wanted=RunFilter(models=["lab/x"]))
+    with pytest.raises(UserError, match="no run meets these conditions"):
+        draw_rating_sample(store, 5, wanted=RunFilter(benchmarks=["letters"], models=["lab/n"]))
 
 
 def test_a_store_without_judged_runs_is_refused(tmp_path: Path) -> None:

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import Shared, format_option, load, print_json, seed_option, shared_options
+from medhelm.cli.common.options import (
+    Shared,
+    format_option,
+    load,
+    print_json,
+    run_filter_options,
+    seed_option,
+    shared_options,
+)
 from medhelm.cli.common.output import table_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
+    from medhelm.results.runs.selection import RunFilter
 
 
 class _RatingsOrCommand(click.Group):
@@ -78,6 +87,7 @@ class _RatingsArgument(click.Argument):
     show_default=True,
     help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
 )
+@run_filter_options
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_context
@@ -92,6 +102,7 @@ def agreement(
     assurance: float,
     population: int | None,
     rule: Rule,
+    wanted: RunFilter,
 ) -> int:
     """Compare the jury with clinicians' ratings.
 
@@ -119,7 +130,7 @@ def agreement(
         raise click.UsageError(
             f"--scale: the lowest grade must be below the highest, not {scale[0]:g} and {scale[1]:g}"
         )
-    _print_agreement(shared, ratings, scale, format_, rule)
+    _print_agreement(shared, ratings, scale, format_, rule, wanted)
     return 0
 
 
@@ -140,9 +151,9 @@ def agreement(
     show_default=True,
     help="Raters per completion, each with a row to fill in.",
 )
-@click.option("--benchmark", "names", metavar="NAME", multiple=True, help="Benchmark to draw from; repeatable.")
-@click.option("--model", "models", metavar="MODEL", multiple=True, help="Model to draw from; repeatable.")
 @click.option("--by-score", is_flag=True, help="Draw rare jury scores more often.")
+@click.option("--show-models", is_flag=True, help="Write names of models, not codes.")
+@run_filter_options
 @shared_options("store", "json")
 @click.pass_obj
 def sample(
@@ -151,14 +162,15 @@ def sample(
     size: int,
     seed: int,
     raters: int,
-    names: Sequence[str],
-    models: Sequence[str],
     by_score: bool,
+    show_models: bool,
+    wanted: RunFilter,
 ) -> int:
     """Draw completions for clinicians to rate.
 
-    Writes FILE, a CSV with one row for each completion and rater, empty cells for the grades, and the probability with
-    which each completion was drawn: `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
+    Writes FILE, a CSV with one row for each completion and rater: prompt, reference, completion, empty cells for the
+    grades, and the probability with which the completion was drawn. Codes stand for the names of models, so that raters
+    are blinded. `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
 
     \b
     Example:
@@ -170,7 +182,7 @@ def sample(
 
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another file, or remove it.")
-    found = draw_rating_sample(shared.store, size, seed=seed, by_score=by_score, benchmarks=names, models=models)
+    found = draw_rating_sample(shared.store, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted)
     with atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
         new.write_text(sample_to_csv(found, rater_names(raters)), encoding="utf-8")
@@ -182,12 +194,12 @@ def sample(
 
 
 def _print_agreement(
-    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule
+    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule, wanted: RunFilter
 ) -> None:
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
-    found = compute(ratings, shared.store, load(shared, ["open"]), scale=scale)
+    found = compute(ratings, shared.store, load(shared, ["open"]), scale=scale, wanted=wanted)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:

@@ -305,11 +305,17 @@ def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
 
 
 def sample_to_csv(found: RatingSample, raters: Sequence[str]) -> str:
-    """Return CSV for raters to fill in: the columns of a ratings file, the probability, and the completion."""
-    headers = ["rater", "benchmark", "instance_id", "model", "completion", *found.criteria, "probability"]
+    """Return CSV for raters to fill in: what is rated, the columns of a ratings file, and the probability."""
+    texts = ["prompt", "reference", "completion"]
+    headers = ["rater", "benchmark", "instance_id", "model", *texts, *found.criteria, "probability"]
     empty: list[Value] = [None] * len(found.criteria)
     rows: list[list[Value]] = [
-        [rater, one.benchmark, one.instance_id, one.model, one.completion, *empty, one.probability]
+        [
+            rater,
+            *(one.benchmark, one.instance_id, one.model, one.prompt, "\n\n".join(one.references), one.completion),
+            *empty,
+            one.probability,
+        ]
         for rater in raters
         for one in found.completions
     ]

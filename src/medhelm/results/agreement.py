@@ -8,8 +8,8 @@ all completions of a benchmark have the same jury; sample rows count if there is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +25,15 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
 from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import JURY, Benchmark, Remark, Run
-from medhelm.errors import UserError, suggestion
+from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.ratings import RatedBenchmark, Ratings, read_ratings
+from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
 from medhelm.results.run_selection import SelectedRuns, select_runs
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
-from medhelm.storage.runs import load_runs, read_columns, score_column
-from medhelm.storage.store import open_store
+from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column
+from medhelm.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -54,18 +55,22 @@ def agreement(
     *,
     scale: tuple[float, float] | None = None,
     draws: int = DRAWS,
+    wanted: RunFilter = EVERY_RUN,
 ) -> JuryAgreement:
     """Compare the jury with the clinicians of a ratings file.
 
     Parameters: store, which need not be there if the file gives the jury's grades; benchmarks, whose rubrics are known;
-    scale, the lowest and highest grade of the file where it is not the rubric's; draws of the bootstrap.
-    Raises: ConfigError with all problems of the file, and then nothing was computed; StoreError.
+    scale, the lowest and highest grade of the file where it is not the rubric's; draws of the bootstrap; wanted, the
+    runs whose ratings count.
+    Raises: ConfigError with all problems of the file, and then nothing was computed; UserError as `RunFilter.apply`;
+    StoreError.
     """
     chosen = judged_runs(store) if (store / "store.json").exists() else {}
     runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
     ratings = read_ratings(
         path, known_benchmarks(benchmarks, runs), lambda *key: instance_ids_of(runs[key]), scale=scale
     )
+    ratings = _of_wanted_runs(ratings, wanted, runs)
     rated = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
     stored = {key: _stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
     panels = {name: _panel(known, ratings, stored) for name, known in ratings.benchmarks.items()}
@@ -83,9 +88,31 @@ def agreement(
     )
 
 
-def judged_runs(store: Path) -> dict[str, SelectedRuns]:
-    """Select the judged runs of each benchmark; on real data, if there are any."""
-    found = intact_runs(run for run in load_runs(open_store(store)) if run.jury_result)
+@dataclass(frozen=True, slots=True)
+class _RatedRun:
+    """Facts of the run whose completions were rated; `started` is "" if it is not in the store."""
+
+    benchmark: str
+    model: str
+    started: str
+
+
+def _of_wanted_runs(ratings: Ratings, wanted: RunFilter, runs: Runs) -> Ratings:
+    """Return only ratings of runs that meet the conditions. Raises: UserError as `RunFilter.apply`."""
+    if wanted.is_empty:
+        return ratings
+    keys = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
+    rated = [_RatedRun(*key, started=runs[key].started if key in runs else "") for key in keys]
+    kept = {(run.benchmark, run.model) for run in wanted.apply(rated, lambda run: run)}
+    rows = tuple(row for row in ratings.rows if (row.benchmark, row.model) in kept)
+    names = {row.benchmark for row in rows}
+    return replace(ratings, rows=rows, benchmarks={k: v for k, v in ratings.benchmarks.items() if k in names})
+
+
+def judged_runs(store: Path, wanted: RunFilter = EVERY_RUN) -> dict[str, SelectedRuns]:
+    """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `RunFilter.apply`."""
+    found = list(intact_runs(run for run in load_runs(open_store(store)) if run.jury_result))
+    found = wanted.apply(found, lambda run: run)
     by_benchmark: dict[str, list[Run]] = {}
     for run in found:
         by_benchmark.setdefault(run.benchmark, []).append(run)
@@ -290,17 +317,18 @@ def draw_rating_sample(
     *,
     seed: int = 0,
     by_score: bool = False,
-    benchmarks: Collection[str] = (),
-    models: Collection[str] = (),
+    wanted: RunFilter = EVERY_RUN,
+    show_models: bool = False,
 ) -> RatingSample:
     """Draw `size` completions of each model on each benchmark that has a jury score.
 
     The draw of a model on a benchmark depends on the seed and both names only, not on what else is in the store.
 
-    Parameters: by_score, whether rare scores are drawn more often; benchmarks and models, names, empty for all.
-    Raises: UserError if there is nothing to draw from or a name is unknown; StoreError.
+    Parameters: by_score, whether rare scores are drawn more often; show_models, whether raters see names of models,
+    not codes.
+    Raises: UserError if there is nothing to draw from, and as `RunFilter.apply`; StoreError.
     """
-    chosen = judged_runs(store) if (store / "store.json").exists() else {}
+    chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
     runs = {
         (name, model): run
         for name, selected in chosen.items()
@@ -309,26 +337,24 @@ def draw_rating_sample(
     }
     if not runs:
         raise UserError(f"{store} has no run whose judges gave grades. `medhelm run --judge` makes one.")
-    _check("--benchmark", benchmarks, {name for name, _ in runs})
-    _check("--model", models, {model for _, model in runs})
     criteria: dict[str, None] = {}
     found: list[DrawnCompletion] = []
     for name in dict.fromkeys(name for name, _ in runs):
-        if benchmarks and name not in benchmarks:
-            continue
         of_benchmark: list[DrawnCompletion] = []
         for (benchmark, model), run in runs.items():
-            if benchmark == name and (not models or model in models):
-                of_benchmark += _drawn(run, model, size, seed, by_score)
+            if benchmark == name:
+                of_benchmark += _drawn(open_store(store), run, model, size, seed, by_score)
                 criteria |= dict.fromkeys(read_judgments(run).criteria)
         order = np.random.default_rng([seed, zlib.crc32(name.encode())]).permutation(len(of_benchmark))
         found += [of_benchmark[place] for place in order]
     if not found:
         raise UserError("no completion of these benchmarks and models has a jury score.")
+    if not show_models:
+        found = [replace(one, model=hidden_name(one.benchmark, one.model, one.instance_id)) for one in found]
     return RatingSample(criteria=tuple(criteria), completions=tuple(found))
 
 
-def _drawn(run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
+def _drawn(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
     """Draw from one run."""
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
@@ -337,24 +363,23 @@ def _drawn(run: Run, model: str, size: int, seed: int, by_score: bool) -> list[D
     rng = np.random.default_rng([seed, zlib.crc32(run.benchmark.encode()), zlib.crc32(model.encode())])
     scale = (run.jury_result.low, run.jury_result.high) if by_score else None
     selection = draw_completions(scores, size, rng, scale=scale)
-    return [
-        DrawnCompletion(
-            benchmark=run.benchmark,
-            model=model,
-            instance_id=columns["instance_id"][place],
-            completion=columns["completion"][place] or "",
-            probability=float(selection.probabilities[place]),
+    prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
+    drawn = []
+    for place in selection.drawn:
+        instance_id = columns["instance_id"][place]
+        shown = read_prompt(prompts, instance_id) or {"messages": (), "references": ()}
+        drawn.append(
+            DrawnCompletion(
+                benchmark=run.benchmark,
+                model=model,
+                instance_id=instance_id,
+                prompt="\n\n".join(message["content"] for message in shown["messages"]),
+                references=tuple(one["text"] for one in shown["references"] if one["correct"]),
+                completion=columns["completion"][place] or "",
+                probability=float(selection.probabilities[place]),
+            )
         )
-        for place in selection.drawn
-    ]
-
-
-def _check(option: str, names: Collection[str], known: Collection[str]) -> None:
-    """Raise UserError for an unknown name."""
-    for name in names:
-        if name not in known:
-            fix = suggestion(name, sorted(known))
-            raise UserError(f"{option} {name}: the store has no such judged run. {fix}".rstrip())
+    return drawn
 
 
 def rater_names(number: int) -> Sequence[str]:

@@ -7,6 +7,7 @@ a grade that was not given: counted, never filled.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import Counter, defaultdict
@@ -37,7 +38,21 @@ JURY_PREFIXES = ("jury_", "llm_")
 SHOWN = 20
 """Most problems of one kind that are listed."""
 
+HIDDEN = "hidden-"
+"""Prefix of a code in place of a model's name."""
+
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)")
+
+
+def hidden_name(benchmark: str, model: str, instance_id: str) -> str:
+    """Return a code for the model of one completion, so that raters do not see which completions are of one model.
+
+    It hides names from people, not from programs: with the names at hand it can be computed again.
+
+    >>> hidden_name("aci_bench", "openai/gpt-4o", "D2N088")
+    'hidden-a9aaaca33f'
+    """
+    return HIDDEN + hashlib.sha256("\0".join((benchmark, model, instance_id)).encode()).hexdigest()[:10]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +208,8 @@ class _Reading:
         self.used: dict[str, RatedBenchmark] = {}
         self._sheet, self._known, self._instances, self._scale = sheet, known, instances, scale
         self._ids: dict[tuple[str, str], Collection[str]] = {}
+        self._hidden: dict[tuple[str, str, str], str] = {}
+        """Benchmark, instance and code -> name of the model."""
         self._unknown: dict[str, list[int]] = defaultdict(list)
         self._grades: list[Grade] = []
         self._guessed: list[str] = []
@@ -230,6 +247,8 @@ class _Reading:
         known = self._benchmark(names["benchmark"], line) if all(names.values()) else None
         if known is None:
             return None
+        if names["model"].startswith(HIDDEN) and (found := self._shown(known, names)):
+            names["model"] = found
         self._check_case(known, names, line)
         who = names["rater"]
         drawn = self._probability(names["probability"], line) if "probability" in names else None
@@ -245,6 +264,14 @@ class _Reading:
             line=line,
             probability=drawn,
         )
+
+    def _shown(self, known: RatedBenchmark, names: Mapping[str, str]) -> str | None:
+        """Return the model whose name a code hides; None if no judged model has it."""
+        key = (known.name, names["instance_id"], names["model"])
+        if key not in self._hidden:
+            instance = names["instance_id"]
+            self._hidden |= {(known.name, instance, hidden_name(known.name, m, instance)): m for m in known.models}
+        return self._hidden.get(key)
 
     def _probability(self, text: str, line: int) -> float | None:
         """Parse the probability of a draw; an empty cell is reported with the other names."""
@@ -301,6 +328,10 @@ class _Reading:
         if self.columns.jury:
             return
         model, instance = names["model"], names["instance_id"]
+        if model not in known.models and model.startswith(HIDDEN):
+            text = f"model: `{model}` is not the code of a judged model of the store on {known.name}, {instance}."
+            self._unknown[f"{text} Use the store that the sample was drawn from (--store)."].append(line)
+            return
         if model not in known.models:
             text = f"model: the store has no judged run of {value_in_words(model)} on {known.name}."
             self._unknown[f"{text} {suggestion(model, known.models)}".rstrip()].append(line)

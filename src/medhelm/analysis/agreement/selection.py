@@ -42,6 +42,10 @@ class DrawnCompletion:
     """Name of the model."""
     instance_id: str
     """Id of the instance."""
+    prompt: str
+    """Text that the model was sent; "" if the store does not have it."""
+    references: tuple[str, ...]
+    """Correct completions."""
     completion: str
     """Text to rate."""
     probability: float
