@@ -250,7 +250,7 @@ def check(
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
-    from medhelm.benchmarks.data_quality import IDENTIFIERS, UNSEARCHED
+    from medhelm.benchmarks.identifiers import IDENTIFIERS, UNSEARCHED
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json
