@@ -13,7 +13,7 @@ from hashlib import blake2b
 from math import ceil
 
 from medhelm.analysis.cost.plan import CHARACTERS_PER_TOKEN
-from medhelm.benchmarks.identifiers import IDENTIFIERS
+from medhelm.benchmarks.identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, ConstantBaseline, Instance
 from medhelm.domain.text import plural
@@ -83,15 +83,16 @@ def inspect_data(
     *,
     baseline: ConstantBaseline | None,
     windows: Mapping[str, int],
+    further_search: IdentifierSearch = no_search,
 ) -> list[DataFinding]:
     """Check all instances of a benchmark.
 
     Parameters: baseline, the most frequent answer, None if there is none; windows, model -> its context window in
-    tokens.
+    tokens; further_search, text -> kinds of identifiers that the patterns may miss.
     """
     seen = _Seen()
     for instance in instances:
-        _look(benchmark, instance, seen)
+        _look(benchmark, instance, seen, further_search)
     findings = [DataFinding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
     findings += [
         DataFinding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
@@ -100,7 +101,7 @@ def inspect_data(
     return [*findings, *_constant(baseline), *_lengths(benchmark, seen, windows)]
 
 
-def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
+def _look(benchmark: Benchmark, instance: Instance, seen: _Seen, further_search: IdentifierSearch) -> None:
     """Check one instance."""
     messages = render(benchmark, instance).messages
     prompt = "\n".join(message.text for message in messages)
@@ -116,9 +117,8 @@ def _look(benchmark: Benchmark, instance: Instance, seen: _Seen) -> None:
         seen.note("leak", instance)
     if len({" ".join(choice.casefold().split()) for choice in instance.choices}) < len(instance.choices):
         seen.note("similar_choices", instance)
-    for kind, pattern in IDENTIFIERS.items():
-        if pattern.search(prompt):
-            seen.identifiers.setdefault(kind, []).append(instance.id)
+    for kind in dict.fromkeys((*kinds_by_pattern(prompt), *further_search(prompt))):
+        seen.identifiers.setdefault(kind, []).append(instance.id)
     seen.longest = max(seen.longest, (len(prompt), instance.id))
     seen.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
 

@@ -1,9 +1,17 @@
-"""Patterns of personal identifiers."""
+"""What looks like a personal identifier in a text: by patterns, and with a model of language by Presidio."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from medhelm.errors import MissingError, UserError
+
+IdentifierSearch = Callable[[str], Iterable[str]]
+"""Function from a text to the kinds of identifiers of which the text has something that looks like one."""
 
 _NUMBER = r"(?: ?(?:number|no\.?|id|#))?[:# ]{1,3}"
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
@@ -54,3 +62,65 @@ UNSEARCHED = (
     "other unique numbers, characteristics or codes",
 )
 """The categories of that rule without a pattern."""
+
+
+def kinds_by_pattern(text: str) -> list[str]:
+    """Return the kinds of identifiers of which a text has something that looks like one."""
+    return [kind for kind, pattern in IDENTIFIERS.items() if pattern.search(text)]
+
+
+def no_search(text: str) -> Iterable[str]:  # noqa: ARG001 - the signature of an `IdentifierSearch`
+    """Find nothing."""
+    return ()
+
+
+PRESIDIO_ENTITIES: Mapping[str, str] = {
+    "PERSON": "a name",
+    "LOCATION": "a place",
+    "PHONE_NUMBER": "a telephone number",
+    "US_BANK_NUMBER": "an account number",
+    "IBAN_CODE": "an account number",
+    "CREDIT_CARD": "an account number",
+    "US_DRIVER_LICENSE": "a license number",
+    "MEDICAL_LICENSE": "a license number",
+    "US_MBI": "a health plan number",
+    "US_PASSPORT": "a passport number",
+    "MAC_ADDRESS": "a device serial number",
+}
+"""Entity that Presidio finds and the patterns miss -> kind of identifier. Its dates are left out: "two days" is one."""
+
+PRESIDIO_SCORE = 0.5
+"""Least confidence of an entity that counts, from 0 to 1. Bare numbers without a word that explains them are below."""
+
+
+def presidio_search(model: str) -> IdentifierSearch:
+    """Return a function that finds kinds of identifiers with Presidio, such as names without a title.
+
+    Parameters: model, an installed spaCy pipeline with named entities, by name or folder. Nothing is downloaded.
+    Raises: MissingError if Presidio or the pipeline is not installed; UserError if the pipeline cannot be used.
+    """
+    try:
+        import spacy
+        from presidio_analyzer import AnalyzerEngine
+        from presidio_analyzer.nlp_engine import NlpEngineProvider
+    except ImportError:
+        raise MissingError("--presidio needs an extra: pip install 'medhelm-eval[presidio]'.") from None
+    if not (spacy.util.is_package(model) or Path(model).is_dir()):  # Presidio would download it
+        raise MissingError(
+            f"--presidio {model}: no spaCy pipeline of this name is installed, and no folder has it. Install one, such "
+            "as en_core_web_lg: `python -m spacy download en_core_web_lg`, or copy its wheel here and `pip install` it."
+        )
+    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)  # it names each language that it does not use
+    settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}
+    try:
+        engine = AnalyzerEngine(nlp_engine=NlpEngineProvider(nlp_configuration=settings).create_engine())
+    except (OSError, ValueError) as error:
+        raise UserError(f"--presidio {model}: spaCy cannot load this pipeline: {error}") from error
+    return lambda text: _kinds_by_presidio(engine, text)
+
+
+def _kinds_by_presidio(engine: Any, text: str) -> list[str]:
+    """Return the kinds of identifiers of which Presidio finds one."""
+    found = engine.analyze(text, language="en", entities=list(PRESIDIO_ENTITIES), score_threshold=PRESIDIO_SCORE)
+    kinds = {PRESIDIO_ENTITIES[one.entity_type] for one in found}
+    return [kind for kind in dict.fromkeys(PRESIDIO_ENTITIES.values()) if kind in kinds]

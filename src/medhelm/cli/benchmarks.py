@@ -230,11 +230,22 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     help="Check that every prompt fits this model; repeatable.",
     shell_complete=shell_completion.models,
 )
+@click.option(
+    "--presidio",
+    metavar="PIPELINE",
+    help="Also look for names, places and numbers with Presidio and this spaCy pipeline, such as en_core_web_lg.",
+)
 @output_option
 @shared_options("data", "benchmarks", "trust", "models", "json")
 @click.pass_obj
 def check(
-    shared: Shared, names: tuple[str, ...], sample: str, tier: Tier, own_data: bool, models: tuple[str, ...]
+    shared: Shared,
+    names: tuple[str, ...],
+    sample: str,
+    tier: Tier,
+    own_data: bool,
+    models: tuple[str, ...],
+    presidio: str | None,
 ) -> int:
     """Validate definition, data and references.
 
@@ -250,23 +261,36 @@ def check(
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
-    from medhelm.benchmarks.identifiers import IDENTIFIERS, UNSEARCHED
+    from medhelm.benchmarks.identifiers import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json
 
     windows = _windows(shared, models)
     groups = [load(shared, [name]) for name in names]
-    done = check_all(groups, data=shared.data, tier=tier, sample=sample, windows=windows, own_data=own_data)
+    done = check_all(
+        groups,
+        data=shared.data,
+        tier=tier,
+        sample=sample,
+        windows=windows,
+        own_data=own_data,
+        further_search=presidio_search(presidio) if presidio else no_search,
+    )
+    entities = list(PRESIDIO_ENTITIES) if presidio else []
     if shared.json:
-        search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED)}
+        search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED), "presidio": entities}
         print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped), "identifier_search": search})
     else:
         click.echo(
             "\n\n".join(
                 [
                     *(benchmarks_report.check_text(plain_json(check)) for check in done.checks),
-                    *([benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED)] if done.checks else []),
+                    *(
+                        [benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities)]
+                        if done.checks
+                        else []
+                    ),
                     *benchmarks_report.skipped_text(done.skipped),
                 ]
             )

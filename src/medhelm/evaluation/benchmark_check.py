@@ -10,6 +10,7 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
 from medhelm.benchmarks.data.sources import data_files
 from medhelm.benchmarks.data_quality import DataFinding, inspect_data
+from medhelm.benchmarks.identifiers import IdentifierSearch, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
 from medhelm.errors import MedHelmError, MissingError, UserError
@@ -107,11 +108,12 @@ def check_all(
     sample: str,
     windows: Mapping[str, int],
     own_data: bool = False,
+    further_search: IdentifierSearch = no_search,
 ) -> BenchmarkChecks:
     """Check all benchmarks, even if some cannot be opened.
 
     `groups`: the benchmarks of each name that the user gave. The data of a single benchmark must exist; members of a
-    group without data are skipped.
+    group without data are skipped. `further_search`: text -> kinds of identifiers that the patterns may miss.
     """
     checks: dict[str, BenchmarkCheck] = {}
     skipped: list[str] = []
@@ -126,7 +128,7 @@ def check_all(
             try:
                 remarks = table_remarks(benchmark, data) if tier == "real" else ()
                 dataset = open_dataset(benchmark, data=data, tier=tier, sample=sample, own_data=own_data)
-                checks[benchmark.name] = check(dataset, windows, remarks)
+                checks[benchmark.name] = check(dataset, windows, remarks, further_search)
             except (UserError, MissingError) as error:
                 errors.append(error)
     return BenchmarkChecks(checks=tuple(checks.values()), skipped=tuple(dict.fromkeys(skipped)), errors=tuple(errors))
@@ -143,12 +145,17 @@ def table_remarks(benchmark: Benchmark, data: Path | None) -> list[str]:
     return [f"{name}: {words}" for name, words in found.items() if words]
 
 
-def check(dataset: Dataset, windows: Mapping[str, int], remarks: Sequence[str] = ()) -> BenchmarkCheck:
+def check(
+    dataset: Dataset,
+    windows: Mapping[str, int],
+    remarks: Sequence[str] = (),
+    further_search: IdentifierSearch = no_search,
+) -> BenchmarkCheck:
     """Check every instance, and score its reference as if it were the completion.
 
     A sound benchmark gives its own references the best score, as far as that needs no judge.
-    `windows`: model -> its context window in tokens; `remarks`: how its files were read. Raises: UserError for a
-    plug-in that cannot be used.
+    `windows`: model -> its context window in tokens; `remarks`: how its files were read; `further_search`: as in
+    `check_all`. Raises: UserError for a plug-in that cannot be used.
     """
     if unusable := unusable_metrics(dataset.benchmark):
         raise UserError("\n".join(unusable.values()))
@@ -173,7 +180,9 @@ def check(dataset: Dataset, windows: Mapping[str, int], remarks: Sequence[str] =
         n=n,
         means=means,
         exceptions=tuple(exceptions),
-        findings=tuple(inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows)),
+        findings=tuple(
+            inspect_data(dataset.benchmark, dataset, baseline=baseline, windows=windows, further_search=further_search)
+        ),
         constant_baseline=baseline,
         note=dataset.benchmark.source.note,
         remarks=(*dataset.benchmark.remarks, *remarks),

@@ -198,15 +198,21 @@ def check_text(check: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def identifiers_text(searched: Sequence[str], unsearched: Sequence[str]) -> str:
-    """Return the identifiers that a check looks for, those it does not, and the meaning of an empty result."""
+def identifiers_text(searched: Sequence[str], unsearched: Sequence[str], entities: Sequence[str] = ()) -> str:
+    """Return the identifiers that a check looks for, those it does not, and the meaning of an empty result.
+
+    Parameters: entities, what Presidio looks for; empty if it does not.
+    """
+    names = f"Presidio looked for {', '.join(entities)}, as far as its pipeline knows them." if entities else ""
     parts = [
         f"personal identifiers: looked for {', '.join(searched)}. These are {len(searched)} of HIPAA's 18 categories, "
         "by simple patterns for the United States.",
-        f"Not looked for: {', '.join(unsearched)}; names without a title, places without a street or ZIP code.",
+        names,
+        f"Not looked for: {', '.join(unsearched)}"
+        + ("." if entities else "; names without a title, places without a street or ZIP code."),
         "This does not de-identify anything, and an empty result does not prove that the data has no identifiers.",
     ]
-    return "\n".join(textwrap.fill(part, 110, subsequent_indent="  ") for part in parts)
+    return "\n".join(textwrap.fill(part, 110, subsequent_indent="  ") for part in parts if part)
 
 
 def skipped_text(names: Sequence[str]) -> list[str]:
