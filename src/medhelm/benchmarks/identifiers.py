@@ -1,4 +1,4 @@
-"""What looks like a personal identifier in a text: by patterns, and with a model of language by Presidio."""
+"""Search texts for personal identifiers: by patterns, and by Presidio with a pipeline of spaCy."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def presidio_search(model: str) -> IdentifierSearch:
         from presidio_analyzer import AnalyzerEngine
         from presidio_analyzer.nlp_engine import NlpEngineProvider
     except ImportError:
-        raise MissingError("--presidio needs an extra: pip install 'medhelm-eval[presidio]'.") from None
+        raise MissingError("--presidio needs presidio-analyzer: in a checkout, `pip install '.[presidio]'`.") from None
     if not (spacy.util.is_package(model) or Path(model).is_dir()):  # Presidio would download it
         raise MissingError(
             f"--presidio {model}: no spaCy pipeline of this name is installed, and no folder has it. Install one, such "

@@ -169,8 +169,8 @@ def sample(
     """Draw completions for clinicians to rate.
 
     Writes FILE, a CSV with one row for each completion and rater: prompt, reference, completion, empty cells for the
-    grades, and the probability with which the completion was drawn. Codes stand for the names of models, so that raters
-    are blinded. `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
+    grades, and the probability with which the completion was drawn. Raters are blinded: codes replace the names of
+    models. `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
 
     \b
     Example:
