@@ -27,7 +27,7 @@ from medhelm.evaluation.requests import (
 )
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.aggregation import is_blank, shown_texts
+from medhelm.scoring.jury.aggregation import is_judged, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import judge_prompts
 from medhelm.storage.runs import read_columns
@@ -187,7 +187,7 @@ class PendingCounter:
                 completion = self._count_one(found.to_models[model.name], request, benchmark, seen, judged=judged)
                 if completion is None:
                     self._expect(found, model, benchmark, blank)
-                elif judged and not completion.failure and not is_blank(completion):
+                elif judged and is_judged(completion):
                     self._look_up(found, benchmark, instance, completion.text or "")
             seen.add(hash(prompt))
         return found

@@ -77,7 +77,7 @@ class Metric:
 
 
 MAX_CHARACTERS = 1_000_000
-"""Longest completion that is scored: far more than any `max_tokens` allows. It bounds the time of scoring."""
+"""Longest completion that is scored or judged: far more than any `max_tokens` allows. It bounds the time of scoring."""
 
 
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
@@ -90,14 +90,21 @@ def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion)
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
 
+def too_long(text: str) -> str:
+    """Return the reason why a completion is too long to be scored or judged; "" if it is not."""
+    if len(text) <= MAX_CHARACTERS:
+        return ""
+    return f"the completion has {len(text):,} characters; more than {MAX_CHARACTERS:,} are not scored"
+
+
 def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion) -> Score:
     """Compute one number, or the reason why it is missing."""
     if completion.failure:
         return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
     text = completion.text or ""
     try:
-        if len(text) > MAX_CHARACTERS:
-            raise DataError(f"the completion has {len(text):,} characters; more than {MAX_CHARACTERS:,} are not scored")
+        if reason := too_long(text):
+            raise DataError(reason)
         value = metric.function(rule)(text, instance)
         parts = metric.parts(text, instance, rule) if metric.parts else {}
     except NotComputed as error:

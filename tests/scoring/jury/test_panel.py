@@ -14,6 +14,7 @@ from medhelm.models.client import ClientResult
 from medhelm.models.provider import Provider
 from medhelm.models.providers.baseline import Baseline
 from medhelm.scoring.jury.panel import JudgePanel
+from medhelm.scoring.metric import MAX_CHARACTERS
 from medhelm.scoring.metrics import METRIC_NAMES
 
 CACHES = Price(input=3.0, cached_input=0.3, cache_write=3.75, output=15.0)
@@ -32,8 +33,8 @@ def sent(judge: Model, text: str) -> list[Request]:
 
     jury = Jury(judges=(judge,), min_judges=1)
     panel = JudgePanel(jury, {judge.name: Baseline("random", seed=0)}, ask)
-    asyncio.run(panel.judge("lab/m", benchmark, instance, Completion(text=text)))
-    assert len(found) > 2
+    judgment = asyncio.run(panel.judge("lab/m", benchmark, instance, Completion(text=text)))
+    assert found or all(score.value is None and score.failure for score in judgment.verdict.scores)
     return found
 
 
@@ -43,6 +44,7 @@ def judge(price: Price | None) -> Model:
 
 def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
     asked = sent(judge(CACHES), LONG)
+    assert len(asked) > 2
     first = [request for request in asked if request.shared_characters]
     assert len(first) == len(asked) / 2, "second tries have a beginning of their own"
     assert len({request.shared_prefix for request in first}) == 1
@@ -55,4 +57,10 @@ def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
     ("price", "text"), [(None, LONG), (replace(CACHES, cached_input=None), LONG), (CACHES, "See a clinician.")]
 )
 def test_nothing_is_marked_where_nothing_is_saved(price: Price | None, text: str) -> None:
-    assert not any(request.shared_characters for request in sent(judge(price), text))
+    asked = sent(judge(price), text)
+    assert asked
+    assert not any(request.shared_characters for request in asked)
+
+
+def test_a_completion_that_is_too_long_to_score_is_not_sent_to_judges() -> None:
+    assert sent(judge(CACHES), "a" * (MAX_CHARACTERS + 1)) == []

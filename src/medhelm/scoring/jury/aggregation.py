@@ -25,7 +25,7 @@ from medhelm.domain import (
     Score,
 )
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, group_parts
+from medhelm.scoring.metric import Metric, group_parts, too_long
 
 Cells = Mapping[str, Sequence[Judgment]]
 """Judge -> its judgments of one completion, in the order of the criteria."""
@@ -87,6 +87,9 @@ def jury_verdict(
     if is_blank(completion):
         values: Mapping[Rule, float] = {"corrected": rubric.low, "published": _default(rubric)}
         return JuryVerdict(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
+    if reason := too_long(completion.text or ""):
+        failure = Failure("metric", "unscorable", f"{JURY}, instance {instance.id}: {reason}")
+        return JuryVerdict(scores=tuple(_missing(rule, failure) for rule in RULES))
     criteria = instance.criteria or rubric.criteria
     parts = [criteria] if rubric.form == "grades" else [(criterion,) for criterion in criteria]
     cells = {judge.name: _cells(judge.name, parts, verdicts) for judge in jury.judges}
@@ -109,10 +112,17 @@ def is_blank(completion: Completion) -> bool:
     return completion.failure is None and not (completion.text or "").strip()
 
 
+def is_judged(completion: Completion) -> bool:
+    """Return True if judges are asked about a completion: it did not fail, and is neither empty nor too long."""
+    return not (completion.failure or is_blank(completion) or too_long(completion.text or ""))
+
+
 def injection_signs(benchmark: Benchmark, instance: Instance, completion: Completion) -> tuple[InjectionSign, ...]:
     """Find signs of prompt injection in a completion."""
     from medhelm.scoring.jury.prompt_injection import find_injections  # lazy: most runs have no judges
 
+    if not is_judged(completion):
+        return ()
     criteria = instance.criteria or (benchmark.rubric.criteria if benchmark.rubric else ())
     return find_injections(completion.text or "", [criterion.name for criterion in criteria])
 

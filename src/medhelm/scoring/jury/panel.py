@@ -24,7 +24,7 @@ from medhelm.domain import (
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.models.prompt_caching import cache_prices, shared_prefix
 from medhelm.models.provider import Provider
-from medhelm.scoring.jury.aggregation import JudgeVerdict, injection_signs, is_blank, jury_verdict, shown_texts
+from medhelm.scoring.jury.aggregation import JudgeVerdict, injection_signs, is_judged, jury_verdict, shown_texts
 
 if TYPE_CHECKING:
     from medhelm.scoring.jury.prompts import JudgePrompt
@@ -86,7 +86,7 @@ class JudgePanel:
     async def judge(
         self, model: str, benchmark: Benchmark, instance: Instance, completion: Completion
     ) -> CompletionJudgment:
-        """Have all judges judge a completion of `model`; they are not asked if it failed or is empty.
+        """Have all judges judge a completion of `model`; they are not asked if it failed, is empty or too long.
 
         Raises BudgetError, Interrupted or StoreError if no more requests can be sent. Received replies stay cached.
         """
@@ -104,7 +104,7 @@ class JudgePanel:
 
         rubric = benchmark.rubric
         assert rubric is not None, "only benchmarks with a rubric are judged"
-        if completion.failure or is_blank(completion):
+        if not is_judged(completion):
             return []
         text = completion.text or ""
         prompts = judge_prompts(benchmark, instance, text)

@@ -31,7 +31,7 @@ from medhelm.errors import UserError
 from medhelm.exchange.inspect.tasks.completions import completion_of
 from medhelm.models.jury_file import AT_LEAST
 from medhelm.models.model_names import reasons
-from medhelm.scoring.jury.aggregation import JudgeVerdict, is_blank, jury_verdict, shown_texts
+from medhelm.scoring.jury.aggregation import JudgeVerdict, is_judged, jury_verdict, shown_texts
 from medhelm.scoring.jury.panel import judge_max_tokens
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompts import JudgePrompt, judge_prompts, retry_prompt
@@ -100,7 +100,7 @@ class TaskJury:
     async def judge(self, benchmark: Benchmark, instance: Instance, completion: Completion) -> TaskJuryResult:
         """Return all judges' verdicts on a completion; an empty completion is not sent to judges."""
         verdicts: list[JudgeVerdict] = []
-        if not is_blank(completion):
+        if is_judged(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
             asked = judge_prompts(benchmark, instance, completion.text or "")
