@@ -19,6 +19,7 @@ import tempfile
 import time
 import urllib.request
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from typing import Any
 from bench.cells import ROOT, environment
 from bench.studies import faulty_inputs
 from bench.table import table
+from tests.support.servers.batch_apis import BatchServer
+from tests.support.servers.vendors import OPENAI
 
 CONCURRENCY = 4
 """Requests in flight of a command that is killed."""
@@ -54,10 +57,12 @@ def hook(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
 atexit.register(lambda: print("changes", count, file=sys.stderr))
+from medhelm.evaluation.batch import job
+job.FIRST_POLL_S = 0.1
 from medhelm.__main__ import start
 start()
 """
-"""Runs medhelm and kills it before the change to files with this number; 0 counts them."""
+"""Runs medhelm and kills it before the change to files with this number; 0 counts them. Batches are looked at often."""
 
 _CHOICE = """\
 name: toy
@@ -110,7 +115,7 @@ def make_benchmark(folder: Path, definition: str, n: int) -> Path:
 
 
 class Chaos:
-    """The server, from outside."""
+    """A model server that counts what it answers twice."""
 
     def __init__(self, port: int) -> None:
         """`port`: where it listens."""
@@ -125,6 +130,22 @@ class Chaos:
     def model(self, name: str) -> str:
         """Return the full name of a model on the server."""
         return f"openai/{name}@{self.url}/v1"
+
+
+class BatchChaos(Chaos):
+    """The same for batches, whose server runs in this process."""
+
+    def __init__(self, server: BatchServer) -> None:
+        """`server`: completes each batch when it is first looked at."""
+        self.url = server.url
+        self._server = server
+        server.looks = 0
+        server.answer_with(lambda _body: OPENAI.answer("A"))
+
+    def stats(self) -> dict[str, Any]:
+        """Return the number of requests that came more than once, in batches or alone."""
+        alone = Counter(json.dumps(body, sort_keys=True) for body in self._server.direct)
+        return {"twice": sum(n - 1 for n in (*self._server.handed_over.values(), *alone.values()))}
 
 
 @contextmanager
@@ -167,13 +188,16 @@ class Work:
     """The command, with {model}, {judge} and {store}."""
     prepared: str = ""
     """Name of the folder that its store is a copy of; empty for a new store."""
+    server: Chaos
+    """The server of its models."""
 
 
 def kill_study(kills: int, seed: int, work: Path) -> tuple[str, bool]:
     """Return a table of the kills, and True if nothing was lost or paid twice beyond what was in flight."""
     toy, letters = make_benchmark(work, _CHOICE, 40), make_benchmark(work, _JUDGED, 15)
-    common = ("--store", "{store}", "--concurrency", str(CONCURRENCY))
-    with chaos_server("--share", "0", "--latency", "0.02") as server:
+    store = ("--store", "{store}")
+    common = (*store, "--concurrency", str(CONCURRENCY))
+    with chaos_server("--share", "0", "--latency", "0.02") as server, BatchServer() as batch_server:
         run = ("run", str(toy), "--model", "{model}", *common)
         judges = ("run", str(letters), "--model", "{model}", "--judge", "{judge}", *common)
         whole = work / "whole"
@@ -184,16 +208,17 @@ def kill_study(kills: int, seed: int, work: Path) -> tuple[str, bool]:
         code, said = medhelm(work, "export", "helm", str(work / "helm"), "--store", str(whole), *folders)
         assert code == 0, said
         jobs = [
-            Work(name="run", words=run),
-            Work(name="run with a judge", words=judges),
-            Work(name="rescore", words=("rescore", str(toy), "--store", "{store}"), prepared="whole"),
-            Work(name="import helm", words=("import", "helm", str(work / "helm"), "--store", "{store}", *folders)),
-            Work(name="release", words=("release", "r1", "--store", "{store}"), prepared="whole"),
+            Work(name="run", words=run, server=server),
+            Work(name="run with a judge", words=judges, server=server),
+            Work(name="run in batches", words=(*run, "--batch"), server=BatchChaos(batch_server)),
+            Work(name="rescore", words=("rescore", str(toy), *store), prepared="whole", server=server),
+            Work(name="import helm", words=("import", "helm", str(work / "helm"), *store, *folders), server=server),
+            Work(name="release", words=("release", "r1", *store), prepared="whole", server=server),
         ]
         lines, good = [], True
         for number, job in enumerate(jobs):
             share = kills // len(jobs) + (number < kills % len(jobs))
-            line, fine = _kill(job, share, Random(f"{seed}/{job.name}"), work, server)
+            line, fine = _kill(job, share, Random(f"{seed}/{job.name}"), work)
             lines.append(line)
             good = good and fine
     headings = [
@@ -215,9 +240,10 @@ def _filled(words: Sequence[str], server: Chaos, name: str, store: Path) -> list
     return [word.format(**values) for word in words]
 
 
-def _kill(job: Work, kills: int, random: Random, work: Path, server: Chaos) -> tuple[list[str], bool]:
+def _kill(job: Work, kills: int, random: Random, work: Path) -> tuple[list[str], bool]:
     """Kill one command again and again; return a line of the table, and whether all is well."""
-    expected, changes, seconds = _undisturbed(job, work, server)
+    expected, changes, seconds = _undisturbed(job, work)
+    server = job.server
     points = random.sample(range(1, changes + 1), min(changes, kills // 2))
     before = server.stats()["twice"]
     n_killed = unreadable = unfinished = lost = 0
@@ -231,7 +257,7 @@ def _kill(job: Work, kills: int, random: Random, work: Path, server: Chaos) -> t
             code, _ = medhelm(work, *words, kill_after_s=random.uniform(0.3, 1.0) * seconds)
         n_killed += code < 0
         unreadable += not _is_readable(store)
-        code, said = medhelm(work, *words)
+        code, said = medhelm(work, *words, kill_before=0)
         done_before = job.name == "release" and "r1" in said and code == 2
         unfinished += code != 0 and not done_before
         lost += _records(store) != expected
@@ -242,11 +268,11 @@ def _kill(job: Work, kills: int, random: Random, work: Path, server: Chaos) -> t
     return [job.name, *map(str, cells)], not (unreadable or unfinished or lost) and twice <= most
 
 
-def _undisturbed(job: Work, work: Path, server: Chaos) -> tuple[list[Any], int, float]:
+def _undisturbed(job: Work, work: Path) -> tuple[list[Any], int, float]:
     """Run a command to its end; return its records, its changes to files, and its seconds."""
     store = _store_for(job, work, f"{job.name.replace(' ', '-')}-undisturbed")
     started = time.perf_counter()
-    code, said = medhelm(work, *_filled(job.words, server, store.name, store), kill_before=0)
+    code, said = medhelm(work, *_filled(job.words, job.server, store.name, store), kill_before=0)
     seconds = time.perf_counter() - started
     assert code == 0, said
     return _records(store), int(said.rpartition("changes ")[2]), seconds
