@@ -182,7 +182,9 @@ def sample(
 
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another file, or remove it.")
-    found = draw_rating_sample(shared.store, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted)
+    found = draw_rating_sample(
+        shared.store_to_read, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted
+    )
     with atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
         new.write_text(sample_to_csv(found, rater_names(raters)), encoding="utf-8")
@@ -199,7 +201,7 @@ def _print_agreement(
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
 
-    found = compute(ratings, shared.store, load(shared, ["open"]), scale=scale, wanted=wanted)
+    found = compute(ratings, shared.store_to_read, load(shared, ["open"]), scale=scale, wanted=wanted)
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:

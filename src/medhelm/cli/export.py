@@ -13,6 +13,8 @@ import click
 from medhelm.cli.common.options import (
     Shared,
     add_options,
+    allow_host_option,
+    existing_audit_log,
     load,
     prices_option,
     pricing_of,
@@ -47,6 +49,7 @@ def export() -> None:
       medhelm export parquet DIR    the same tables for pandas, DuckDB or Spark
       medhelm export card DIR       one page for a governance committee
       medhelm export site DIR       the pages of `medhelm serve` as files
+      medhelm export store URL      runs and releases, to an object store
     """
 
 
@@ -106,7 +109,9 @@ def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite:
     """
     from medhelm.exchange.helm.export import export_helm
 
-    done = export_helm(shared.store, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared))
+    done = export_helm(
+        shared.store_to_read, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared)
+    )
     return _say(done, shared)
 
 
@@ -176,7 +181,7 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     from medhelm.results.card.card import export_card
 
     wanted = _priced(shared, wanted, prices)
-    done = export_card(shared.store, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
+    done = export_card(shared.store_to_read, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
     return _say(done, shared)
 
 
@@ -244,14 +249,14 @@ def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> E
 def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
     from medhelm.results.tables import export_tables
 
-    return _say(export_tables(shared.store, folder, format, wanted=wanted, texts=texts), shared)
+    return _say(export_tables(shared.store_to_read, folder, format, wanted=wanted, texts=texts), shared)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
     """Return the known definitions of the store's benchmarks, by name."""
     from medhelm.benchmarks.catalog import all_names
 
-    stored = {path.name for path in shared.store.glob("runs/*")}
+    stored = {path.name for path in shared.store_to_read.glob("runs/*")}
     known = [name for name in all_names(shared.benchmark_folders) if name in stored]
     return {benchmark.name: benchmark for benchmark in load(shared, known)}
 
@@ -269,3 +274,39 @@ def _say(done: ExportResult, shared: Shared) -> int:
     for text in done.left_out:
         click.echo(f"- left out: {text}", err=True)
     return SOME_FAILED if done.left_out else 0
+
+
+@export.command()
+@click.argument("url", metavar="URL")
+@run_filter_options
+@allow_host_option
+@shared_options("store", "benchmarks", "offline", "json")
+@click.pass_obj
+def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, ...]) -> int:
+    """Publish runs and releases to an object store.
+
+    URL is a folder in S3, Google Cloud Storage or Azure: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER.
+    Everything is created once and never changed; what is there already is left. Others read it with
+    `medhelm leaderboard --store URL` and other commands that only read. Credentials come from the usual variables, such
+    as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL.
+
+    \b
+    Example:
+      medhelm export store s3://results/board-2026 --benchmark pubmed_qa
+    """
+    from medhelm.domain.text import plural
+    from medhelm.exchange.published_store import publish
+    from medhelm.io.object_store import ObjectStore
+    from medhelm.reports.json_output import plain_json
+    from medhelm.storage.store import open_store
+
+    with existing_audit_log(shared) as audit:
+        remote = ObjectStore(url, offline=shared.offline, audit=audit)
+        definitions = load(shared, ["all"])
+        done = publish(open_store(shared.store), remote, definitions, wanted=wanted, allowed=allow_hosts)
+    if shared.json:
+        print_json(plain_json(done))
+    else:
+        known = f"; {done.known} were there already" if done.known else ""
+        click.echo(f"{done.url}: {plural(done.runs, 'run')} and {plural(done.releases, 'release')} published{known}")
+    return 0

@@ -102,7 +102,7 @@ def gate(
     from medhelm.results.gate import GateOptions
     from medhelm.results.gate import gate as compare_with
 
-    found = compare_with(shared.store, against, GateOptions(rule=rule, **choices))
+    found = compare_with(shared.store_to_read, against, GateOptions(rule=rule, **choices))
     if shared.json or format_ == "json":
         text = json.dumps(as_json(found), indent=2, ensure_ascii=False) + "\n"
     else:

@@ -83,7 +83,7 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
     if name:
         made = [freeze(shared.store, name, _options(shared, **choices), note=note, key=key)]
     else:
-        store = open_store(shared.store)
+        store = open_store(shared.store_to_read)
         made = [read_release(store, known) for known in release_names(store)]
     if shared.json or format_ == "json":
         print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
@@ -125,8 +125,10 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 
-    runs = load_runs(open_store(shared.store))
-    found = compare_releases(find_release(shared.store, first), find_release(shared.store, second), runs)
+    runs = load_runs(open_store(shared.store_to_read))
+    found = compare_releases(
+        find_release(shared.store_to_read, first), find_release(shared.store_to_read, second), runs
+    )
     if shared.json or format_ == "json":
         print_json(comparison_as_json(found))
     else:
@@ -168,10 +170,10 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     signer = _signer(shared, name, signers)
     with _like_ctrl_c(), progress_listener(shared) as listener:
         found = derive_again(
-            shared.store,
+            shared.store_to_read,
             _options(shared, **choices),
             data=shared.data,
-            release=find_release(shared.store, name) if name else None,
+            release=find_release(shared.store_to_read, name) if name else None,
             listener=listener,
         )
     if shared.json or format_ == "json":
@@ -192,7 +194,7 @@ def _signer(shared: Shared, name: str | None, signers: Path | None) -> Signer | 
     from medhelm.storage.releases import release_signer
     from medhelm.storage.store import open_store
 
-    return release_signer(open_store(shared.store), name, signers)
+    return release_signer(open_store(shared.store_to_read), name, signers)
 
 
 @contextmanager

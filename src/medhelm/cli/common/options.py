@@ -33,7 +33,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Shared:
     """Values of the shared options, given before or after the command."""
 
-    stores: list[Path] = field(default_factory=list)
+    stores: list[Path | str] = field(default_factory=list)
+    """Folders, and addresses of published stores."""
     data: Path | None = None
     offline: bool = False
     json: bool = False
@@ -42,6 +43,8 @@ class Shared:
     trusted: list[Path] = field(default_factory=list)
     quiet: bool = False
     color: bool = True
+    copies: dict[str, Path] = field(default_factory=dict)
+    """Address of a published store -> folder of its copy."""
 
     def note(self, text: str) -> None:
         """Print a note to standard error, unless the user wants none."""
@@ -50,23 +53,53 @@ class Shared:
 
     @property
     def store(self) -> Path:
-        """The store of a command that uses one store."""
-        if len(self.stores) > 1:
-            raise click.UsageError("this command uses one store, but --store was given more than once")
-        return self.stores[0] if self.stores else Path("medhelm-store")
+        """The store of a command that uses one store, and may write to it."""
+        place = self._one_store()
+        if isinstance(place, str):
+            raise click.UsageError(f"--store {place} can only be read: this command needs a store in a folder")
+        return place
+
+    @property
+    def store_to_read(self) -> Path:
+        """The store of a command that reads one store."""
+        return self._folder_of(self._one_store())
 
     @property
     def all_stores(self) -> list[Path]:
         """The stores of a command that can read several."""
-        return self.stores or [self.store]
+        return [self._folder_of(place) for place in self.stores or [self._one_store()]]
+
+    def _one_store(self) -> Path | str:
+        if len(self.stores) > 1:
+            raise click.UsageError("this command uses one store, but --store was given more than once")
+        return self.stores[0] if self.stores else Path("medhelm-store")
+
+    def _folder_of(self, place: Path | str) -> Path:
+        """Return the folder of a store; of a published one, that of its copy, which is brought up to date once."""
+        if isinstance(place, Path):
+            return place
+        if place not in self.copies:
+            from medhelm.exchange.published_store import copy_of
+            from medhelm.io.object_store import ObjectStore
+
+            self.copies[place] = copy_of(ObjectStore(place, offline=self.offline))
+        return self.copies[place]
+
+
+class _StoreType(click.Path):
+    """A folder, or the address of a published store, which stays a text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path or an address."""
+        return value if isinstance(value, str) and "://" in value else super().convert(value, param, ctx)
 
 
 _SHARED: dict[str, dict[str, Any]] = {
     "store": {
-        "type": _PATH,
+        "type": _StoreType(path_type=Path),
         "metavar": "DIR",
         "multiple": True,
-        "help": "Folder with results.  [default: ./medhelm-store]",
+        "help": "Folder with results, or s3://, gs://, az:// address of published ones.  [default: ./medhelm-store]",
     },
     "data": {"type": _PATH, "metavar": "DIR", "help": "Folder with one folder of data per benchmark."},
     "benchmarks": {
@@ -139,7 +172,7 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
                 for folder in value:
                     trust(folder)
         if parameter.name == "stores" and "store" in used and context.parent and not context.resilient_parsing:
-            _protect(shared.all_stores)
+            _protect([place for place in shared.stores or [Path("medhelm-store")] if isinstance(place, Path)])
 
     def add(command: _Command) -> _Command:
         for name, settings in reversed(_SHARED.items()):
@@ -410,14 +443,15 @@ proxy_option = click.option(
 RUBRICS = click.Choice(["standard", "extended"])
 """Names of rubrics."""
 
+allow_host_option = click.option(
+    "--allow-host",
+    "allow_hosts",
+    metavar="HOST",
+    multiple=True,
+    help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
+)
 request_options = add_options(
-    click.option(
-        "--allow-host",
-        "allow_hosts",
-        metavar="HOST",
-        multiple=True,
-        help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
-    ),
+    allow_host_option,
     proxy_option,
     click.option(
         "--max-cost",
@@ -527,10 +561,11 @@ def existing_audit_log(shared: Shared) -> Iterator[AuditLog | None]:
     from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store import Store
 
-    if not (shared.store / "store.json").is_file():
+    place = shared.stores[0] if len(shared.stores) == 1 else Path("medhelm-store")
+    if not isinstance(place, Path) or not (place / "store.json").is_file():
         yield None
         return
-    with closing(AuditLog(Store(shared.store).audit_file)) as audit:
+    with closing(AuditLog(Store(place).audit_file)) as audit:
         yield audit
 
 

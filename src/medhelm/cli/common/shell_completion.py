@@ -129,8 +129,8 @@ def releases(shared: _SharedOptions) -> Iterator[str]:
 
 
 def _stores(shared: _SharedOptions) -> list[Path]:
-    """Stores named on the command line, or the usual one."""
-    return shared.stores or [Path("medhelm-store")]
+    """Folders of stores named on the command line, or the usual one."""
+    return [place for place in shared.stores or [Path("medhelm-store")] if isinstance(place, Path)]
 
 
 def _categories() -> list[str]:

@@ -1,0 +1,177 @@
+"""Runs and releases in an object store, on a server that speaks S3: published once, read anywhere, never changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from medhelm.errors import MissingError, StoreError, UserError
+from medhelm.exchange.published_store import copy_of, publish
+from medhelm.io.object_store import ObjectStore
+from medhelm.results.runs.selection import RunFilter
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.library import benchmark
+from tests.support.cli import Medhelm
+
+pytest.importorskip("obstore", reason="obstore is in the dev group only")
+from tests.support.servers.s3 import make_only_bucket, s3_server, send
+
+URL = "s3://board/results"
+PUBLIC = [benchmark("pubmed_qa"), benchmark("med_qa")]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Mapping[str, str]]:
+    with s3_server() as variables:
+        yield variables
+
+
+@pytest.fixture
+def variables(medhelm: Medhelm, bucket: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The way to an empty bucket; each test has a cache of its own. A proxy of the environment is never used.
+
+    `medhelm` removes such variables, so it comes first.
+    """
+    for name, value in bucket.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    make_only_bucket(bucket, "board")
+
+
+@pytest.fixture
+def evaluated(variables: None, medhelm: Medhelm, tmp_path: Path) -> Path:
+    """A store with two runs on invented rows and a release."""
+    store = tmp_path / "store"
+    words = ("--tier", "sample", "--model", "baseline/majority", "--store", store)
+    assert medhelm("run", "pubmed_qa", "med_qa", *words).code == 0
+    assert medhelm("release", "r1", "--store", store).code == 0
+    return store
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for part in ("runs", "releases", "prompts")
+        for path in folder.glob(f"{part}/**/*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.usefixtures("variables")
+def test_what_one_publishes_another_reads(medhelm: Medhelm, evaluated: Path) -> None:
+    done = medhelm("export", "store", URL, "--store", evaluated, "--json")
+    assert (done.code, done.json) == (0, {"url": URL, "runs": 2, "releases": 1, "known": 0})
+    assert medhelm("export", "store", URL, "--store", evaluated, "--json").json["known"] == 3
+    there = medhelm("leaderboard", "--store", URL, "--json")
+    assert there.out == medhelm("leaderboard", "--store", evaluated, "--json").out
+    assert medhelm("release", "--store", URL).out == medhelm("release", "--store", evaluated).out
+    copy = copy_of(ObjectStore(URL, offline=True))
+    assert files(copy) == files(evaluated)
+    assert copy.stat().st_mode & 0o077 == 0
+    methods = [json.loads(line).get("method") for line in (evaluated / "audit.jsonl").read_text().splitlines()]
+    assert methods.count("PUT") == len(files(evaluated)) + 2, "two runs of the first publication share nothing"
+
+
+@pytest.mark.usefixtures("variables")
+def test_what_is_published_never_changes_and_an_interrupted_publication_is_finished(evaluated: Path) -> None:
+    store, remote = open_store(evaluated), ObjectStore(URL, offline=True)
+    one = RunFilter(benchmarks=["pubmed_qa"])
+
+    class Stopped(Exception):  # noqa: N818 - in place of a kill
+        pass
+
+    def stop(key: str, *_: object, **__: object) -> bool:
+        if key.endswith("run.json"):
+            raise Stopped
+        return ObjectStore.create(remote, key, *_, **__)  # type: ignore[arg-type]
+
+    stopping = ObjectStore(URL, offline=True)
+    stopping.create = stop  # type: ignore[assignment]
+    with pytest.raises(Stopped):
+        publish(store, stopping, PUBLIC, wanted=one)
+    assert list((copy_of(remote) / "runs").iterdir()) == [], "a run without run.json is not there"
+    assert publish(store, remote, PUBLIC, wanted=one).runs == 1
+    (run,) = evaluated.glob("runs/pubmed_qa/*/run.json")
+    run.write_text(run.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    before = remote.sizes()
+    with pytest.raises(UserError, match=r"other content under the same name: pubmed_qa with baseline/majority.*sent"):
+        publish(store, remote, PUBLIC)
+    assert remote.sizes() == before
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_copy_follows_removals_and_takes_nothing_outside_the_layout(evaluated: Path) -> None:
+    remote = ObjectStore(URL, offline=True)
+    publish(open_store(evaluated), remote, PUBLIC)
+    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d"):
+        remote.create(key, b"hostile")
+    copy = copy_of(remote)
+    assert files(copy) == files(evaluated)
+    shutil.rmtree(next(copy.glob("runs/med_qa/*")))
+    (copy / "runs" / "gone" / "m-0123456789").mkdir(parents=True)
+    assert files(copy_of(remote)) == files(evaluated)
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_key_that_leaves_the_folder_is_an_error(bucket: Mapping[str, str], tmp_path: Path) -> None:
+    remote = ObjectStore(URL, offline=True)
+    remote.create("store.json", b"{}")
+    send(bucket, "PUT", "/board/results/runs/x/%2E%2E/%2E%2E/escaped", b"hostile")
+    with pytest.raises(MissingError, match="cannot be used"):
+        copy_of(remote)
+    assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "words"),
+    [
+        ("s3://", {}, "is not the address of a folder in an object store"),
+        ("s3://b/../c", {}, "is not the address of a folder"),
+        ("https://user:secret@host/x", {}, "`https://host/x` is not the address"),
+        ("s3://b/c", {"AWS_ENDPOINT_URL": "http://s3.example.org"}, "use https://"),
+        ("s3://b/c", {}, "s3.us-east-1.amazonaws.com may not be reached: offline mode"),
+        ("gs://b/c", {}, "storage.googleapis.com may not be reached"),
+        ("az://b/c", {}, "set AZURE_STORAGE_ACCOUNT_NAME"),
+        ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme"}, "acme.blob.core.windows.net may not be reached"),
+    ],
+)
+def test_addresses_that_are_refused_before_anything_is_sent(
+    url: str, environment: Mapping[str, str], words: str
+) -> None:
+    with pytest.raises(UserError) as found:
+        ObjectStore(url, offline=True, environment=environment)
+    assert words in str(found.value)
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.usefixtures("variables")
+def test_private_data_needs_consent_to_leave_the_machine(
+    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medhelm.exchange.published_store.is_loopback", lambda host: False)
+    for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
+        path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
+    remote = ObjectStore(URL, offline=True)
+    with pytest.raises(UserError, match=r"of pubmed_qa to 127\.0\.0\.1\.\n.*--allow-host 127\.0\.0\.1"):
+        publish(open_store(evaluated), remote, [])
+    assert remote.sizes() == {}
+    assert publish(open_store(evaluated), remote, PUBLIC).runs == 2
+
+
+@pytest.mark.usefixtures("variables")
+def test_a_published_store_can_only_be_read(medhelm: Medhelm) -> None:
+    for words in (("run", "pubmed_qa", "--tier", "sample", "--model", "baseline/majority"), ("rescore", "pubmed_qa")):
+        refused = medhelm(*words, "--store", URL)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"--store {URL} can only be read" in refused.err
+    missing = medhelm("leaderboard", "--store", "s3://board/none")
+    assert missing.code == StoreError.exit_code
+    assert "no store at s3://board/none" in missing.err
+    none = medhelm("leaderboard", "--store", "s3://no-such-bucket/x")
+    assert none.code == MissingError.exit_code
+    assert "Traceback" not in none.err
