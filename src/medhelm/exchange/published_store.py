@@ -167,8 +167,8 @@ def copies_folder(environment: Mapping[str, str]) -> Path:
 def copy_of(remote: ObjectStore, environment: Mapping[str, str] = os.environ) -> Path:
     """Bring the copy of a published store up to date, and return its folder.
 
-    What was removed from the object store is removed from the copy. Raises: StoreError if there is no store, MissingError if
-    it cannot be read.
+    What was removed from the object store is removed from the copy. Raises: StoreError if there is no store,
+    MissingError if it cannot be read.
     """
     name = f"{remote.url.rpartition('/')[2]}-{hashlib.sha256(remote.url.encode()).hexdigest()[:8]}"
     folder = copies_folder(environment) / name
