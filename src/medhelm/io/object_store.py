@@ -183,14 +183,11 @@ def _open(url: str, service: _Service, policy: EgressPolicy) -> Client:
         options["allow_http"] = True
     if proxy := policy.proxy_of(URL(service.addresses[0])):
         options["proxy_url"] = proxy
-    place = url
-    if url.startswith("az://"):
-        place = url.replace("az://", f"az://{service.settings['account_name']}/", 1)
     settings: Any = dict(service.settings)
     retries: Any = {"max_retries": 5}
     with _without_proxies():
         try:
-            found: Client = from_url(place, config=settings, client_options=options, retry_config=retries)
+            found: Client = from_url(url, config=settings, client_options=options, retry_config=retries)
             return found
         except (BaseError, ValueError) as error:
             raise UserError(f"{url}: {str(error).splitlines()[0]}") from None
