@@ -202,7 +202,8 @@ def _user() -> str:
 
 def _command(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the name of the program and its command, without options and arguments, which can hold names and paths."""
-    yield Path(arguments[0] if arguments else "python").stem or "python"
+    program = Path(arguments[0] if arguments else "").stem
+    yield {"": "python", "__main__": "medhelm"}.get(program, program)
     yield from (one for one in arguments[1:2] if re.fullmatch(r"[a-z-]{2,30}", one) and not one.startswith("-"))
 
 

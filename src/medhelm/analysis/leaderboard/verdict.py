@@ -64,7 +64,7 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         verb = "is" if len(better) == 1 else "are"
         yield f"{_names(first)} {ranks}, but {_names(better)} {verb} significantly better than {first[0].model}."
     elif len(first) == len(board.rows):
-        yield f"All {len(first)} models share the first rank ({number})."
+        yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
     elif not board.separated:
         subject = f"No two of the {len(board.rows)} models" if len(board.rows) > 2 else "The two models do not"
         shown = "" if value is None else f" ({value:.3f})"
