@@ -18,12 +18,11 @@ LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray then uses 127.0.0.1 everywhere
 }
 
-CODE = (
-    """
+CODE = """
 import sys
 from ray.cluster_utils import Cluster
 
-node = {"num_cpus": 1, "object_store_memory": %d, "node_ip_address": "127.0.0.1"}
+node = {"num_cpus": 1, "object_store_memory": int(sys.argv[2]), "node_ip_address": "127.0.0.1"}
 cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 others = [cluster.add_node(**node, wait=False) for _ in range(int(sys.argv[1]) - 1)]
 cluster.wait_for_nodes()
@@ -33,8 +32,6 @@ for line in sys.stdin:
     print("removed", flush=True)
 cluster.shutdown()
 """
-    % SMALLEST_STORE
-)
 
 
 class RayNodes:
@@ -63,7 +60,7 @@ def ray_nodes(n: int, **environment: str) -> Iterator[RayNodes]:
         Path(folder, "ray").mkdir()
         whole = {**inherited, **LOOPBACK, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, **environment}
         process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(n)],
+            [sys.executable, "-c", CODE, str(n), str(SMALLEST_STORE)],
             env=whole,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -95,9 +95,9 @@ def join(
     UserError : no cluster, `ray://`, no token, a machine that is not allowed, or no consent; nothing was sent
     """
     address = options.cluster
-    found = find_cluster(address, environment)
     if find_spec("ray") is None:
-        raise MissingError("--cluster needs Ray: pip install 'medhelm-eval[ray]'. Nothing was sent.")
+        raise MissingError("--cluster needs Ray: in a checkout, pip install '.[ray]'. Nothing was sent.")
+    found = find_cluster(address, environment)
     _set_up_ray(found)
     has_token = _requires_token(found)
     if has_token:
@@ -139,7 +139,7 @@ def find_cluster(address: str, environment: Mapping[str, str]) -> str:
     if found == "auto":
         file = Path(environment.get("RAY_TMPDIR") or "/tmp") / "ray" / "ray_current_cluster"  # noqa: S108 - Ray's place
         found = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-    if "://" in found:
+    if found.startswith("ray://"):
         raise UserError(NO_CLIENT.format(address=found))
     if not found:
         raise UserError(
@@ -148,7 +148,7 @@ def find_cluster(address: str, environment: Mapping[str, str]) -> str:
             "ray start --head --disable-usage-stats --include-dashboard=false. Nothing was sent."
         )
     host, _, port = found.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or "/" in host:
         raise UserError(f"--cluster {found}: write `auto` or HOST:PORT, such as 10.0.0.5:6379. Nothing was sent.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()

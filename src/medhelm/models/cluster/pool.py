@@ -63,6 +63,8 @@ class Actor:
     """Address of its node; empty until it has started."""
     is_ready: bool = False
     """True from its start until it is lost."""
+    n_starts: int = 0
+    """Number of its starts so far."""
     is_reserved: bool = False
     """True while it holds a call that must be alone."""
     held: int = 0
@@ -123,6 +125,7 @@ class ClusterPool:
         while True:
             alone = losses >= ALONE_AFTER
             actor = await self._take(alone=alone)
+            start = actor.n_starts
             try:
                 if self._audit and not is_loopback(actor.host):
                     self._audit.request("CALL", f"ray-actor://{actor.host}", "", subject, n_bytes)
@@ -130,7 +133,7 @@ class ClusterPool:
             except self._call_error as error:
                 raise ProviderError("broken", f"on node {actor.host}: {_last_line(error)}") from None
             except self._ray_error as error:
-                self._lose(actor)
+                self._lose(actor, start)
                 losses += 1
                 if losses >= MOST_LOSSES:
                     raise ProviderError(
@@ -208,12 +211,16 @@ class ClusterPool:
             self._remove(actor, f"node {found.host} has medhelm {found.version}, not {medhelm.__version__}")
             return
         actor.host, actor.is_ready = found.host, True
+        actor.n_starts += 1
         self._timer.cancel()
         self._dispatch()
 
-    def _lose(self, actor: Actor) -> None:
-        """Send nothing to an actor that was lost until Ray has started it again. All calls in it report the loss."""
-        if not actor.is_ready:
+    def _lose(self, actor: Actor, start: int) -> None:
+        """Send nothing to an actor that was lost until Ray has started it again.
+
+        All calls in it report the loss, some perhaps after its next start. `start`: the one that they were sent to.
+        """
+        if not actor.is_ready or actor.n_starts != start:
             return
         actor.is_ready = False
         if self._unusable is None:
