@@ -237,6 +237,7 @@ def _actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
 def _set_up_ray(address: str) -> None:
     """Set the environment that Ray reads when it is imported."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}  # else it writes into standard output
     if is_loopback(address.rpartition(":")[0].strip("[]")):
         # Else Ray replaces 127.0.0.1 by the address of a network card, where such a cluster does not listen.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
