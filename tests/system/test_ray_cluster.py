@@ -189,7 +189,7 @@ def test_a_request_that_ends_every_actor_fails_alone(three_nodes: RayNodes, tmp_
     code, out, err = run(three_nodes, benchmark, store, "--cluster", "auto", model="ward/poison")
     assert code == 1, err
     (row,) = json.loads(out)["runs"]
-    assert (row["n"], row["n_failed"], row["failures"]) == (29, 1, {"actor_lost": 1})
+    assert (row["n"], row["n_failed"], row["failures"]) == (30, 1, {"actor_lost": 1})
     failed = [record["instance_id"] for record in records(store) if record["failure_code"]]
     assert failed == ["q7"]
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import medhelm
-from medhelm.domain import Completion, Model, Request
+from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
@@ -50,7 +50,7 @@ class ClusterWorker:
             message = self._located(error) if error.fatal else str(error)
             return WorkerFailure(error.code, message, error.retryable, error.fatal)
         except MedHelmError as error:  # the model cannot be opened on this node
-            return WorkerFailure("not_started", self._located(error), retryable=False, fatal=True)
+            return WorkerFailure(FailureCode.NOT_STARTED, self._located(error), retryable=False, fatal=True)
 
     async def compute(self, function: str, *arguments: object) -> Any:
         """Call a function of medhelm, given as `module:name`, in a thread."""
@@ -75,14 +75,15 @@ class ClusterWorker:
 
 
 def _check_same(model: Model, environment: dict[str, str]) -> None:
-    """Check that a model's files here are those that the run names. Raises: ProviderError."""
+    """Check that the model's files here are those that identify its completions. Raises: ProviderError."""
     wanted = model.parameters.get("version")
     found = SERVICES[model.provider].resolve(model, environment).parameters.get("version")
-    if wanted and found != wanted:
+    if found != wanted:
+        versions = [str(version)[:16] if version else "none" for version in (found, wanted)]
         raise ProviderError(
-            "not_loaded",
-            f"{model.name}: this node has version {str(found)[:16]} of the model, but the run is of version "
-            f"{str(wanted)[:16]}. Copy the same files to all nodes.",
+            FailureCode.NOT_LOADED,
+            f"{model.name}: the version of its files is {versions[0]} here, but {versions[1]} on the machine that started "
+            "the evaluation. Copy the same files to all of them.",
             fatal=True,
         )
 
