@@ -235,8 +235,7 @@ class ClusterPool:
         if self._actors:
             self._note(f"an actor cannot start and is left out: {reason}")
         else:
-            message = f"no actor can start on the cluster: {reason}. Every node needs the same medhelm and its extras"
-            self._fail(ProviderError(FailureCode.NOT_STARTED, message, fatal=True))
+            self._fail(ProviderError(FailureCode.NOT_STARTED, _no_actors(actor, reason.rstrip(".")), fatal=True))
 
     def _fail(self, error: ProviderError) -> None:
         self._unusable = error
@@ -277,6 +276,13 @@ class ClusterModel(Provider):
             raise ProviderError(found.code, found.message, retryable=found.retryable, fatal=found.fatal)
         completion: Completion = found
         return completion
+
+
+def _no_actors(last: Actor, reason: str) -> str:
+    """Return the message about a cluster without any actor."""
+    if last.n_starts:
+        return f"all actors are lost: {reason}. Everything received is kept; the same command continues from here."
+    return f"no actor can start on the cluster: {reason}. Every node needs the same medhelm with its extras."
 
 
 def _last_line(error: BaseException) -> str:

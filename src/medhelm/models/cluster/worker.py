@@ -82,8 +82,8 @@ def _check_same(model: Model, environment: dict[str, str]) -> None:
         versions = [str(version)[:16] if version else "none" for version in (found, wanted)]
         raise ProviderError(
             FailureCode.NOT_LOADED,
-            f"{model.name}: the version of its files is {versions[0]} here, but {versions[1]} on the machine that started "
-            "the evaluation. Copy the same files to all of them.",
+            f"{model.name}: the version of its files is {versions[0]} here, but {versions[1]} on the machine that "
+            "started the evaluation. Copy the same files to all of them.",
             fatal=True,
         )
 
