@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on 127.0.0.1, in a process of its own, for tests that kill parts of it."""
+"""A Ray cluster of several nodes on 127.0.0.1, in a process of its own, for tests that kill parts of it and for studies."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class RayNodes:
     """A running cluster."""
 
     def __init__(self, process: subprocess.Popen[str], environment: Mapping[str, str]) -> None:
+        """Wait until the cluster in `process` has started."""
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin, self._stdout = process.stdin, process.stdout
