@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on 127.0.0.1, in a process of its own, for tests that kill parts of it and for studies."""
+"""A Ray cluster of several nodes on 127.0.0.1, in a process of its own, for studies and for tests that kill nodes."""
 
 from __future__ import annotations
 

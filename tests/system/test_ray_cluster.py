@@ -148,9 +148,11 @@ def test_a_cluster_gives_the_results_of_one_process(site: Path, tmp_path: Path) 
         assert len(computed(nodes)) == 12
         assert run(nodes, benchmark, tmp_path / "alone")[0] == 0
     assert records(tmp_path / "cluster") == records(tmp_path / "alone")
-    (entry,) = read_audit_log(open_store(tmp_path / "cluster").audit_file)
-    assert (entry.content["action"], entry.content["token"]) == ("cluster", False)
-    assert entry.content["nodes"] == ["127.0.0.1"]
+    joined, *calls = (entry.content for entry in read_audit_log(open_store(tmp_path / "cluster").audit_file))
+    assert (joined["action"], joined["nodes"], joined["token"]) == ("cluster", ["127.0.0.1"], False)
+    assert len(calls) == 24  # a request and a score for each instance
+    assert {(call["destination"], call["model"]) for call in calls} == {("ray-actor://127.0.0.1", "ward/x")}
+    assert {call["digest"] for call in calls} == {str(row["request_digest"]) for row in records(tmp_path / "cluster")}
 
 
 @pytest.mark.long

@@ -19,7 +19,6 @@ import medhelm
 from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import SUBJECT, Audit, Subject
-from medhelm.io.http.hosts import is_loopback
 from medhelm.models.local.runtime import Cluster
 from medhelm.models.provider import Provider
 
@@ -30,7 +29,7 @@ ALONE_AFTER, MOST_LOSSES = 2, 3
 """A call that was lost with so many actors is sent alone, so that no other is lost with it; and is given up then."""
 
 START_NOTE_S = 20.0
-"""Time without any actor after which the user is told."""
+"""Time without any actor until the user gets a message."""
 
 CLOSED = "the cluster is left"
 
@@ -101,7 +100,7 @@ class ClusterPool:
         errors : Ray's exceptions: `call` for one in our code, `ray` for all
         shutdown : ends the actors and leaves the cluster
         note : shows a message to the user
-        audit : notes each call to another machine
+        audit : notes each call before it is sent
         resources : what an actor needs, for messages
         """
         self.size = len(handles)
@@ -127,7 +126,7 @@ class ClusterPool:
             actor = await self._take(alone=alone)
             start = actor.n_starts
             try:
-                if self._audit and not is_loopback(actor.host):
+                if self._audit:
                     self._audit.request("CALL", f"ray-actor://{actor.host}", "", subject, n_bytes)
                 return await getattr(actor.handle, method).remote(*arguments)
             except self._call_error as error:
