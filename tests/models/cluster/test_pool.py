@@ -45,6 +45,7 @@ class FakeActor:
         self._starts = starts
         self.describe = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._describe))
         self.complete = SimpleNamespace(remote=self._complete)
+        self.compute = SimpleNamespace()
 
     async def _describe(self) -> WorkerDescription:
         self.n_starts += 1
@@ -161,6 +162,30 @@ def test_a_call_that_was_lost_twice_is_sent_alone() -> None:
     completions, _ = play(lambda: [actor], lambda pool: complete_all(pool, ["poison", "1", "2", "3"]))
     assert at_poison[-1] == []
     assert [each.text for each in completions[1:]] == ["1", "2", "3"]
+
+
+def test_scores_leave_room_for_completions() -> None:
+    gate = asyncio.Event()
+    n_held = []
+
+    async def compute(name: str) -> str:
+        n_held.append(name)
+        await gate.wait()
+        return name
+
+    async def act(pool: ClusterPool) -> tuple[list[Any], list[Any]]:
+        calls = [pool.call("compute", str(n), subject=Subject(), n_bytes=0) for n in range(50)]
+        scores = asyncio.ensure_future(asyncio.gather(*calls))
+        completions = await complete_all(pool, ["1", "2", "3"])
+        assert len(n_held) == 4
+        gate.set()
+        return completions, await scores
+
+    actor = FakeActor(echo)
+    actor.compute = SimpleNamespace(remote=compute)
+    (completions, scores), _ = play(lambda: [actor], act)
+    assert [each.text for each in completions] == ["1", "2", "3"]
+    assert scores == [str(n) for n in range(50)]
 
 
 def test_errors_of_a_model_are_those_of_one_process() -> None:

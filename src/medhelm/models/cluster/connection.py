@@ -106,7 +106,7 @@ def join(
 
     try:
         ray.init(address=found, log_to_driver=False, configure_logging=False, logging_level="ERROR")
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(f"--cluster {address}: Ray cannot connect to {found}: {reason}. Nothing was sent.") from error
     try:
@@ -144,8 +144,8 @@ def find_cluster(address: str, environment: Mapping[str, str]) -> str:
     if not found:
         raise UserError(
             "--cluster auto: this machine belongs to no Ray cluster. Start the evaluation inside one "
-            "(ray job submit -- medhelm run ... --cluster auto), or start one here: "
-            "ray start --head --disable-usage-stats --include-dashboard=false. Nothing was sent."
+            "(ray job submit -- medhelm run ... --cluster auto), or start one here, with a token: "
+            "docs/how-to/ray.md. Nothing was sent."
         )
     host, _, port = found.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:

@@ -9,9 +9,9 @@ counts then; no result is kept in Ray.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -22,8 +22,9 @@ from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.models.local.runtime import Cluster
 from medhelm.models.provider import Provider
 
-MOST_HELD = 128
-"""Most calls in one actor at a time: as many as an engine computes in one batch."""
+MOST_HELD = {"complete": 128, "compute": 4}
+"""Method -> most calls in one actor at a time. An engine computes so many completions in one batch; metrics score one
+after the other, and must not take the places of completions."""
 
 ALONE_AFTER, MOST_LOSSES = 2, 3
 """A call that was lost with so many actors is sent alone, so that no other is lost with it; and is given up then."""
@@ -66,17 +67,18 @@ class Actor:
     """Number of its starts so far."""
     is_reserved: bool = False
     """True while it holds a call that must be alone."""
-    held: int = 0
-    """Calls that it holds."""
+    held: Counter[str] = field(default_factory=Counter)
+    """Method -> calls that it holds."""
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
     """A call that waits for an actor."""
 
-    actor: asyncio.Future[Actor]
+    method: str
     alone: bool
     """True if no other call may be in the actor."""
+    actor: asyncio.Future[Actor]
 
 
 class ClusterPool:
@@ -110,7 +112,7 @@ class ClusterPool:
         self._shutdown = shutdown
         self._note = note
         self._audit = audit
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: dict[str, deque[Waiting]] = {method: deque() for method in MOST_HELD}
         self._unusable: ProviderError | None = None
         self._starting = {asyncio.create_task(self._start(actor)) for actor in self._actors}
         self._timer = asyncio.get_running_loop().call_later(START_NOTE_S, self._note_wait, resources)
@@ -123,7 +125,7 @@ class ClusterPool:
         losses = 0
         while True:
             alone = losses >= ALONE_AFTER
-            actor = await self._take(alone=alone)
+            actor = await self._take(method, alone=alone)
             start = actor.n_starts
             try:
                 if self._audit:
@@ -141,7 +143,7 @@ class ClusterPool:
                         f"nothing else: {_last_line(error)}",
                     ) from None
             finally:
-                self._release(actor, alone=alone)
+                self._release(actor, method, alone=alone)
 
     async def close(self) -> None:
         """End the actors and leave the cluster. May be called more than once."""
@@ -154,45 +156,54 @@ class ClusterPool:
 
     # --- which actor gets the next call -------------------------------------------------------------------------------
 
-    async def _take(self, *, alone: bool) -> Actor:
+    async def _take(self, method: str, *, alone: bool) -> Actor:
         """Wait for an actor with room for a call. Raises: ProviderError if there will be none."""
         if self._unusable:
             raise self._unusable
-        waiting = Waiting(asyncio.get_running_loop().create_future(), alone)
-        self._waiting.append(waiting)
+        waiting = Waiting(method, alone, asyncio.get_running_loop().create_future())
+        self._waiting[method].append(waiting)
         self._dispatch()
         try:
             return await waiting.actor
         except asyncio.CancelledError:
             if waiting.actor.done() and not waiting.actor.cancelled():
-                self._release(waiting.actor.result(), alone=alone)
+                self._release(waiting.actor.result(), method, alone=alone)
             raise
 
     def _dispatch(self) -> None:
-        """Give actors to waiting calls, in their order: one that must be alone holds up the others until it can be."""
-        while self._waiting:
-            first = self._waiting[0]
-            if not first.actor.done():
-                actor = self._free_actor(alone=first.alone)
-                if actor is None:
-                    return
-                actor.held += 1
-                actor.is_reserved = first.alone
-                first.actor.set_result(actor)
-            self._waiting.popleft()
+        """Give actors to waiting calls, in their order for each method.
 
-    def _free_actor(self, *, alone: bool) -> Actor | None:
-        """Return the actor that holds the fewest calls; None if none has room.
+        A call that must be alone holds up all others until it can be.
+        """
+        for queue in sorted(self._waiting.values(), key=lambda queue: not (queue and queue[0].alone)):
+            while queue:
+                first = queue[0]
+                if not first.actor.done():
+                    actor = self._free_actor(first)
+                    if actor is None and first.alone:
+                        return
+                    if actor is None:
+                        break
+                    actor.held[first.method] += 1
+                    actor.is_reserved = first.alone
+                    first.actor.set_result(actor)
+                queue.popleft()
+
+    def _free_actor(self, call: Waiting) -> Actor | None:
+        """Return the actor that holds the fewest calls of a method; None if none has room.
 
         No actor holds more than its share, so that the first one to start does not take all calls.
         """
-        share = ceil((len(self._waiting) + sum(one.held for one in self._actors)) / max(1, len(self._actors)))
-        most = 1 if alone else min(share, MOST_HELD)
-        free = [one for one in self._actors if one.is_ready and not one.is_reserved and one.held < most]
-        return min(free, key=lambda one: one.held, default=None)
+        ready = [one for one in self._actors if one.is_ready and not one.is_reserved]
+        if call.alone:
+            return next((one for one in ready if not one.held.total()), None)
+        n = len(self._waiting[call.method]) + sum(one.held[call.method] for one in self._actors)
+        most = min(ceil(n / max(1, len(self._actors))), MOST_HELD[call.method])
+        free = [one for one in ready if one.held[call.method] < most]
+        return min(free, key=lambda one: one.held[call.method], default=None)
 
-    def _release(self, actor: Actor, *, alone: bool) -> None:
-        actor.held -= 1
+    def _release(self, actor: Actor, method: str, *, alone: bool) -> None:
+        actor.held[method] -= 1
         if alone:
             actor.is_reserved = False
         self._dispatch()
@@ -238,10 +249,11 @@ class ClusterPool:
 
     def _fail(self, error: ProviderError) -> None:
         self._unusable = error
-        for waiting in self._waiting:
-            if not waiting.actor.done():
-                waiting.actor.set_exception(error)
-        self._waiting.clear()
+        for queue in self._waiting.values():
+            for waiting in queue:
+                if not waiting.actor.done():
+                    waiting.actor.set_exception(error)
+            queue.clear()
 
     def _note_wait(self, resources: str) -> None:
         self._note(
