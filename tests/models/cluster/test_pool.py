@@ -13,7 +13,7 @@ import medhelm
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import Subject
-from medhelm.models.cluster.pool import ClusterModel, ClusterPool, WorkerDescription, WorkerFailure
+from medhelm.models.cluster.pool import ClusterModel, ClusterPool, WorkerDescription, WorkerFailure, WorkerResult
 
 MODEL = Model(name="ward/x", provider="ward", remote_name="x")
 
@@ -58,7 +58,7 @@ class FakeActor:
         self.held.append(text)
         self.most = max(self.most, len(self.held))
         try:
-            return await self._act(text)
+            return WorkerResult(await self._act(text), (f"a note about {seed}",))
         finally:
             self.held.remove(text)
 
@@ -111,6 +111,11 @@ def play(
     return asyncio.run(run()), notes
 
 
+def of_pool(notes: Sequence[str]) -> list[str]:
+    """Return the notes without those of actors."""
+    return [text for text in notes if not text.startswith("a note about")]
+
+
 async def complete_all(pool: ClusterPool, texts: Sequence[str]) -> list[Any]:
     model = ClusterModel(MODEL, pool, 0)
     return await asyncio.gather(*(model.complete(request(text)) for text in texts), return_exceptions=True)
@@ -119,8 +124,9 @@ async def complete_all(pool: ClusterPool, texts: Sequence[str]) -> list[Any]:
 def test_calls_are_shared_evenly() -> None:
     found = [FakeActor(echo) for _ in range(3)]
     texts = [str(n) for n in range(60)]
-    completions, _ = play(lambda: found, lambda pool: complete_all(pool, texts))
+    completions, notes = play(lambda: found, lambda pool: complete_all(pool, texts))
     assert [each.text for each in completions] == texts
+    assert notes == ["a note about 0"]
     assert all(actor.most <= 20 for actor in found)
 
 
@@ -143,7 +149,7 @@ def test_what_a_lost_actor_held_is_sent_again_and_only_the_request_that_ends_act
     assert (failed.code, failed.fatal, failed.retryable) == ("actor_lost", False, False)
     assert [each.text for each in completions if each is not failed] == [text for text in texts if text != "poison"]
     assert sent.count("poison") == 3
-    assert notes == ["an actor on node 127.0.0.1 was lost. What it held is sent to another one."] * 3
+    assert of_pool(notes) == ["an actor on node 127.0.0.1 was lost. What it held is sent to another one."] * 3
 
 
 def test_a_call_that_was_lost_twice_is_sent_alone() -> None:
@@ -168,10 +174,10 @@ def test_scores_leave_room_for_completions() -> None:
     gate = asyncio.Event()
     n_held = []
 
-    async def compute(name: str) -> str:
+    async def compute(name: str) -> WorkerResult:
         n_held.append(name)
         await gate.wait()
-        return name
+        return WorkerResult(name)
 
     async def act(pool: ClusterPool) -> tuple[list[Any], list[Any]]:
         calls = [pool.call("compute", str(n), subject=Subject(), n_bytes=0) for n in range(50)]
@@ -198,7 +204,7 @@ def test_errors_of_a_model_are_those_of_one_process() -> None:
         ("context_length", "too long", False),
         ("not_loaded", "too long", True),
     ]
-    assert notes == []
+    assert of_pool(notes) == []
 
 
 def test_an_exception_in_an_actor_fails_one_request() -> None:
@@ -207,7 +213,7 @@ def test_an_exception_in_an_actor_fails_one_request() -> None:
 
     (failed,), notes = play(lambda: [FakeActor(fail)], lambda pool: complete_all(pool, ["1"]))
     assert (failed.code, str(failed)) == ("broken", "on node 127.0.0.1: KeyError: 'x'")
-    assert notes == []
+    assert of_pool(notes) == []
 
 
 @pytest.mark.parametrize(
@@ -223,7 +229,7 @@ def test_actors_that_cannot_start_are_left_out(actor: FakeActor, reason: str) ->
 
     (completion,), notes = play(lambda: [actor, FakeActor(echo)], act)
     assert completion.text == "1"
-    assert notes == [f"an actor cannot start and is left out: {reason}"]
+    assert of_pool(notes) == [f"an actor cannot start and is left out: {reason}"]
     (failed,), notes = play(lambda: [actor], act)
     assert isinstance(failed, ProviderError)
     assert failed.fatal

@@ -11,7 +11,7 @@ import pytest
 import medhelm
 from medhelm.domain import Completion, Message, Model, Prompt, Request
 from medhelm.models.catalog import find_models
-from medhelm.models.cluster.pool import WorkerDescription, WorkerFailure
+from medhelm.models.cluster.pool import WorkerDescription, WorkerFailure, WorkerResult
 from medhelm.models.cluster.worker import ClusterWorker
 from medhelm.models.providers import SERVICES
 from tests.models.local.test_weights import write
@@ -36,6 +36,7 @@ class Engine(Provider):
 
 def open_engine(model, context):
     opened.append(model.name)
+    context.machine.note("ward/x has no chat template")
     return Engine()
 
 
@@ -52,7 +53,7 @@ WARD = Model(name="ward/x", provider="ward", remote_name="x")
 def completed(*requests: Request) -> list[Completion | WorkerFailure]:
     async def act() -> list[Completion | WorkerFailure]:
         worker = ClusterWorker(host="10.0.0.7")
-        return [await worker.complete(request, 0) for request in requests]
+        return [(await worker.complete(request, 0)).value for request in requests]
 
     return asyncio.run(act())
 
@@ -68,6 +69,12 @@ def test_a_model_is_opened_once_and_its_errors_are_returned(install: Install) ->
     # The message is that of one process, because the size of the window is read from it.
     assert found[2] == WorkerFailure("context_length", "together the model can hold 100", retryable=False, fatal=False)
     assert __import__(module).opened == ["ward/x"]
+
+    async def notes() -> list[tuple[str, ...]]:
+        worker = ClusterWorker(host="10.0.0.7")
+        return [(await worker.complete(request(WARD), 0)).notes for _ in range(2)]
+
+    assert asyncio.run(notes()) == [("ward/x has no chat template",), ()]
     assert [SERVICES[name].on_cluster for name in ("ward", "else", "hf", "openai")] == [True, False, True, False]
 
 
@@ -91,8 +98,8 @@ def test_a_model_that_is_missing_on_a_node_cannot_be_used(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("folder", ["", "/no/such/folder"])
 def test_a_worker_describes_itself_and_calls_functions_by_name(folder: str) -> None:
-    async def act() -> tuple[WorkerDescription, object]:
+    async def act() -> tuple[WorkerDescription, WorkerResult]:
         worker = ClusterWorker(host="10.0.0.7", folder=folder)
         return await worker.describe(), await worker.compute("domain.text:plural", 2, "node")
 
-    assert asyncio.run(act()) == (WorkerDescription("10.0.0.7", medhelm.__version__), "2 nodes")
+    assert asyncio.run(act()) == (WorkerDescription("10.0.0.7", medhelm.__version__), WorkerResult("2 nodes"))

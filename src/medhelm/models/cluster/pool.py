@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple
@@ -42,6 +42,15 @@ class WorkerDescription(NamedTuple):
     """Address of its node."""
     version: str
     """Its version of medhelm."""
+
+
+class WorkerResult(NamedTuple):
+    """The result of a call of an actor."""
+
+    value: Any
+    """What the call returned."""
+    notes: tuple[str, ...] = ()
+    """Messages for the user since the last call."""
 
 
 class WorkerFailure(NamedTuple):
@@ -111,6 +120,7 @@ class ClusterPool:
         self._call_error, self._ray_error = errors["call"], errors["ray"]
         self._shutdown = shutdown
         self._note = note
+        self._noted: set[str] = set()
         self._audit = audit
         self._waiting: dict[str, deque[Waiting]] = {method: deque() for method in MOST_HELD}
         self._unusable: ProviderError | None = None
@@ -130,7 +140,9 @@ class ClusterPool:
             try:
                 if self._audit:
                     self._audit.request("CALL", f"ray-actor://{actor.host}", "", subject, n_bytes)
-                return await getattr(actor.handle, method).remote(*arguments)
+                result: WorkerResult = await getattr(actor.handle, method).remote(*arguments)
+                self._note_once(result.notes)
+                return result.value
             except self._call_error as error:
                 raise ProviderError("broken", f"on node {actor.host}: {_last_line(error)}") from None
             except self._ray_error as error:
@@ -254,6 +266,13 @@ class ClusterPool:
                 if not waiting.actor.done():
                     waiting.actor.set_exception(error)
             queue.clear()
+
+    def _note_once(self, notes: Iterable[str]) -> None:
+        """Show messages of actors, which mostly have the same ones, once each."""
+        for text in notes:
+            if text not in self._noted:
+                self._noted.add(text)
+                self._note(text)
 
     def _note_wait(self, resources: str) -> None:
         self._note(

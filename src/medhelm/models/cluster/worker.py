@@ -18,7 +18,7 @@ from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.cluster.pool import WorkerDescription, WorkerFailure
+from medhelm.models.cluster.pool import WorkerDescription, WorkerFailure, WorkerResult
 from medhelm.models.local.loading import DEVICE
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
@@ -31,7 +31,8 @@ class ClusterWorker:
     def __init__(self, host: str = "", folder: str = "") -> None:
         """`host`: address of the node, if it is known; `folder`: working directory, if it exists here."""
         self._host = host or _node_address()
-        self._machine = LocalRuntime()
+        self._notes: list[str] = []
+        self._machine = LocalRuntime(self._notes.append)
         self._http = HttpClient(EgressPolicy(offline=True))  # workers contact no host
         self._providers: dict[str, Provider] = {}
         with suppress(OSError):
@@ -41,8 +42,17 @@ class ClusterWorker:
         """Return where it runs; the answer also shows that it has started."""
         return WorkerDescription(self._host, medhelm.__version__)
 
-    async def complete(self, request: Request, seed: int) -> Completion | WorkerFailure:
-        """Complete one request."""
+    async def complete(self, request: Request, seed: int) -> WorkerResult:
+        """Return the completion of one request, or a `WorkerFailure`."""
+        return self._result(await self._completion(request, seed))
+
+    async def compute(self, function: str, *arguments: object) -> WorkerResult:
+        """Call a function of medhelm, given as `module:name`, in a thread, and return its result."""
+        module, _, name = function.partition(":")
+        called: Callable[..., Any] = getattr(import_module(f"medhelm.{module}"), name)
+        return self._result(await asyncio.to_thread(called, *arguments))
+
+    async def _completion(self, request: Request, seed: int) -> Completion | WorkerFailure:
         try:
             return await self._provider(request.model, seed).complete(request)
         except ProviderError as error:
@@ -51,12 +61,6 @@ class ClusterWorker:
             return WorkerFailure(error.code, message, error.retryable, error.fatal)
         except MedHelmError as error:  # the model cannot be opened on this node
             return WorkerFailure(FailureCode.NOT_STARTED, self._located(error), retryable=False, fatal=True)
-
-    async def compute(self, function: str, *arguments: object) -> Any:
-        """Call a function of medhelm, given as `module:name`, in a thread."""
-        module, _, name = function.partition(":")
-        called: Callable[..., Any] = getattr(import_module(f"medhelm.{module}"), name)
-        return await asyncio.to_thread(called, *arguments)
 
     def _provider(self, model: Model, seed: int) -> Provider:
         """Return the provider of a model; opened once. Raises: UserError, MissingError."""
@@ -69,6 +73,11 @@ class ClusterWorker:
             provider = open_provider(model, self._http, environment=environment, seed=seed, machine=self._machine)
             self._providers[model.name] = provider
         return provider
+
+    def _result(self, value: object) -> WorkerResult:
+        notes = tuple(self._notes)
+        self._notes.clear()
+        return WorkerResult(value, notes)
 
     def _located(self, error: MedHelmError) -> str:
         return f"on node {self._host}: {error}"
