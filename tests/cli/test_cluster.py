@@ -42,6 +42,7 @@ def neural(tmp_path: Path, install: Install) -> Path:
         ("ray://10.0.0.5:10001", "ray job submit -- medhelm run ... --cluster auto"),
         ("auto", "this machine belongs to no Ray cluster"),
         ("10.0.0.5", "write `auto` or HOST:PORT"),
+        ("127.0.0.1:1", "no Ray cluster is running there"),
     ],
 )
 def test_without_a_cluster_nothing_is_stored(
@@ -66,6 +67,13 @@ def test_without_ray_the_command_says_how_to_install_it(
     refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "auto")
     assert refused.code == 4
     assert "pip install '.[ray]'" in refused.err
+
+
+def test_offline_no_other_machine_is_contacted(neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.create_connection", lambda *_: pytest.fail("a connection"))
+    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "10.0.0.5:6379", "--offline")
+    assert refused.code == 2
+    assert "the cluster has 10.0.0.5" in refused.err
 
 
 def test_an_evaluation_that_needs_no_cluster_joins_none(tmp_path: Path, medhelm: Medhelm) -> None:

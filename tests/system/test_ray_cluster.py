@@ -144,7 +144,7 @@ def test_a_cluster_gives_the_results_of_one_process(site: Path, tmp_path: Path) 
     with ray_nodes(1, PYTHONPATH=str(site), WARD_LOG=str(tmp_path / "log")) as nodes:
         code, _, err = run(nodes, benchmark, tmp_path / "cluster", "--cluster", "auto")
         assert code == 0, err
-        assert f"computed by 1 actors of the Ray cluster {nodes.address} (1 nodes)" in err
+        assert f"computed by 1 actor of the Ray cluster {nodes.address} (1 node)" in err
         assert len(computed(nodes)) == 12
         assert run(nodes, benchmark, tmp_path / "alone")[0] == 0
     assert records(tmp_path / "cluster") == records(tmp_path / "alone")

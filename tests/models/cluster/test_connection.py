@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from medhelm.errors import UserError
 from medhelm.io.http.egress import AdministratorRules, EgressPolicy, HostList
-from medhelm.models.cluster.connection import ClusterUse, check_nodes, find_cluster, planned_actors
+from medhelm.models.cluster.connection import ClusterUse, check_loopback, check_machines, find_cluster, planned_actors
 
 USE = ClusterUse(["hf/x"], ["bertscore"], [])
 PRIVATE = ClusterUse(["hf/x"], [], ["mimic_rrs"])
 HEAD, NODES = "10.0.0.5:6379", ["10.0.0.5", "10.0.0.6"]
 
 
-@pytest.fixture
-def listening() -> Iterator[str]:
-    """The address of a port that accepts connections."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_auto_is_the_cluster_of_the_environment_then_of_this_machine(listening: str, tmp_path: Path) -> None:
-    assert find_cluster(listening, {"RAY_ADDRESS": "ray://elsewhere:1"}) == listening
-    assert find_cluster("auto", {"RAY_ADDRESS": listening}) == listening
+def test_auto_is_the_cluster_of_the_environment_then_of_this_machine(tmp_path: Path) -> None:
+    assert find_cluster(HEAD, {"RAY_ADDRESS": "ray://elsewhere:1"}) == HEAD
+    assert find_cluster("auto", {"RAY_ADDRESS": HEAD}) == HEAD
     (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "ray_current_cluster").write_text(f"{listening}\n", encoding="utf-8")
-    assert find_cluster("auto", {"RAY_TMPDIR": str(tmp_path)}) == listening
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"{HEAD}\n", encoding="utf-8")
+    assert find_cluster("auto", {"RAY_TMPDIR": str(tmp_path)}) == HEAD
 
 
 @pytest.mark.parametrize(
@@ -40,7 +32,6 @@ def test_auto_is_the_cluster_of_the_environment_then_of_this_machine(listening: 
         ("auto", {"RAY_ADDRESS": "ray://10.0.0.5:10001"}, "architectural limitations"),
         ("10.0.0.5", {}, "write `auto` or HOST:PORT"),
         ("http://10.0.0.5:1", {}, "write `auto` or HOST:PORT"),
-        ("127.0.0.1:1", {}, "no Ray cluster is running at 127.0.0.1:1"),
     ],
 )
 def test_an_address_without_a_cluster_is_refused(
@@ -52,33 +43,29 @@ def test_an_address_without_a_cluster_is_refused(
 
 
 def check(
-    use: ClusterUse = USE,
-    *,
-    token: bool = True,
-    offline: bool = False,
-    allow: HostList | None = None,
-    consent: Sequence[str] = (),
+    use: ClusterUse = USE, *, offline: bool = False, allow: HostList | None = None, consent: Sequence[str] = ()
 ) -> str:
     """Return why the machines are refused; "" if they are not."""
     policy = EgressPolicy(offline)
     policy.rules = AdministratorRules("egress.yaml", allow, HostList.of(("10.0.0.6",))) if allow else None
     try:
-        check_nodes(HEAD, NODES, use, has_token=token, policy=policy, consent=consent)
+        check_machines(HEAD, NODES, use, policy, consent)
     except UserError as error:
         return str(error)
     return ""
 
 
 def test_a_cluster_that_other_machines_reach_needs_a_token() -> None:
-    assert check() == ""
-    assert "it requires no token" in check(token=False)
-    check_nodes("127.0.0.1:6379", ["127.0.0.1"], PRIVATE, has_token=False, policy=EgressPolicy(True), consent=())
-    with pytest.raises(UserError, match="requires no token"):  # the head is reached at 127.0.0.1, but not only there
-        check_nodes("127.0.0.1:6379", NODES, USE, has_token=False, policy=EgressPolicy(False), consent=())
+    check_loopback("127.0.0.1:6379", ["127.0.0.1"])
+    for address, nodes in ((HEAD, NODES), ("127.0.0.1:6379", NODES)):  # the second is reached at 127.0.0.1, too
+        with pytest.raises(UserError, match="requires no token"):
+            check_loopback(address, nodes)
 
 
 def test_the_egress_policy_holds_for_the_machines_of_a_cluster() -> None:
+    assert check() == ""
     assert "offline mode allows this machine only" in check(offline=True)
+    check_machines("127.0.0.1:6379", ["127.0.0.1"], PRIVATE, EgressPolicy(offline=True), ())
     assert check(allow=HostList.of(["10.0.0.0/8"])) == ""
     assert "10.0.0.5 may not be reached" in check(allow=HostList.of(["10.0.0.6"]))
 

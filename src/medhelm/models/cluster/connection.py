@@ -17,7 +17,7 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, EgressPolicy
@@ -98,6 +98,8 @@ def join(
     if find_spec("ray") is None:
         raise MissingError("--cluster needs Ray: in a checkout, pip install '.[ray]'. Nothing was sent.")
     found = find_cluster(address, environment)
+    check_machines(found, [], use, http.egress_policy, options.allow_hosts)  # before any connection
+    _check_listening(found)
     _set_up_ray(found)
     has_token = _requires_token(found)
     if has_token:
@@ -112,7 +114,9 @@ def join(
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         hosts = sorted({str(node["NodeManagerAddress"]) for node in nodes})
-        check_nodes(found, hosts, use, has_token=has_token, policy=http.egress_policy, consent=options.allow_hosts)
+        if not has_token:
+            check_loopback(found, hosts)
+        check_machines(found, hosts, use, http.egress_policy, options.allow_hosts)
         n, needs = planned_actors([node["Resources"] for node in nodes], options.actors)
     except UserError:
         ray.shutdown()
@@ -120,7 +124,7 @@ def join(
     if http.audit:
         http.audit.cluster(f"ray-cluster://{found}", hosts, has_token=has_token, uses=[*use.models, *use.metrics])
     resources = " and ".join(f"{value:g} {name.removeprefix('num_').upper()[:-1]}" for name, value in needs.items())
-    note(f"{use.what}: computed by {n} actors of the Ray cluster {found} ({len(nodes)} nodes)")
+    note(f"{use.what}: computed by {plural(n, 'actor')} of the Ray cluster {found} ({plural(len(nodes), 'node')})")
     return ClusterPool(
         _actors(ray, n, needs),
         errors={"call": ray.exceptions.RayTaskError, "ray": ray.exceptions.RayError},
@@ -132,7 +136,7 @@ def join(
 
 
 def find_cluster(address: str, environment: Mapping[str, str]) -> str:
-    """Return `HOST:PORT` of a cluster that accepts connections. Raises: UserError."""
+    """Return `HOST:PORT` of a cluster; nothing is contacted. Raises: UserError if no cluster is named."""
     found = address
     if address == "auto":
         found = environment.get("RAY_ADDRESS", "").strip() or "auto"
@@ -150,40 +154,30 @@ def find_cluster(address: str, environment: Mapping[str, str]) -> str:
     host, _, port = found.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise UserError(f"--cluster {found}: write `auto` or HOST:PORT, such as 10.0.0.5:6379. Nothing was sent.")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-    except (OSError, OverflowError) as error:
-        raise UserError(
-            f"--cluster {address}: no Ray cluster is running at {found} ({error}). `ray status` shows whether one "
-            "runs on this machine. Nothing was sent."
-        ) from None
     return found
 
 
-def check_nodes(
-    address: str,
-    hosts: Sequence[str],
-    use: ClusterUse,
-    *,
-    has_token: bool,
-    policy: EgressPolicy,
-    consent: Iterable[str],
-) -> None:
-    """Check that the machines of a cluster may get what it computes.
-
-    Raises: UserError for a cluster that other machines reach without a token, for machines that offline mode or the
-    administrator's file forbids, and for data that is not public without consent.
-    """
-    head = address.rpartition(":")[0].strip("[]")
-    others = [host for host in dict.fromkeys((head, *hosts)) if not is_loopback(host)]
-    if not others:
-        return
-    if not has_token:
+def check_loopback(address: str, hosts: Sequence[str]) -> None:
+    """Check that other machines cannot reach a cluster that requires no token. Raises: UserError."""
+    if not all(map(is_loopback, (_host_of(address), *hosts))):
         raise UserError(
             f"--cluster {address}: everyone who reaches this cluster can read its data and run programs there, because "
             "it requires no token. Create one with `ray get-auth-token --generate`, copy ~/.ray/auth_token to every "
             "node, and start all nodes with RAY_AUTH_MODE=token. Nothing was sent."
         )
+
+
+def check_machines(
+    address: str, hosts: Sequence[str], use: ClusterUse, policy: EgressPolicy, consent: Iterable[str]
+) -> None:
+    """Check that a cluster's head and its other machines, `hosts`, may get what they compute.
+
+    Raises: UserError for machines that offline mode or the administrator's file forbids, and for data that is not
+    public without consent.
+    """
+    others = [host for host in dict.fromkeys((_host_of(address), *hosts)) if not is_loopback(host)]
+    if not others:
+        return
     if policy.offline:
         raise UserError(
             f"--cluster {address}: offline mode allows this machine only, but the cluster has {listed(others)}. Leave "
@@ -192,12 +186,11 @@ def check_nodes(
     for host in others:
         policy.check_addresses(host, [host])
     private = policy.rules.private_data if policy.rules else None
-    named = {host.lower() for host in consent}
     refused = [host for host in others if not (private and private.has(host))]
-    if use.private and refused and head not in named:
+    if use.private and refused and others[0] not in {host.lower() for host in consent}:
         raise UserError(
             f"data that is not public would leave this machine: {listed(use.private)}, to the cluster {address} "
-            f"({listed(refused)}), for {use.what}.\nIf its terms of use permit that, add --allow-host {head}\n"
+            f"({listed(refused)}), for {use.what}.\nIf its terms of use permit that, add --allow-host {others[0]}\n"
             f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent."
         )
 
@@ -227,6 +220,21 @@ def planned_actors(nodes: Sequence[Mapping[str, float]], number: int | None) -> 
     return number, {"num_cpus": each}
 
 
+def _host_of(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]").lower()
+
+
+def _check_listening(address: str) -> None:
+    """Check that an address accepts connections. Raises: UserError."""
+    try:
+        socket.create_connection((_host_of(address), int(address.rpartition(":")[2])), CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"--cluster {address}: no Ray cluster is running there ({error}). `ray status` shows whether one runs on "
+            "this machine. Nothing was sent."
+        ) from None
+
+
 def _actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
     """Start actors, spread over the nodes."""
     kind = ray.remote(ClusterWorker)
@@ -238,7 +246,7 @@ def _set_up_ray(address: str) -> None:
     """Set the environment that Ray reads when it is imported."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ |= {"RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}  # else it writes into standard output
-    if is_loopback(address.rpartition(":")[0].strip("[]")):
+    if is_loopback(_host_of(address)):
         # Else Ray replaces 127.0.0.1 by the address of a network card, where such a cluster does not listen.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
