@@ -48,7 +48,7 @@ class WorkerResult(NamedTuple):
     """The result of a call of an actor."""
 
     value: Any
-    """What the call returned."""
+    """The returned value."""
     notes: tuple[str, ...] = ()
     """Messages for the user since the last call."""
 
