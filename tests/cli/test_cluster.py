@@ -76,6 +76,12 @@ def test_offline_no_other_machine_is_contacted(neural: Path, medhelm: Medhelm, m
     assert "the cluster has 10.0.0.5" in refused.err
 
 
+def test_a_number_of_actors_without_a_cluster_is_refused(tmp_path: Path, medhelm: Medhelm) -> None:
+    refused = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--actors", "2")
+    assert refused.code == 2
+    assert "--actors 2 is for a cluster: add --cluster auto" in refused.err
+
+
 def test_an_evaluation_that_needs_no_cluster_joins_none(tmp_path: Path, medhelm: Medhelm) -> None:
     done = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--cluster", "ray://nowhere:1")
     assert done.code == 0
