@@ -713,6 +713,26 @@ def test_a_model_has_a_limit_of_its_own(own: int | None, most: int) -> None:
     assert seen == most
 
 
+def test_each_copy_of_a_model_has_its_own_limit() -> None:
+    inside = seen = 0
+
+    async def answer(_: Request) -> Completion:
+        nonlocal inside, seen
+        inside += 1
+        seen = max(seen, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        return Completion(text="x")
+
+    async def act(client: Client, time: Time) -> None:
+        provider = Inside(answer)
+        provider.copies, provider.starts_at_maximum = 3, True
+        await asyncio.gather(*[client.complete(provider, request(n)) for n in range(100)])
+
+    run_inside(act, start=2, maximum=4)
+    assert seen == 12
+
+
 def test_services_do_not_wait_for_each_other(server: Server) -> None:
     server.script(Answer(ending="hang"))
     with Server(FINE) as other:

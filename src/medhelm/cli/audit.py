@@ -129,10 +129,13 @@ def verify(shared: Shared, /, head: str) -> int:
 
 
 def _cell(entry: AuditEntry, name: str) -> str | int | None:
-    """Return a field as the table shows it; for a lookup, the addresses instead of the model."""
+    """Return a field as the table shows it; for a lookup or a cluster, its machines instead of the model."""
     value = entry.content.get(name)
     if entry.content.get("action") == "lookup" and name == "model":
         return "lookup: " + ", ".join(map(str, entry.content.get("addresses", ())))
+    if entry.content.get("action") == "cluster" and name == "model":
+        protected = "with a token" if entry.content.get("token") else "without a token"
+        return f"cluster {protected}: " + ", ".join(map(str, entry.content.get("nodes", ())))
     if isinstance(value, str):
         return (value[:19] if name == "time" else value[:12] if name == "digest" else value) or None
     return value

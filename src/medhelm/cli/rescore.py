@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.cluster import cluster_options
 from medhelm.cli.common.options import (
     RUBRICS,
     Shared,
@@ -52,6 +53,7 @@ _WITHOUT = click.option(
 @_WITHOUT
 @_MODELS
 @request_options
+@cluster_options
 @scoring_option
 @table_options
 @progress_options
@@ -102,6 +104,7 @@ def rejudge(
     help="Complete judgments that an instance needs for a score.  [default: unchanged]",
 )
 @_MODELS
+@cluster_options
 @scoring_option
 @table_options
 @progress_options
@@ -115,6 +118,7 @@ def rescore(
     min_judges: int | None,
     models: tuple[str, ...],
     rule: Rule,
+    **options: Any,
 ) -> int:
     """Recompute scores of stored completions.
 
@@ -129,7 +133,7 @@ def rescore(
     from medhelm.evaluation.rescore import JuryChange
 
     change = JuryChange(without=without, at_least=min_judges)
-    return _again(shared, _stored(shared, names), change, models, rule, {})
+    return _again(shared, _stored(shared, names), change, models, rule, options)
 
 
 def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:

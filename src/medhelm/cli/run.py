@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medhelm.cli.common.cluster import cluster_options
 from medhelm.cli.common.options import (
     Shared,
     load,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
+@cluster_options
 @table_options
 @progress_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")

@@ -62,9 +62,10 @@ class FailureCode(StrEnum):
     BATCH_FAILED = "batch_failed"
     CANCELLED = "cancelled"
 
-    # Models on this machine, replay files, baselines, plug-ins.
+    # Models on this machine or a cluster, replay files, baselines, plug-ins.
     NOT_STARTED = "not_started"
     NOT_LOADED = "not_loaded"
+    ACTOR_LOST = "actor_lost"
     OUT_OF_MEMORY = "out_of_memory"
     NO_REPLAY = "no_replay"
     REPLAYED_FAILURE = "replayed_failure"

@@ -25,7 +25,7 @@ AnyBenchmarks = str | PathLike[str] | Benchmark | Iterable[str | PathLike[str] |
 AnyModels = str | Model | Iterable[str | Model]
 """Models or names of models: one or several."""
 
-_LEAST = {"limit": 1, "subset": 1, "concurrency": 1, "attempts": 1, "max_cost_usd": 0, "timeout_s": 0}
+_LEAST = {"limit": 1, "subset": 1, "concurrency": 1, "attempts": 1, "actors": 1, "max_cost_usd": 0, "timeout_s": 0}
 """Setting -> its lowest value."""
 
 

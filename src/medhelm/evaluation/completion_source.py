@@ -127,7 +127,7 @@ class LiveCompletions(CompletionSource):
         """
         if self.providers[model.name].local:
             return 1
-        limit = self.options.concurrency or MAXIMUM_IN_FLIGHT
+        limit = (self.options.concurrency or MAXIMUM_IN_FLIGHT) * self.providers[model.name].copies
         return limit + limit // 2
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002

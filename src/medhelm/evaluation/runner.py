@@ -27,6 +27,7 @@ from medhelm.evaluation.run_recorder import ProgressListener, RunRecorder, impor
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.io.http.audit import Subject
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.metric import apply
 from medhelm.storage.store import Store
@@ -67,6 +68,8 @@ class EvaluationRunner:
         asyncio.get_running_loop().call_later(STARTUP_S, import_engines)
         models = (*self.models, *(self.jury.judges if self.jury else ()))
         async with open_session(self.store, self.settings, models, self.listener.note, self.environment) as session:
+            if self.settings.cluster:
+                self._join_cluster(session, models)
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
             if not self.settings.batch:
@@ -96,6 +99,16 @@ class EvaluationRunner:
             scheduler=work.scheduler,
             budget=session.budget,
             stop_switch=session.stop_switch,
+        )
+
+    def _join_cluster(self, session: Session, models: Sequence[Model]) -> None:
+        """Start actors for the models and metrics that a cluster computes, if there are any."""
+        from medhelm.scoring.cluster import join_for  # lazy: most runs have no cluster
+
+        called = models if self.stored is None else models[len(self.models) :]
+        settings, note = self.settings, self.listener.note
+        join_for(
+            called, self.datasets, session.machine, session.http, settings, settings.own_data, self.environment, note
         )
 
     def _open_models(self, session: Session) -> LiveCompletions:
@@ -161,6 +174,7 @@ class _Work:
         self, config: EvaluationRunner, session: Session, source: CompletionSource, panel: JudgePanel | None
     ) -> None:
         self.config, self.source, self.panel = config, source, panel
+        self.cluster = session.machine.cluster
         self.listener = config.listener
         interrupted = Interrupted("interrupted")
         stop_sending = partial(session.client.stop, interrupted)
@@ -240,7 +254,12 @@ class _Work:
         """Score a completion by every metric."""
         recorder, instance, completion = job.run.recorder, job.pending.instance, result.completion
         metrics = [metric for metric in recorder.metrics if metric.name != JURY]
-        if any(metric.slow for metric in metrics):
+        if (cluster := self.cluster) and any(metric.neural for metric in metrics):
+            from medhelm.scoring.cluster import apply_on_cluster  # lazy, as above
+
+            subject = Subject(recorder.model.name, recorder.benchmark.name, result.digest.hex(), 0)
+            scores = await apply_on_cluster(cluster, metrics, instance, completion, subject)
+        elif any(metric.slow for metric in metrics):
             scores = await asyncio.to_thread(apply, metrics, instance, completion)
         else:
             scores = apply(metrics, instance, completion)

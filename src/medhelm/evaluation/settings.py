@@ -53,6 +53,10 @@ class Settings:
     """Send requests to this machine only."""
     proxy: str = ""
     """Address of the proxy for hosts outside this machine and private networks; empty: none."""
+    cluster: str = ""
+    """Ray cluster that computes models of this process and neural metrics: `auto` or HOST:PORT; empty: none."""
+    actors: int | None = None
+    """Number of actors on the cluster; None: one for each GPU, or without GPUs one for each node."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that may get gated and private benchmarks and the user's own data."""
 

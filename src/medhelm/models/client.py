@@ -308,7 +308,7 @@ class Client:
     def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:
         endpoint = self._endpoints.get(provider.endpoint)
         if endpoint is None:
-            maximum = self._maximum if model.max_concurrency is None else model.max_concurrency
+            maximum = self._maximum * provider.copies if model.max_concurrency is None else model.max_concurrency
             start = maximum if provider.starts_at_maximum else self._start
             endpoint = _Endpoint(ConcurrencyLimiter(start, maximum, self._clock, self._sleep))
             self._endpoints[provider.endpoint] = endpoint

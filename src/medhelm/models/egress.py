@@ -71,7 +71,12 @@ class SentData:
     @property
     def is_private(self) -> bool:
         """Return True if the data may not leave this machine without consent."""
-        return not self.is_invented and (self.is_own or self.benchmark.access != "public")
+        return is_private(self.benchmark, is_sample=self.is_invented, is_own=self.is_own)
+
+
+def is_private(benchmark: Benchmark, *, is_sample: bool, is_own: bool) -> bool:
+    """Return True if the data of a benchmark may not leave this machine without consent; sample rows may."""
+    return not is_sample and (is_own or benchmark.access != "public")
 
 
 def missing_consent(

@@ -88,5 +88,8 @@ class Provider(ABC):
     starts_at_maximum: bool = False
     """Hook: the limit on requests in flight starts at its maximum, because many requests take as long as one."""
 
+    copies: int = 1
+    """Hook: number of copies of the model that compute at the same time; each has its own limit on requests."""
+
     def prepare(self, benchmark: str, instances: Iterable[Instance]) -> None:  # noqa: B027 - an optional hook
         """Hook: read all instances of a benchmark before the first request about one of them."""

@@ -89,6 +89,9 @@ class Service:
     in_process: bool = False
     """True if it answers within this process without any model: always free."""
 
+    on_cluster: bool = False
+    """True if its models compute in this process, so that with `--cluster` actors can compute them."""
+
     # --- keys
     key_variables: tuple[str, ...] = ()
     """Variables that may hold its key; the first that is set counts."""

@@ -57,6 +57,8 @@ class Metric:
     the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
     slow: bool = False
     """True if a rule may take longer than a few milliseconds. It is then called in a thread, several at once."""
+    neural: bool = False
+    """True if a neural network computes it. With `--cluster`, actors call it by its name."""
     descriptive: bool = False
     """True if it describes a completion without grading it. It has no best value and is never the main metric."""
     low: float = 0.0

@@ -90,6 +90,12 @@ class AuditLog:
         """Note the addresses of a host that is about to be connected to. Raises: as `request`."""
         self._append(_fields(action="lookup", destination=host, addresses=list(addresses)))
 
+    def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
+        """Note a cluster that is about to compute models or metrics. Raises: as `request`."""
+        self._append(
+            _fields(action="cluster", destination=destination, nodes=list(nodes), token=has_token, uses=list(uses))
+        )
+
     def close(self) -> None:
         """Force the log to disk and close it. May be called more than once."""
         self._closing.set()

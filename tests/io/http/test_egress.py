@@ -65,6 +65,9 @@ class Notes:
     def lookup(self, host: str, addresses: Any) -> None:
         self.lookups.append((host, list(addresses)))
 
+    def cluster(self, destination: str, nodes: Any, *, has_token: bool, uses: Any) -> None:
+        raise AssertionError("no cluster is used")
+
 
 def post(url: str, policy: EgressPolicy, audit: Notes | None = None) -> HttpResponse:
     async def main() -> HttpResponse:

@@ -34,3 +34,6 @@ class Audit(Protocol):
 
     def lookup(self, host: str, addresses: Sequence[str]) -> None:
         """Note the addresses of a host that is about to be connected to."""
+
+    def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
+        """Note a cluster that is about to compute models or metrics: its machines, and if it requires a token."""

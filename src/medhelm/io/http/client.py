@@ -80,7 +80,7 @@ class HttpClient:
         self._timeout_s = timeout_s
         self._connections = connections
         self._max_reply_bytes = max_reply_bytes
-        self._audit = audit
+        self.audit = audit
         self._addresses: dict[str, tuple[URL, dict[str, Any]]] = {}
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -139,10 +139,10 @@ class HttpClient:
             if not value.isprintable():
                 raise invalid_request(name, address)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
-        if self._audit:
+        if self.audit:
             from medhelm.io.http.egress import note_request
 
-            await note_request(self._audit, method, address, way.get("proxy"), body)
+            await note_request(self.audit, method, address, way.get("proxy"), body)
         started = time.perf_counter()
         try:
             async with session.request(
@@ -194,7 +194,7 @@ class HttpClient:
         """Start the session; it belongs to the event loop that runs now."""
         from medhelm.io.http.egress import open_http_session  # lazy, like the HTTP library
 
-        self._session = open_http_session(self.egress_policy, self._audit, connections=self._connections)
+        self._session = open_http_session(self.egress_policy, self.audit, connections=self._connections)
         return self._session
 
     def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
+
+from medhelm.io.http.audit import Subject
 
 
 class Closable(Protocol):
@@ -13,6 +15,15 @@ class Closable(Protocol):
 
     async def close(self) -> None:
         """Close it and release all its resources. May be called more than once."""
+
+
+class Cluster(Closable, Protocol):
+    """Actors on the machines of a cluster, which compute models and neural metrics."""
+
+    size: int
+
+    async def call(self, method: str, *arguments: object, subject: Subject, n_bytes: int) -> Any:
+        """Call a method of some actor."""
 
 
 T = TypeVar("T", bound=Closable)
@@ -32,6 +43,8 @@ class LocalRuntime:
         """Held by the model that computes in this process: several at once would only slow each other down."""
         self.starting = asyncio.Lock()
         """Held by the server that is starting: each start measures the free memory."""
+        self.cluster: Cluster | None = None
+        """The actors that compute models and neural metrics in place of this process; None without a cluster."""
         self._opened: dict[Hashable, Closable] = {}
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:

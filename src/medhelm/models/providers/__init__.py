@@ -78,4 +78,9 @@ def open_provider(
     context = ProviderContext(
         http=http, environment=environment, seed=seed, aliases=aliases or {}, machine=machine or LocalRuntime()
     )
-    return SERVICES[model.provider].open(model, context)
+    service = SERVICES[model.provider]
+    if service.on_cluster and context.machine.cluster:
+        from medhelm.models.cluster.pool import ClusterModel  # lazy: most runs have no cluster
+
+        return ClusterModel(model, context.machine.cluster, seed)
+    return service.open(model, context)

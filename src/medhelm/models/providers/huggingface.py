@@ -145,6 +145,7 @@ SERVICE = Service(
     title="Hugging Face",
     open=_open,
     takes_address=False,
+    on_cluster=True,
     resolve=with_weights,
     examples=("hf/Qwen/Qwen2.5-0.5B-Instruct",),
 )

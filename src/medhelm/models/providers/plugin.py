@@ -23,7 +23,12 @@ def accept_opener(plugin: Plugin, opener: object) -> Service:
     check_plugin_name(plugin)
     if not callable(opener):
         raise plugin.refuse(f"is {type(opener).__name__}, but must be a function (Model, ProviderContext) -> Provider")
-    return Service(name=plugin.name, title=plugin.name, open=_checked_opener(plugin, cast("Opener", opener)))
+    return Service(
+        name=plugin.name,
+        title=plugin.name,
+        open=_checked_opener(plugin, cast("Opener", opener)),
+        on_cluster=getattr(opener, "on_cluster", False) is True,
+    )
 
 
 def _checked_opener(plugin: Plugin, opener: Opener) -> Opener:

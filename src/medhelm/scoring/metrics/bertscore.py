@@ -203,6 +203,7 @@ def _metric(name: str, description: str, kind: _Kind) -> Metric:
         published=_published(kind),
         corrected=_corrected(kind),
         slow=True,
+        neural=True,
     )
 
 

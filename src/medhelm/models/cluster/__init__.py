@@ -1,0 +1,1 @@
+"""Models and neural metrics on a Ray cluster: `medhelm run --cluster`."""

@@ -1,0 +1,91 @@
+"""Metrics on a cluster: neural ones are computed by actors, all others in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from medhelm.benchmarks.data.dataset import Dataset
+from medhelm.domain import RULES, Completion, Failure, Instance, Model, Score
+from medhelm.errors import ProviderError
+from medhelm.io.http.audit import Subject
+from medhelm.io.http.client import HttpClient
+from medhelm.models.cluster.connection import ClusterOptions, ClusterUse, join
+from medhelm.models.egress import is_private
+from medhelm.models.local.runtime import Cluster, LocalRuntime
+from medhelm.models.providers import SERVICES
+from medhelm.scoring.metric import Metric, apply
+from medhelm.scoring.metrics import METRICS, metrics_of
+
+FUNCTION = "scoring.cluster:scores_of"
+"""The function that actors call."""
+
+
+def cluster_use(models: Iterable[Model], datasets: Iterable[Dataset], *, own_data: bool) -> ClusterUse:
+    """Return the part of an evaluation that a cluster computes: its models, and the neural metrics of its benchmarks.
+
+    `own_data`: the data sets are the user's own.
+    """
+    computed = [model.name for model in models if SERVICES[model.provider].on_cluster]
+    metrics: dict[str, None] = {}
+    private = []
+    for dataset in datasets:
+        neural = [m.name for m in metrics_of(dataset.benchmark, judged=False, imported=True) if m.neural]
+        metrics |= dict.fromkeys(neural)
+        if (computed or neural) and is_private(dataset.benchmark, is_sample=dataset.tier == "sample", is_own=own_data):
+            private.append(dataset.benchmark.name)
+    return ClusterUse(computed, list(metrics), private)
+
+
+def join_for(
+    models: Iterable[Model],
+    datasets: Iterable[Dataset],
+    machine: LocalRuntime,
+    http: HttpClient,
+    options: ClusterOptions,
+    own_data: bool,
+    environment: Mapping[str, str],
+    note: Callable[[str], object],
+) -> None:
+    """Join the cluster of `options` for what it computes of an evaluation; `machine` leaves it when it is closed.
+
+    Raises: MissingError, UserError as `connection.join`; nothing was sent.
+    """
+    use = cluster_use(models, datasets, own_data=own_data)
+    if not use.what:
+        note(
+            "--cluster has no effect: a cluster computes models within this process (hf/) and neural metrics, and this "
+            "evaluation has none"
+        )
+        return
+    machine.cluster = machine.shared("cluster", lambda: join(use, options, http, environment, note))
+
+
+async def apply_on_cluster(
+    cluster: Cluster, metrics: Sequence[Metric], instance: Instance, completion: Completion, subject: Subject
+) -> tuple[Score, ...]:
+    """Score one completion as `metric.apply` does, neural metrics by an actor.
+
+    If several actors were lost with it, those scores are missing, with the reason. `subject`: for the audit log.
+    """
+    neural = [metric.name for metric in metrics if metric.neural]
+    others = [metric for metric in metrics if not metric.neural]
+    here = await asyncio.to_thread(apply, metrics if completion.failure else others, instance, completion)
+    if completion.failure or not neural:
+        return here
+    texts = (completion.text or "", *(reference.text for reference in instance.references), *instance.fields.values())
+    n_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    try:
+        there: Sequence[Score] = await cluster.call(
+            "compute", FUNCTION, neural, instance, completion, subject=subject, n_bytes=n_bytes
+        )
+    except ProviderError as error:
+        failure = Failure("metric", "not_computed", str(error))
+        there = [Score(metric=name, rule=rule, value=None, failure=failure) for name in neural for rule in RULES]
+    found = {(score.metric, score.rule): score for score in (*here, *there)}
+    return tuple(found[metric.name, rule] for metric in metrics for rule in RULES)
+
+
+def scores_of(names: Collection[str], instance: Instance, completion: Completion) -> tuple[Score, ...]:
+    """Score one completion by the metrics of these names; called in an actor."""
+    return apply([METRICS[name] for name in names], instance, completion)

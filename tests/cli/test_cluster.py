@@ -1,0 +1,88 @@
+"""`--cluster` of commands, without a cluster: what is refused before anything is sent, and what needs none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medhelm.models.cluster import connection
+from tests.support.benchmarks.choice import DEFINITION, make_benchmark
+from tests.support.cli import Medhelm
+from tests.support.plugins import Install
+
+METRIC = """
+from medhelm.scoring.metric import Metric
+
+NEURAL = Metric(
+    name="ward_length",
+    title="Length",
+    description="In place of a neural network's number.",
+    source="This test",
+    corrected=lambda completion, instance: 0.5,
+    neural=True,
+)
+"""
+
+
+@pytest.fixture
+def neural(tmp_path: Path, install: Install) -> Path:
+    """A benchmark with a neural metric."""
+    pytest.importorskip("ray", reason="Ray comes with the extra ray")
+    install("ward", METRIC, metrics={"ward_length": "NEURAL"})
+    place = make_benchmark(tmp_path)
+    text = DEFINITION.format(name="toy").replace("metrics: [exact_match,", "metrics: [exact_match, ward_length,")
+    (place / "benchmark.yaml").write_text(text, encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://10.0.0.5:10001", "ray job submit -- medhelm run ... --cluster auto"),
+        ("auto", "this machine belongs to no Ray cluster"),
+        ("10.0.0.5", "write `auto` or HOST:PORT"),
+        ("127.0.0.1:1", "no Ray cluster is running there"),
+    ],
+)
+def test_without_a_cluster_nothing_is_stored(
+    neural: Path, medhelm: Medhelm, address: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", address)
+    assert refused.code == 2
+    assert message in refused.err
+    assert medhelm("run", neural, "--model", "baseline/majority").code == 0
+    monkeypatch.setenv("MEDHELM_CLUSTER", address)
+    refused = medhelm("rescore", neural)
+    assert refused.code == 2
+    assert message in refused.err
+
+
+def test_without_ray_the_command_says_how_to_install_it(
+    neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "find_spec", lambda name: None)
+    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "auto")
+    assert refused.code == 4
+    assert "pip install '.[ray]'" in refused.err
+
+
+def test_offline_no_other_machine_is_contacted(neural: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.create_connection", lambda *_: pytest.fail("a connection"))
+    refused = medhelm("run", neural, "--model", "baseline/majority", "--cluster", "10.0.0.5:6379", "--offline")
+    assert refused.code == 2
+    assert "the cluster has 10.0.0.5" in refused.err
+
+
+def test_a_number_of_actors_without_a_cluster_is_refused(tmp_path: Path, medhelm: Medhelm) -> None:
+    refused = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--actors", "2")
+    assert refused.code == 2
+    assert "--actors 2 is for a cluster: add --cluster auto" in refused.err
+
+
+def test_an_evaluation_that_needs_no_cluster_joins_none(tmp_path: Path, medhelm: Medhelm) -> None:
+    done = medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--cluster", "ray://nowhere:1")
+    assert done.code == 0
+    assert "--cluster has no effect" in done.err
