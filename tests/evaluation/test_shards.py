@@ -48,7 +48,9 @@ def divided(
     stores = [folder / f"shard-{index}" for index in range(1, count + 1)]
     for index, store in enumerate(stores, 1):
         one = replace(settings, shard=Shard(index=index, count=count))
-        evaluate(benchmarks, models, store=store, settings=one, jury=jury)
+        done = evaluate(benchmarks, models, store=store, settings=one, jury=jury)
+        assert done.exit_code in (0, 1)
+        assert not all(run.n == 0 for run in done.runs) or done.exit_code == 0
     return stores
 
 

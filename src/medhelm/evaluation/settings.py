@@ -100,4 +100,4 @@ def _has_missing_scores(run: Run) -> bool:
     if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
         return True
     main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
-    return any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)
+    return run.n > 0 and any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)

@@ -75,7 +75,7 @@ def find_shards(stores: Iterable[Store]) -> list[StoredShard]:
     """Return all shards of some stores, by benchmark, model and number. A store that is named twice counts once."""
     different = {store.folder.resolve(): store for store in stores}.values()
     found = [StoredShard(store, run, run.shard) for store in different for run in load_shards(store) if run.shard]
-    return sorted(found, key=lambda one: (one.run.benchmark, one.run.model, one.shard.run_id, one.shard.index))
+    return sorted(found, key=lambda one: (one.run.benchmark, one.run.model, one.shard.index, str(one.store.folder)))
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
