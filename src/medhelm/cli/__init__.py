@@ -26,6 +26,7 @@ from medhelm.cli.gate import gate
 from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
+from medhelm.cli.merge import merge
 from medhelm.cli.models import models
 from medhelm.cli.plan import plan, power
 from medhelm.cli.plugins import plugins
@@ -42,7 +43,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
-    "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
+    "Evaluate": (demo, run, plan, merge, batches, rescore, rejudge, filter_references),
     "Results": (leaderboard, serve, compare, show, runs, purge_store, cost, budget, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),

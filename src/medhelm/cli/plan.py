@@ -23,7 +23,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import table_options
-from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like
+from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like, shard_option
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_options
+@shard_option
 @prices_option
 @format_option
 @table_options

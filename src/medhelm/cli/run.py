@@ -25,14 +25,33 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Benchmark, Jury, Model, Rule, Tier
+    from medhelm.domain import Benchmark, Jury, Model, Rule, Shard, Tier
     from medhelm.evaluation.settings import Evaluation, Settings
     from medhelm.storage.store import Store
+
+
+def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Shard | None:
+    """Read a part of a run."""
+    from medhelm.domain import Shard
+
+    try:
+        return Shard.parse(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+shard_option = click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Only part I of N of each benchmark's instances, chosen by their ids; `medhelm merge` combines the parts.",
+)
 
 
 @click.command()
 @run_options
 @cluster_options
+@shard_option
 @table_options
 @progress_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
@@ -188,8 +207,14 @@ def _evaluate(
 
 
 def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: Rule) -> None:
-    """Print the leaderboard of the store if anything was completed."""
-    if not shared.json and any(run.is_complete for run in done.runs):
+    """Print the leaderboard of the store if anything was completed; after a shard, how to merge it."""
+    if settings.shard:
+        if done.exit_code in (0, 1):
+            shared.note(
+                f"shard {settings.shard} is in {shared.store}. When all {settings.shard.count} have ended: "
+                "medhelm merge STORE... --store TARGET"
+            )
+    elif not shared.json and any(run.is_complete for run in done.runs):
         from medhelm.results.leaderboard import leaderboard
 
         print_leaderboard(leaderboard([shared.store], rule=rule, tier=settings.tier, short_names=True))

@@ -61,7 +61,7 @@ from medhelm.domain.reference_filter import (
 )
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import LeftOut, Remark, Remedy
-from medhelm.domain.run import Harness, Origin, Record, Run, Runs, RunStatus
+from medhelm.domain.run import Harness, Origin, Record, Run, Runs, RunShard, RunStatus, Shard
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
@@ -124,10 +124,12 @@ __all__ = [
     "RuleDescription",
     "Run",
     "RunOnDisk",
+    "RunShard",
     "RunStatus",
     "Runs",
     "SampleRule",
     "Score",
+    "Shard",
     "Source",
     "Taxonomy",
     "Tier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -43,6 +44,46 @@ class RunStatus(StrEnum):
     """Stopped early."""
     FAILED = "failed"
     """No instance has a completion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of several parts of a run, which can be evaluated on different machines.
+
+    The parts are disjoint. An instance belongs to the same part in every selection of instances.
+    """
+
+    index: int
+    """Number of the part, from 1."""
+    count: int
+    """Number of parts."""
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Return the part that is written like `2/8`. Raises: ValueError."""
+        index, _, count = text.partition("/")
+        if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+            raise ValueError(f"{text!r} is not a part of a run: give I/N with I from 1 to N, such as 2/8.")
+        return Shard(index=int(index), count=int(count))
+
+    def __str__(self) -> str:
+        """Return it as it is written, such as `2/8`."""
+        return f"{self.index}/{self.count}"
+
+    def has(self, instance_id: str) -> bool:
+        """Return whether an instance belongs to this part: a hash of its id decides."""
+        digest = hashlib.sha256(instance_id.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") % self.count == self.index - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunShard(Shard):
+    """The part of a run that was evaluated, and the run that it belongs to."""
+
+    run_id: str
+    """Id of the undivided run, which the parts are merged into."""
+    n_in_run: int
+    """Number of instances of the undivided run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +214,8 @@ class Run(Displayable):
     """Versions of this package and of Python."""
     origin: Origin | None = None
     """Origin of an imported run or of reused prompts; None for other runs."""
+    shard: RunShard | None = None
+    """The part of the undivided run that this is; None for an undivided run. Only undivided runs are results."""
     folder: Path | None = None
     """Folder of the run; None if it is not stored."""
 

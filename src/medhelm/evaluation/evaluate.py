@@ -13,7 +13,14 @@ from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
-from medhelm.evaluation.preparation import check_consent, check_models, check_scorable, open_datasets, with_prices
+from medhelm.evaluation.preparation import (
+    check_consent,
+    check_models,
+    check_scorable,
+    check_shard,
+    open_datasets,
+    with_prices,
+)
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -36,6 +43,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate models on benchmarks; parameters, result and errors are those of `by_name.evaluate`."""
     settings, environment = settings or Settings(), environment or {}
+    check_shard(settings, like=bool(datasets))
     models = with_prices(models)
     if jury:
         jury = replace(jury, judges=tuple(with_prices(jury.judges)))

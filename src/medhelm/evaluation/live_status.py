@@ -167,7 +167,7 @@ class _Publisher:
                     model=model.name,
                     benchmark=dataset.benchmark.name,
                     state="waiting",
-                    n=dataset.n,
+                    n=len(dataset.positions),
                     is_unusable=model.name in unusable,
                 )
             else:

@@ -24,7 +24,7 @@ from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
-from medhelm.evaluation.preparation import check_scorable, open_selected, with_prices
+from medhelm.evaluation.preparation import check_scorable, check_shard, open_selected, with_prices
 from medhelm.evaluation.request_counts import (
     PendingCounter,
     PendingJudgeRequests,
@@ -72,6 +72,7 @@ def make_plan(
     Raises: UserError or StoreError if `evaluate` would raise them for all benchmarks.
     """
     settings, environment = settings or Settings(), environment or {}
+    check_shard(settings, like=bool(datasets))
     models = with_prices(models, books)
     judges = with_prices(jury.judges if jury else (), books)
     _check_hosts((*models, *judges), settings)
@@ -185,7 +186,7 @@ class _Forecast:
         dataset.release()
         for name, count in found.to_models.items():
             if count.truncated or count.unfit:
-                self.too_long.append(_too_long(dataset.benchmark.name, name, count, dataset.n))
+                self.too_long.append(_too_long(dataset.benchmark.name, name, count, len(dataset.positions)))
         for name, asked in found.to_judges.items():
             if asked.unfit:
                 n = asked.unfit + asked.requests

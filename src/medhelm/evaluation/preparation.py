@@ -70,7 +70,7 @@ def check_consent(
     from medhelm.models.egress import SentData, missing_consent  # lazy: as above
 
     selections = [
-        SentData(benchmark=d.benchmark, n=d.n, is_invented=d.tier == "sample", is_own=settings.own_data)
+        SentData(benchmark=d.benchmark, n=len(d.positions), is_invented=d.tier == "sample", is_own=settings.own_data)
         for d in datasets
     ]
     if text := missing_consent(selections, models, judges, allowed=settings.allow_hosts):
@@ -94,6 +94,17 @@ def check_scorable(
         wrong += [] if metrics else [benchmark.name]
     if wrong:
         raise UserError(f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent.")
+
+
+def check_shard(settings: Settings, *, like: bool) -> None:
+    """Check that a shard can have these settings. `like`: the prompts of a HELM run are sent. Raises: UserError."""
+    if settings.shard and settings.fresh:
+        raise UserError(
+            "--shard and --fresh cannot be combined: the shards would be fresh at different times. Name a new --store "
+            "for each shard instead: a new store has no earlier completions. Nothing was sent."
+        )
+    if settings.shard and like:
+        raise UserError("--shard and --like cannot be combined: the prompts of a HELM run are sent as they are.")
 
 
 def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: Settings) -> list[Dataset]:
@@ -134,4 +145,5 @@ def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -
         seed=settings.seed,
         scoring=True,
         own_data=settings.own_data,
+        shard=settings.shard,
     )

@@ -174,7 +174,7 @@ class PendingCounter:
         seen: set[int] = set()  # not the prompts themselves: some benchmarks have hundreds of megabytes of them
         fresh = self._fresh_runs(dataset)
         starts = {model.name: fresh.start_of(model, dataset) for model in self._models}
-        for instance in dataset:
+        for instance in dataset.to_evaluate():
             prompt = render(benchmark, instance)
             self._add_reference(found, instance)
             for sample in found.token_samples.values():

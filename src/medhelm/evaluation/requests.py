@@ -45,7 +45,7 @@ class OrderedInstance(NamedTuple):
     """An instance in the order of sending."""
 
     position: int
-    """Position of the instance in the data set."""
+    """Position among the instances to evaluate."""
     instance: Instance
     prompt: Prompt
     shared: int
@@ -56,18 +56,18 @@ class OrderedInstance(NamedTuple):
 def model_requests(
     dataset: Dataset, model: Model, *, fresh: str = "", in_order: bool = False
 ) -> Iterator[ModelRequest]:
-    """Yield the request to a model for each instance.
+    """Yield the request to a model for each instance to evaluate.
 
     `fresh`: start of the fresh run, if it is one. `in_order`: in the order of sending, in which a provider's prompt
     cache saves most; else in that of the data set.
     """
     benchmark = dataset.benchmark
     temperature = temperature_of(dataset, model)
-    for position, instance, prompt, shared in in_request_order(
-        benchmark, dataset, cache_prices(model) if in_order else None
+    for place, instance, prompt, shared in in_request_order(
+        benchmark, dataset.to_evaluate(), cache_prices(model) if in_order else None
     ):
         yield ModelRequest(
-            position,
+            dataset.positions[place],
             instance,
             model_request(benchmark, model, instance, prompt, temperature, fresh=fresh, shared=shared),
         )

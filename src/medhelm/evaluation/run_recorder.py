@@ -29,7 +29,9 @@ from medhelm.domain import (
     Record,
     Rule,
     Run,
+    RunShard,
     RunStatus,
+    Shard,
     Tier,
     Usage,
 )
@@ -68,10 +70,12 @@ class RunRecorder:
         """
         self.model, self.dataset, self.metrics, self.settings = model, dataset, metrics, settings
         self.benchmark, self.origin = dataset.benchmark, origin
-        self.id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
+        run_id = identity(dataset.benchmark, dataset.digest, model, settings, jury)
+        self.shard = _run_shard(dataset.shard, run_id, dataset.n) if dataset.shard else None
+        self.id = hashlib.sha256(f"{run_id} {self.shard}".encode()).hexdigest() if self.shard else run_id
         rubric = self.benchmark.rubric
         self.jury = JuryRecorder(jury, rubric) if jury and rubric else None
-        self.n = dataset.n
+        self.n = len(dataset.positions)
         self.started = perf_counter()
         self.done = self.failed = 0
         self.totals = RequestTotals(model)
@@ -110,6 +114,7 @@ class RunRecorder:
             run_id=self.id,
             metrics=[metric.name for metric in self.metrics],
             pooled=self._scores.parts,
+            shard=self.shard,
         )
 
     def add(self, record: Record, result: ClientResult, replies: Sequence[JudgeVerdict] = ()) -> None:
@@ -137,16 +142,17 @@ class RunRecorder:
             if score.failure and score.failure.code == "not_computed":
                 self._not_computed.setdefault(score.metric, score.failure.message)
 
-    def finish(self, message: str, *, is_unusable: bool) -> Run:
+    def finish(self, message: str, *, is_unusable: bool, changes: Mapping[str, Any] | None = None) -> Run:
         """Compute the estimates, write the run folder and return the run. A run without completions is not stored.
 
-        `message`: why the run ended early; empty if it did not. `is_unusable`: because its model cannot be used.
+        A shard is: the other shards may have completions. `message`: why the run ended early; empty if it did not.
+        `is_unusable`: because its model cannot be used. `changes`: fields of the run that its records do not hold.
         """
         order = self._scores.put_in_order()
         if self.jury:
             self.jury.put_in_order(order)
-        run = self._as_run(message, is_unusable=is_unusable)
-        if self._writer and self.done > self.failed:
+        run = replace(self._as_run(message, is_unusable=is_unusable), **(changes or {}))
+        if self._writer and (self.done > self.failed or (self.shard and run.is_complete)):
             run = replace(run, folder=self._writer.finish(run))
         else:
             self.discard()
@@ -184,6 +190,7 @@ class RunRecorder:
         )
         return replace(
             run,
+            shard=self.shard,
             requests_sent=totals.requests_sent,
             requests_cached=totals.requests_cached,
             requests_retried=totals.requests_retried,
@@ -208,7 +215,8 @@ class RunRecorder:
         return versions_in_use(self.benchmark.package, providers, [metric.name for metric in self.metrics])
 
     def _status(self, *, is_unusable: bool) -> RunStatus:
-        if self.done == self.failed and (self.done or is_unusable):
+        has_no_completion = self.done == self.failed and (self.done > 0 or is_unusable)
+        if has_no_completion and (is_unusable or not self.shard or self.done < self.n):
             return RunStatus.FAILED
         return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL
 
@@ -370,6 +378,10 @@ def make_run(
         versions={"medhelm": __version__, "python": platform.python_version(), **(packages or {})},
         origin=origin,
     )
+
+
+def _run_shard(shard: Shard, run_id: str, n_in_run: int) -> RunShard:
+    return RunShard(index=shard.index, count=shard.count, run_id=run_id, n_in_run=n_in_run)
 
 
 def identity(

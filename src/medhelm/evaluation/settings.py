@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from medhelm.domain import STANDARD, Run, Tier
+from medhelm.domain import STANDARD, Run, Shard, Tier
 from medhelm.domain.display import Displayable
 
 FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT = 16, 128
@@ -27,6 +27,8 @@ class Settings:
     """Evaluate only the first so many instances of each selection; None: all."""
     subset: int | None = None
     """Evaluate only a random draw of so many instances of each selection; None: all."""
+    shard: Shard | None = None
+    """Evaluate only this part of the selected instances; `medhelm merge` combines the parts. None: all."""
     own_data: bool = False
     """The data is the user's own instead of the published files: neither checksums nor counts are compared."""
     rubric: str = STANDARD
@@ -102,4 +104,4 @@ def _has_missing_scores(run: Run) -> bool:
     if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
         return True
     main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
-    return any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)
+    return run.n > 0 and any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)

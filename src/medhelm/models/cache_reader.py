@@ -19,11 +19,13 @@ from medhelm.models.cache import (
     OWN,
     SCHEMA_VERSION,
     KnownCompletion,
+    Row,
     completion_of_row,
     create_table,
     find_completion,
     read_row,
     restore,
+    row_of,
     select,
 )
 from medhelm.models.cache_recovery import bought_rows
@@ -132,6 +134,16 @@ class CacheReader:
                     )
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows that are not damaged, for `Cache.restore`. Raises: StoreError if the file cannot be read."""
+        if self._connection is None:
+            return
+        query, is_checked = select(self._version), self._version >= ADDED["checksum"]
+        for digest in [one.digest for one in self.purchases()]:
+            row = self._ask(self._connection, query, digest)
+            if row and (completion := completion_of_row(digest, row, is_checked=is_checked)):
+                yield row_of(digest, completion, str(row[0]))
 
     def close(self) -> None:
         """Close the file."""

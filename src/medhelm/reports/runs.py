@@ -43,6 +43,7 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     )
     return {
         **select(run, names),
+        **({"shard": str(run.shard)} if run.shard else {}),
         "metrics": plain_json(run.estimates[rule])
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
         **select(run, "metrics_by_rule=estimates groups main_metric"),
@@ -103,7 +104,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
         [
             run.benchmark,
             run.model,
-            run.status,
+            f"{run.status}, shard {run.shard}" if run.shard else run.status,
             str(run.n),
             _failures(run),
             *_count(shown, "not asked", i),
@@ -328,6 +329,7 @@ def origin_text(run: Run) -> str:
     if run.origin and not run.origin.completions_made_here:
         return f"import ({run.origin.harness})"
     source = "replay" if run.model.startswith("replay/") else "fresh run" if run.fresh else "run"
+    source += f", shard {run.shard}" if run.shard else ""
     return f"{source}, prompts of {run.origin.harness}" if run.origin else source
 
 

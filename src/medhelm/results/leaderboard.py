@@ -37,6 +37,7 @@ from medhelm.results.runs.remarks import (
     distant_dates_remarks,
     imported_remarks,
     jury_remarks,
+    shard_remarks,
     unfinished_remarks,
     unknown_metric_remarks,
 )
@@ -457,7 +458,8 @@ def _inputs_of(
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
         kind = f" on {tier} data" if found else ""
-        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.")
+        shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
+        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
     order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
     ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
@@ -475,6 +477,7 @@ def _inputs_of(
         cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
     remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
     remarks += [*truncation_remarks(ranked), *drift_remarks(ranked), *distant_dates_remarks(chosen)]
+    remarks += shard_remarks(stores)
     remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
     return LeaderboardInputs(
         cells,

@@ -29,7 +29,7 @@ from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.storage.ledger import Balance, Ledger
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.running import known_evaluations
-from medhelm.storage.runs import load_runs
+from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, create, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
 
@@ -122,7 +122,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
         label = store_label(path, stores)
         try:
             store = open_store(path)
-            own = intact_runs(load_runs(store))
+            own = intact_runs([*load_runs(store), *load_shards(store)])
             shares, digests = read_usage(own)
             items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
             items += _left_over(store, digests, own, pricing)

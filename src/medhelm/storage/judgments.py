@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from medhelm.domain import Completion, Failure, JudgeReply, Record, Run, Usage
+from medhelm.domain import Completion, Failure, JudgeReply, Judgment, Record, Run, Usage
 from medhelm.errors import StoreError
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
 
@@ -65,15 +66,22 @@ REPLY_COLUMNS: Mapping[str, str] = {
 }
 """Columns of `replies.parquet`: one row for each request to a judge, including failed ones."""
 
+SUBSCORES = "subscores.parquet"
+"""File in the folder of a shard."""
+
+SUBSCORE_COLUMNS: Mapping[str, str] = {"position": "INTEGER", "instance_id": "VARCHAR", "subscores": "VARCHAR"}
+"""Columns of this file: one row for each judged completion, with its scores on parts of the rubric in JSON."""
+
 _FILES = {"judgments.parquet": JUDGMENT_COLUMNS, "replies.parquet": REPLY_COLUMNS}
 
 
 class JudgmentWriter:
-    """Writes both files."""
+    """Writes both files; of a shard, a third one."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder`: the folder of the run."""
+    def __init__(self, folder: Path, *, is_shard: bool = False) -> None:
+        """`folder`: the folder of the run. `is_shard`: also write what merging needs and cannot be derived."""
         self._judgments, self._replies = (ParquetWriter(folder / name, columns) for name, columns in _FILES.items())
+        self._subscores = ParquetWriter(folder / SUBSCORES, SUBSCORE_COLUMNS) if is_shard else None
 
     def add(self, record: Record) -> None:
         """Append the judgments of one completion."""
@@ -94,16 +102,22 @@ class JudgmentWriter:
             )
         for reply in record.judge_replies:
             self._replies.add({**shared, **_reply_row(reply)})
+        if self._subscores and record.jury_verdict and record.jury_verdict.subscores:
+            self._subscores.add({**shared, "subscores": json.dumps(record.jury_verdict.subscores)})
 
     def finish(self) -> None:
-        """Write both files."""
+        """Write the files."""
         self._judgments.finish()
         self._replies.finish()
+        if self._subscores:
+            self._subscores.finish()
 
     def discard(self) -> None:
         """Delete everything written so far."""
         self._judgments.discard()
         self._replies.discard()
+        if self._subscores:
+            self._subscores.discard()
 
 
 class Judgments(NamedTuple):
@@ -182,6 +196,41 @@ def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
     for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
         reply = _reply(dict(zip(list(REPLY_COLUMNS)[2:], values, strict=True)))
         found.setdefault((instance_id, reply.judge), []).append(reply)
+    return found
+
+
+class JudgedCompletion(NamedTuple):
+    """All that judges said about one completion of a shard."""
+
+    judgments: list[Judgment]
+    replies: list[JudgeReply]
+    subscores: dict[str, float]
+
+
+def read_judged(run: Run) -> dict[str, JudgedCompletion]:
+    """Read the judgments, replies and subscores of a shard by instance, each in the order written."""
+    found: dict[str, JudgedCompletion] = {}
+
+    def of(instance_id: str) -> JudgedCompletion:
+        return found.setdefault(instance_id, JudgedCompletion([], [], {}))
+
+    for instance_id, judge, criterion, score, points, code, message, explanation in _rows(
+        run, "judgments.parquet", ", ".join(list(JUDGMENT_COLUMNS)[1:])
+    ):
+        of(instance_id).judgments.append(
+            Judgment(
+                judge=judge,
+                criterion=criterion,
+                score=score,
+                points=points,
+                failure=None if code is None else Failure("judge", code, message or ""),
+                explanation=explanation,
+            )
+        )
+    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(list(REPLY_COLUMNS)[1:])):
+        of(instance_id).replies.append(_reply(dict(zip(list(REPLY_COLUMNS)[2:], values, strict=True))))
+    for instance_id, subscores in _rows(run, SUBSCORES, "instance_id, subscores"):
+        of(instance_id).subscores.update(json.loads(subscores))
     return found
 
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from medhelm.domain import Estimate, JudgeTally, Jury, JuryResult, Model, Origin, Price, Run, RunStatus, Taxonomy, Usage
+from medhelm.domain import (
+    Estimate,
+    JudgeTally,
+    Jury,
+    JuryResult,
+    Model,
+    Origin,
+    Price,
+    Run,
+    RunShard,
+    RunStatus,
+    Taxonomy,
+    Usage,
+)
 from medhelm.errors import StoreError
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 
@@ -96,6 +109,8 @@ ORIGIN = JsonForm(
     },
 )
 
+SHARD = JsonForm(RunShard, {"index": "index", "count": "count", "run": "run_id", "n_in_run": "n_in_run"})
+
 JURY = JsonForm(
     Jury,
     {"judges": "judges", "at_least": "min_judges", "has_codes": "has_codes"},
@@ -176,6 +191,7 @@ RUN = JsonForm(
         "reached": "resolved_model",
         "versions": "versions",
         "origin": "origin",
+        "shard": "shard",
     },
     nested={
         "taxonomy": TAXONOMY.one,
@@ -185,8 +201,9 @@ RUN = JsonForm(
         "sitting": JURY_RESULT.one_or_none,
         "reached": MODEL.one_or_none,
         "origin": ORIGIN.one_or_none,
+        "shard": SHARD.one_or_none,
     },
-    not_if_empty=("completion_days",),
+    not_if_empty=("completion_days", "shard"),
     not_stored=("folder", "requests_retried", "requests_duplicate"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

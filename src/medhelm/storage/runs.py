@@ -9,6 +9,7 @@ grow with their number.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run
+from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
@@ -41,6 +42,9 @@ RECORD_COLUMNS: Mapping[str, str] = {
 }
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
 `METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
+
+_SHARD_FOLDER = re.compile(r"-[0-9a-f]{10}_[0-9]+of[0-9]+$")
+"""End of the name of a shard's folder, see `Store.run_folder`."""
 
 PROMPT_COLUMNS: Mapping[str, str] = {
     "position": "INTEGER",
@@ -74,19 +78,21 @@ class RunWriter:
         run_id: str,
         metrics: Sequence[str],
         pooled: Iterable[tuple[str, Rule]] = (),
+        shard: Shard | None = None,
     ) -> None:
         """Start a run folder. The caller must hold the lock on the benchmark and model.
 
-        `pooled`: metrics and rules that are not means over instances. Leftovers of a killed process are removed.
+        `pooled`: metrics and rules that are not means over instances. `shard`: the part of the run that is written;
+        None for all of it. Leftovers of a killed process are removed.
         """
-        self._final = store.run_folder(benchmark, model, run_id)
+        self._final = store.run_folder(benchmark, model, run_id, shard)
         self._folder = new_folder(self._final)
         columns = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
         columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._spool = ParquetWriter(self._folder / "records.parquet", {**RECORD_COLUMNS, **columns})
-            self._judgments = JudgmentWriter(self._folder) if JURY in metrics else None
+            self._judgments = JudgmentWriter(self._folder, is_shard=shard is not None) if JURY in metrics else None
 
     def discard(self) -> None:
         """Remove everything written so far."""
@@ -146,12 +152,24 @@ def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
 def load_runs(store: Store, benchmark: str = "") -> list[Run]:
     """Read all runs of a store, or those of one benchmark, sorted by benchmark and model. Reads `run.json` files only.
 
-    `benchmark` is compared with the names of folders and never part of a path. Damaged runs are left out with a
-    warning. Raises: StoreError for runs of a newer version; for damaged ones within `no_damaged_runs`.
+    `benchmark` is compared with the names of folders and never part of a path. Shards are no results and left out:
+    see `load_shards`. Damaged runs are left out with a warning. Raises: StoreError for runs of a newer version; for
+    damaged ones within `no_damaged_runs`.
     """
+    return [run for run in _load(store, benchmark, shards=False) if run.shard is None]
+
+
+def load_shards(store: Store) -> list[Run]:
+    """Read the shards of a store, those that were merged included, by benchmark and model; errors as `load_runs`."""
+    return [run for run in _load(store, "", shards=True) if run.shard is not None]
+
+
+def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
+    """Read the runs whose folders have the name of a shard, or all others."""
     runs, problems = [], []
     folders = [folder for folder in store.folder.glob("runs/*") if benchmark in ("", folder.name)]
-    for path in sorted(path for folder in folders for path in folder.glob(f"[!.]*/{NAME}")):
+    paths = sorted(path for folder in folders for path in folder.glob(f"[!.]*/{NAME}"))
+    for path in (path for path in paths if bool(_SHARD_FOLDER.search(path.parent.name)) == shards):
         try:
             runs.append(read_run(path))
         except DamagedRunError as error:

@@ -9,6 +9,7 @@ STORE/
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
+├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
@@ -24,6 +25,7 @@ import json
 import re
 from pathlib import Path
 
+from medhelm.domain import Shard
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import write_file
 from medhelm.storage.run_file import MOVED
@@ -76,9 +78,10 @@ class Store:
         """Folder of the status files of evaluations; made by the first one."""
         return self.folder / "running"
 
-    def run_folder(self, benchmark: str, model: str, run_id: str) -> Path:
-        """Return the folder of the run with this id."""
-        return self.folder / "runs" / benchmark / f"{file_name(model)}-{run_id[:10]}"
+    def run_folder(self, benchmark: str, model: str, run_id: str, shard: Shard | None = None) -> Path:
+        """Return the folder of the run with this id; of a shard, its name ends like `_2of8`."""
+        end = f"_{shard.index}of{shard.count}" if shard else ""
+        return self.folder / "runs" / benchmark / f"{file_name(model)}-{run_id[:10]}{end}"
 
     def prompts_file(self, benchmark: str, benchmark_digest: str, data_digest: str) -> Path:
         """Return the file of the prompts of this benchmark on this data."""

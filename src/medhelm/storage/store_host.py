@@ -38,7 +38,10 @@ class StoreHost:
     """Marks a store as in use by this machine, until `close`."""
 
     def __init__(self, store: Store) -> None:
-        """Mark the store. To be called in an event loop. Raises: StoreError if another machine uses it."""
+        """Mark the store. In an event loop the mark renews itself; elsewhere the caller calls `renew` now and then.
+
+        Raises: StoreError if another machine uses the store.
+        """
         self._path = store.folder / "locks" / f"host-{os.getpid()}-{secrets.token_hex(4)}.json"
         self._content = json.dumps({"kernel": kernel_id(), "host": platform.node(), "pid": os.getpid()})
         self._timer: asyncio.TimerHandle | None = None
@@ -51,15 +54,19 @@ class StoreHost:
         except StoreError:
             self.close()
             raise
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
+        self._renew_later()
 
     def renew(self) -> None:
         """Renew the time of the file, and do so again later."""
         with suppress(OSError):  # another attempt follows
             self._write()
+        self._renew_later()
+
+    def _renew_later(self) -> None:
         if self._timer:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
+        with suppress(RuntimeError):  # there is no event loop
+            self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
 
     def _write(self) -> None:
         self._path.touch(mode=0o600)
@@ -84,6 +91,14 @@ def kernel_id() -> str:
 def _refuse_others(store: Store, own: Path) -> None:
     """Remove files that no longer count. Raises: StoreError for one of another machine that counts."""
     now = own.stat().st_mtime  # by the clock of the file system, not of this machine
+    for path in refuse_if_used_elsewhere(store, now):
+        with suppress(OSError):
+            path.unlink()
+
+
+def refuse_if_used_elsewhere(store: Store, now: float) -> list[Path]:
+    """Return the files that no longer count at a time. Raises: StoreError for one of another machine that counts."""
+    old = []
     for path in (store.folder / "locks").glob("host-*.json"):
         try:
             age = max(0.0, now - path.stat().st_mtime)
@@ -92,12 +107,12 @@ def _refuse_others(store: Store, own: Path) -> None:
         except (OSError, ValueError, KeyError, TypeError):
             continue  # removed in between, or being written
         if age >= FRESH_S:
-            with suppress(OSError):
-                path.unlink()
+            old.append(path)
         elif kernel != kernel_id() and host != platform.node():
             raise StoreError(
                 f"{store.folder} is in use on another machine, {host!r} (process {pid}, active {age:.0f} s ago), and "
-                "one machine at a time can use a store. Wait until it ends, or name another store with --store; "
-                f"`medhelm leaderboard` reads several. If medhelm no longer runs on {host!r}, wait two minutes or "
-                f"delete {path}. Nothing was sent."
+                "one machine at a time can use a store. Wait until it ends, or give each machine a --store of its own: "
+                "`medhelm run --shard` divides a run, and `medhelm merge` combines it. If medhelm no longer runs on "
+                f"{host!r}, wait two minutes or delete {path}. Nothing was sent."
             )
+    return old

@@ -25,7 +25,7 @@ from medhelm.benchmarks.data.sources import addresses, check_files, data_files
 from medhelm.benchmarks.data.table import SourceTable
 from medhelm.benchmarks.definition import DEFINITION_FILES, SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
-from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Source, Tier
+from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Shard, Source, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.files import names_beside
 
@@ -45,11 +45,13 @@ class Dataset:
         instances: Sequence[Instance] | None,
         origin: Origin | None = None,
         settings: Mapping[str, Any] | None = None,
+        shard: Shard | None = None,
+        positions: Sequence[int] | None = None,
     ) -> None:
         """Set up a selection; `open_dataset` does this for data.
 
         `read` yields all instances; `instances` holds the same in memory, or None if there are too many. `origin` and
-        `settings` are for instances imported from another harness.
+        `settings` are for instances imported from another harness. `shard` and `positions`: see the attributes.
         """
         self.benchmark = benchmark
         """The benchmark of the instances."""
@@ -58,7 +60,11 @@ class Dataset:
         self.digest = digest
         """Hash of the data files and of the selection, in hex."""
         self.n = selection.n
-        """Number of instances to evaluate."""
+        """Number of selected instances."""
+        self.shard = shard
+        """The part of the selection that is evaluated; None for all of it. Prompts and baselines see all of it."""
+        self.positions: Sequence[int] = range(selection.n) if positions is None else positions
+        """Positions of the instances to evaluate, ascending: those of the shard, or all."""
         self.n_total = selection.n_total
         """Number of instances before selection."""
         self.n_skipped = n_skipped
@@ -76,7 +82,7 @@ class Dataset:
             self._instances = instances[: self.n] if self._order is None else [instances[i] for i in self._order]
 
     def __len__(self) -> int:
-        """Number of instances to evaluate."""
+        """Number of selected instances."""
         return self.n
 
     def __iter__(self) -> Iterator[Instance]:
@@ -86,6 +92,11 @@ class Dataset:
         if self._order is None:
             return islice(self._read(), self.n)
         return self._from_file(self._order)
+
+    def to_evaluate(self) -> Iterator[Instance]:
+        """Iterate over the instances of the shard, or over all, in order."""
+        shard = self.shard
+        return iter(self) if shard is None else (instance for instance in self if shard.has(instance.id))
 
     @property
     def held(self) -> int:
@@ -120,6 +131,7 @@ def open_dataset(
     seed: int = 0,
     scoring: bool = False,
     own_data: bool = False,
+    shard: Shard | None = None,
 ) -> Dataset:
     """Find, check and select the data of a benchmark.
 
@@ -127,7 +139,7 @@ def open_dataset(
     next to the definition, in order; sample, `default`, `all`, or a name in `benchmark.samples`; limit, evaluate only
     the first so many of the selected instances; subset, evaluate only a random draw of so many; seed, of random draws;
     scoring, also require files that only scoring needs; own_data, the real data is the user's own, see
-    `with_own_data`.
+    `with_own_data`; shard, evaluate only this part of the selected instances.
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
@@ -173,7 +185,15 @@ def open_dataset(
         n_skipped=scan.n_skipped,
         read=table.read,
         instances=scan.kept,
+        shard=shard,
+        positions=_positions(list(scan.ids), selection, shard) if shard else None,
     )
+
+
+def _positions(ids: Sequence[str], selection: InstanceSelection, shard: Shard) -> array[int]:
+    """Return the positions of the instances of a shard among the selected ones. `ids`: of all instances, in order."""
+    order = range(selection.n) if selection.order is None else selection.order
+    return array("q", (rank for rank, position in enumerate(order) if shard.has(ids[position])))
 
 
 def with_own_data(benchmark: Benchmark) -> Benchmark:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import EXTENDED, JURY, JuryResult, Remark, Rule, Run
@@ -12,6 +13,8 @@ from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.runs import load_runs, load_shards
+from medhelm.storage.store import open_store
 
 _NAMED = 5
 
@@ -27,6 +30,22 @@ def unfinished_remarks(unfinished: Iterable[str]) -> list[Remark]:
     return [
         Remark("unfinished_run", "", f"Not counted, because the run was interrupted: {text}") for text in unfinished
     ]
+
+
+def shard_remarks(stores: Iterable[Path]) -> list[Remark]:
+    """Return a remark if stores hold shards of runs that are not merged."""
+    opened = [open_store(path) for path in stores]
+    shards = [run for store in opened for run in load_shards(store)]
+    merged = {run.id for store in opened if shards for run in load_runs(store)}
+    found: dict[tuple[str, str], set[str]] = {}
+    for shard in shards:
+        if shard.shard and shard.shard.run_id not in merged:
+            found.setdefault((shard.benchmark, shard.model), set()).add(str(shard.shard))
+    if not found:
+        return []
+    named = listed([f"{name} with {model} ({listed(sorted(own), 3)})" for (name, model), own in found.items()], _NAMED)
+    text = f"Not counted, because they are parts of runs: {named}. `medhelm merge STORE...` merges the shards of a run."
+    return [Remark("unmerged_shards", "", text)]
 
 
 def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterator[Remark]:

@@ -124,7 +124,7 @@ def older_than(removals: Iterable[Removal], days: float, now: datetime | None = 
 def is_counted(store: Store, run: Run) -> bool:
     """Return True if the leaderboard of this store alone counts a run."""
     folders = [one for one in read_run_folders(store) if one.benchmark == run.benchmark and one.status != "damaged"]
-    same_tier = [("", one.run) for one in folders if one.run and one.run.tier == run.tier]
+    same_tier = [("", one.run) for one in folders if one.run and one.run.tier == run.tier and not one.run.shard]
     return any(one.folder == run.folder for one in select_runs(same_tier).runs.values())
 
 

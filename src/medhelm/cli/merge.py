@@ -1,0 +1,58 @@
+"""`medhelm merge`: one run of its shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import click
+
+from medhelm.cli.common.options import Shared, load, run_filter_options, scoring_option, shared_options
+from medhelm.cli.common.output import table_options
+from medhelm.cli.run import print_runs
+from medhelm.errors import UserError
+
+if TYPE_CHECKING:
+    from medhelm.domain import Rule
+    from medhelm.results.runs.selection import RunFilter
+
+
+@click.command()
+@click.argument(
+    "folders", metavar="STORE...", nargs=-1, required=True, type=click.Path(file_okay=False, path_type=Path)
+)
+@run_filter_options
+@scoring_option
+@table_options
+@shared_options("store", "benchmarks", "trust", "json")
+@click.pass_obj
+def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule: Rule) -> int:
+    """Merge the shards of runs into a store.
+
+    Reads the shards that `medhelm run --shard` left in each STORE, and writes the undivided runs, with their cached
+    completions, to the store of --store: the same numbers as without shards. Sends nothing and needs no data. Missing,
+    unfinished and different shards are named, and then nothing is merged. Merging again gives the same runs.
+
+    \b
+    Examples:
+      medhelm merge shards/* --store results
+      medhelm merge shards/* --store results --benchmark pubmed_qa
+    """
+    from medhelm.evaluation.settings import Evaluation
+    from medhelm.evaluation.shards import complete_runs, find_shards, merge_shards
+    from medhelm.storage.store import create, open_store
+
+    started = perf_counter()
+    shards = find_shards([open_store(folder) for folder in folders])
+    if not shards:
+        raise UserError(
+            f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` makes them. Nothing was merged."
+        )
+    groups = complete_runs(wanted.apply(shards, lambda one: one.run))
+    names = sorted({own[0].run.benchmark for own in groups})
+    merged = merge_shards(groups, load(shared, names), create(shared.store), note=shared.note)
+    seconds = round(perf_counter() - started, 3)
+    done = Evaluation(runs=tuple(merged), stopped="", messages=(), cost_usd=0.0, seconds=seconds)
+    print_runs(shared, done, rule)
+    return done.exit_code

@@ -1,0 +1,156 @@
+"""`medhelm run --shard` and `medhelm merge`: what they print and refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.cli import Medhelm, Outcome
+from tests.support.servers.openai import Answer, Server
+
+N = 12
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Path:
+    server.answer_with(answers_with(perfect))
+    return make_benchmark(tmp_path, n=N)
+
+
+def model(server: Server) -> str:
+    return f"openai/mock@{server.url}/v1"
+
+
+def run(medhelm: Medhelm, place: Path, server: Server, shard: str, store: str, *more: str) -> Outcome:
+    return medhelm("run", place, "--model", model(server), "--shard", shard, "--store", store, *more)
+
+
+def merge(medhelm: Medhelm, place: Path, *stores: str) -> Outcome:
+    return medhelm("merge", *stores, "--store", "all", "--benchmarks", place.parent)
+
+
+def test_shards_count_once_they_are_merged(medhelm: Medhelm, place: Path, server: Server) -> None:
+    first = run(medhelm, place, server, "1/2", "a")
+    assert first.code == 0
+    assert "complete, shard 1/2" in first.out
+    assert "medhelm merge STORE... --store TARGET" in first.err
+    assert run(medhelm, place, server, "2/2", "b", "--json").json["runs"][0]["shard"] == "2/2"
+    board = medhelm("leaderboard", "--store", "a")
+    assert (board.code, "no finished run" in board.err, "`medhelm merge STORE...`" in board.err) == (2, True, True)
+    medhelm("run", place, "--model", "baseline/majority", "--store", "a")
+    board = medhelm("leaderboard", "--store", "a")
+    assert f"Not counted, because they are parts of runs: toy with {model(server)} (1/2)" in " ".join(board.out.split())
+    found = merge(medhelm, place, "a", "b")
+    assert found.code == 0
+    assert "toy with openai/mock" in found.err
+    board = medhelm("leaderboard", "--store", "all", "--format", "json")
+    assert [one["model"] for one in board.json["models"]] == [model(server)]
+    assert board.json["models"][0]["benchmarks"]["toy"]["n"] == N
+    assert "run, shard 1/2" in medhelm("runs", "list", "--store", "a").out
+
+
+def test_a_plan_of_a_shard_counts_its_requests(medhelm: Medhelm, place: Path, server: Server) -> None:
+    plans = [medhelm("plan", place, "--model", model(server), "--shard", f"{i}/3", "--json").json for i in (1, 2, 3)]
+    assert sum(plan["requests"] for plan in plans) == N
+    assert all(plan["requests"] < N for plan in plans)
+
+
+def test_missing_and_unfinished_shards_are_named_with_their_commands(
+    medhelm: Medhelm, place: Path, server: Server
+) -> None:
+    run(medhelm, place, server, "1/4", "a", "--limit", "10")
+    whole = run(medhelm, place, server, "2/4", "b", "--limit", "10")
+    assert whole.code == 0
+    (file,) = Path("b").glob("runs/*/*/run.json")
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "status": "partial", "n_failed": 1}))
+    found = merge(medhelm, place, "a", "b")
+    assert (found.code, found.out) == (2, "")
+    said = " ".join(found.err.split())
+    command = f"medhelm run toy --model {model(server)} --limit 10 --shard"
+    assert "shard 2/4 in b is unfinished" in said
+    assert f"{command} 2/4 --store b" in said
+    assert f"3/4 and 4/4 are missing. Name the stores of all shards, or run: {command} 3/4 --store STORE" in said
+    assert "Nothing was merged." in said
+    assert not Path("all").exists()
+
+
+def test_overlapping_shards_are_named(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for shard, store in (("1/2", "a"), ("2/2", "b"), ("3/3", "c")):
+        run(medhelm, place, server, shard, store)
+    found = merge(medhelm, place, "a", "b", "c")
+    assert found.code == 2
+    assert (
+        "its shards overlap, because the run was divided in several ways (of 2: 1/2 in a and 2/2 in b; of 3: 3/3 in c)"
+        in (" ".join(found.err.split()))
+    )
+    shutil.copytree("b", "b2")
+    found = merge(medhelm, place, "a", "b", "b2")
+    assert (found.code, "shard 2/2 is in b and b2. Name one of them." in found.err) == (2, True)
+    assert merge(medhelm, place, "a", "b", "b").code == 0
+
+
+def test_shards_of_different_runs_are_refused_with_what_differs(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server, "1/2", "a", "--seed", "1")
+    run(medhelm, place, server, "2/2", "b", "--seed", "2")
+    said = " ".join(merge(medhelm, place, "a", "b").err.split())
+    assert "its shards are of different runs: the data is" in said
+    assert "the setting seed is 1 in 1/2 in a; 2 in 2/2 in b" in said
+    run(medhelm, place, server, "1/2", "c", "--seed", "2")
+    (file,) = Path("c").glob("runs/*/*/run.json")
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "versions": {**content["versions"], "medhelm": "0.1.9"}}))
+    said = " ".join(merge(medhelm, place, "b", "c").err.split())
+    assert "its shards were run by different versions: medhelm 0.1.9" in said
+    assert "not requested again" in said
+
+
+def test_a_changed_definition_is_refused(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for index in (1, 2):
+        run(medhelm, place, server, f"{index}/2", f"s{index}")
+    file = place / "benchmark.yaml"
+    file.write_text(file.read_text().replace("max_tokens: 5", "max_tokens: 6"))
+    found = merge(medhelm, place, "s1", "s2")
+    assert (found.code, "the definition has changed since its shards were run" in found.err) == (2, True)
+
+
+def test_damaged_records_are_named_and_nothing_is_visible(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for index in (1, 2):
+        run(medhelm, place, server, f"{index}/2", f"s{index}")
+    (file,) = Path("s2").glob("runs/*/*/records.parquet")
+    (other,) = Path("s1").glob("runs/*/*/records.parquet")
+    kept = file.read_bytes()
+    file.write_bytes(b"PAR1")
+    found = merge(medhelm, place, "s1", "s2")
+    assert (found.code, "records.parquet is missing or damaged" in found.err) == (2, True)
+    shutil.copy(other, file)
+    found = merge(medhelm, place, "s1", "s2")
+    assert (found.code, "is not one of shard 2/2" in found.err) == (2, True)
+    assert not list(Path("all").glob("runs/*/*/run.json"))
+    file.write_bytes(kept)
+    assert merge(medhelm, place, "s1", "s2").code == 0
+
+
+def test_failures_have_the_exit_code_of_a_run(medhelm: Medhelm, place: Path, server: Server) -> None:
+    good = answers_with(perfect)
+    server.answer_with(lambda body: Answer(status=400) if "number 3?" in str(body) else good(body))
+    for index in (1, 2):
+        run(medhelm, place, server, f"{index}/2", f"s{index}", "--attempts", "1")
+    found = merge(medhelm, place, "s1", "s2")
+    assert (found.code, "1 " in found.out) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2"])
+def test_a_part_that_is_none_is_refused(medhelm: Medhelm, place: Path, text: str) -> None:
+    found = medhelm("run", place, "--model", "baseline/majority", "--shard", text)
+    assert (found.code, "such as 2/8" in found.err) == (2, True)
+
+
+def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> None:
+    medhelm("run", place, "--model", "baseline/majority", "--store", "a")
+    found = merge(medhelm, place, "a")
+    assert (found.code, "no shards in a. `medhelm run --shard I/N` makes them." in found.err) == (2, True)
