@@ -21,7 +21,6 @@ import pytest
 from medhelm.io.encryption.keys import VARIABLE
 from medhelm.results.runs.encryption import encrypt_store
 from tests.support.cli import Medhelm
-from tests.support.encryption import store_key  # noqa: F401 - a fixture
 
 STORES = Path(__file__).parents[1] / "fixtures" / "stores"
 VERSIONS = sorted(folder.name for folder in STORES.iterdir() if folder.is_dir())
