@@ -46,7 +46,7 @@ def encrypt(shared: Shared, new_key: bool) -> int:
     elif not done.changed:
         click.echo(f"{shared.store} is encrypted, with the key of fingerprint {done.fingerprint}")
     else:
-        click.echo(f"{shared.store} is encrypted, with the key of fingerprint {done.fingerprint}: {_amount(done)}")
+        click.echo(f"{shared.store} is encrypted, with the key of fingerprint {done.fingerprint}. {_amount(done)}")
         click.echo("Keep a copy of the key elsewhere: nothing can be recovered without it.", err=True)
         if done.files or done.completions:
             click.echo(
@@ -75,13 +75,13 @@ def decrypt(shared: Shared) -> int:
     if shared.json:
         _print_json(done)
     else:
-        click.echo(f"{shared.store} is not encrypted{f' any more: {_amount(done)}' if done.changed else ''}")
+        click.echo(f"{shared.store} is not encrypted{f' any more. {_amount(done)}' if done.changed else ''}")
     return 0
 
 
 def _amount(done: ConvertedStore) -> str:
     damaged = f", {done.damaged:,} damaged ones left out" if done.damaged else ""
-    return f"{done.files:,} files and {done.completions:,} completions of the cache were converted{damaged}"
+    return f"Converted: {done.files:,} files, {done.completions:,} completions of the cache{damaged}."
 
 
 def _print_json(done: ConvertedStore) -> None:

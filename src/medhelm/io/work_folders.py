@@ -19,7 +19,7 @@ from time import time
 from types import TracebackType
 from typing import Self
 
-from medhelm.io.encryption.places import is_active, place_of, register
+from medhelm.io.encryption.places import forget, is_active, place_of, register
 
 try:
     import fcntl
@@ -78,6 +78,7 @@ class WorkFolder:
         if self._lock != _NO_LOCK:
             os.close(self._lock)
         self._lock = _NO_LOCK
+        forget(self.path)
 
     def __enter__(self) -> Self:
         return self

@@ -280,11 +280,12 @@ def test_a_new_encrypted_store_never_holds_text(
     with make_client(store) as client:
         assert "An answer to number 1 by a" in client.get("/benchmarks/letters/cases/q1").text
         assert "q1" in client.get("/benchmarks/letters/cases?q=answer+to+number+1").text
-    assert medhelm("export", "csv", tmp_path / "tables", "--with-text", "--store", store).code == 0
+    done = medhelm("export", "csv", tmp_path / "tables", "--with-text", "--store", store)
+    assert (done.code, "the store is encrypted, and what was exported is not" in done.err) == (0, True)
     assert "An answer to number" in (tmp_path / "tables" / "records.csv").read_text(encoding="utf-8")
     assert plain_files(store, *WORDS) == []
     assert plain_files(tmp_path / "tmp", *WORDS) == []
-    for kind in ("prompts/*.parquet", "prompts/*.floor.json", "instances/*", "removed/*/*/*/*.parquet"):
+    for kind in ("prompts/*.parquet", "prompts/*.floor.json", "instances/*", "removed/*/*/*/*.parquet", "runs/*/*/*"):
         assert [is_encrypted(path) for path in store.glob(kind)].count(False) == 0
         assert list(store.glob(kind))
     assert medhelm("purge", "--all", "--yes", "--store", store).code == 0

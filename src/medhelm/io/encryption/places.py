@@ -44,7 +44,9 @@ def register(folder: Path, key: StoreKey) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Stop encrypting files in a folder."""
+    """Stop encrypting files in a folder, if that began with it."""
+    if not _keys:
+        return
     for path in {os.path.abspath(folder), os.path.realpath(folder)}:  # noqa: PTH100
         _keys.pop(os.path.join(path, ""), None)  # noqa: PTH118
 
