@@ -14,6 +14,7 @@ import pytest
 from medhelm.cli import main
 from medhelm.results.agreement import agreement
 from tests.support.cli import Medhelm, Outcome
+from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from medhelm.io.encryption.keys import VARIABLE
+from medhelm.results.runs.encryption import encrypt_store
 from tests.support.cli import Medhelm
 
 STORES = Path(__file__).parents[1] / "fixtures" / "stores"
@@ -57,19 +60,26 @@ def name_of(file: Path) -> str:
     return f"{file.parent.parent.name}/{file.name}"
 
 
-@pytest.fixture
-def commands(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> Medhelm:
-    """The command line, with keys for the services that nobody asks."""
+@pytest.fixture(params=["plain", pytest.param("encrypted", marks=pytest.mark.long)])
+def commands(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Medhelm:
+    """The command line, with keys for the services that nobody asks, and for the stores that `unpack` encrypts."""
+    if request.param == "encrypted":
+        request.getfixturevalue("store_key")
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(variable, "invented")
     return medhelm
 
 
 def unpack(file: Path, to: Path) -> str:
-    """Copy the stores that an expectation is about, and what they were made with; returns the store's name."""
+    """Copy the stores that an expectation is about, and what they were made with; returns the store's name.
+
+    With a key in the environment the store is encrypted.
+    """
     version = file.parent.parent
     store = file.name.partition("-")[0]
     shutil.copytree(version, to, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected"))
+    if VARIABLE in os.environ:
+        encrypt_store(to / store, os.environ)
     return store
 
 

@@ -57,7 +57,10 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
     [
         ("medhelm.cli", {"pydantic", "aiohttp", "numpy", "duckdb", "yaml", "starlette", "uvicorn", "jinja2"}),
         # What the end of a run needs is loaded while the first questions are on their way.
-        ("medhelm.evaluation.evaluate", {"aiohttp", "numpy", "duckdb", "starlette", "medhelm.evaluation.batch.submit"}),
+        (
+            "medhelm.evaluation.evaluate",
+            {"aiohttp", "numpy", "duckdb", "starlette", "cryptography", "fsspec", "medhelm.evaluation.batch.submit"},
+        ),
     ],
 )
 def test_what_is_needed_later_is_loaded_later(module: str, later: set[str]) -> None:

@@ -21,6 +21,7 @@ from medhelm.cli.common.options import Shared, shared_options, warn
 from medhelm.cli.compare import compare
 from medhelm.cli.cost import budget, cost
 from medhelm.cli.data import data
+from medhelm.cli.encrypt import decrypt, encrypt
 from medhelm.cli.export import export
 from medhelm.cli.gate import gate
 from medhelm.cli.import_ import import_
@@ -48,7 +49,7 @@ GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
     "Exchange with other tools": (import_, export),
-    "Trust": (gate, release, diff, verify, audit),
+    "Trust": (gate, release, diff, verify, audit, encrypt, decrypt),
 }
 """Heading in the help -> its commands, in the order of a first use."""
 

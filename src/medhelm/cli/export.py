@@ -263,6 +263,7 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
 
 def _say(done: ExportResult, shared: Shared) -> int:
     """Print the result of an export; return the exit code."""
+    from medhelm.io.encryption.places import key_of
     from medhelm.reports import exchange as exchange_report
 
     if shared.json:
@@ -273,6 +274,8 @@ def _say(done: ExportResult, shared: Shared) -> int:
         click.echo(f"- {text}", err=True)
     for text in done.left_out:
         click.echo(f"- left out: {text}", err=True)
+    if key_of(shared.store / "store.json"):
+        click.echo("- the store is encrypted, and what was exported is not", err=True)
     return SOME_FAILED if done.left_out else 0
 
 

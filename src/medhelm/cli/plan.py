@@ -71,7 +71,7 @@ def plan(
     from medhelm.io.work_folders import temporary_folder
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
-    from medhelm.storage.store import create
+    from medhelm.storage.store import create, open_store
 
     check_names(names, like, choices["tier"], choices["subset"])
     jury = find_judges(shared, judges, jury_file, min_judges)
@@ -79,7 +79,9 @@ def plan(
     check_rubric(benchmarks, choices["rubric"], jury, like)
     datasets: list[Dataset] = []
     if like:
-        # A plan does not write to the store: the instances go to a temporary folder.
+        # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.
+        if (shared.store / "store.json").exists():
+            open_store(shared.store)
         with temporary_folder() as work:
             datasets = open_like(shared, like, create(work.path / "store"), choices["limit"])
     forecast = make_plan(

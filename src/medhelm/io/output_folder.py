@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from medhelm.io.encryption.places import open_file
+
 
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
@@ -35,6 +37,12 @@ def write_file(path: Path, content: str, *, durable: bool = False) -> None:
     """Write a UTF-8 text file atomically. Raises: OSError."""
     with atomic_file(path, durable=durable) as new:
         new.write_text(content, encoding="utf-8")
+
+
+def write_confidential(path: Path, content: str) -> None:
+    """Do the same with a text that must be encrypted if the folder is. Raises: OSError."""
+    with atomic_file(path) as new, open_file(new, "wb") as file:
+        file.write(content.encode())
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medhelm.io.encryption.places import address, is_active, open_file
 from medhelm.io.output_folder import put_file
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ ROW_GROUP, ROW_GROUP_BYTES = 2048, 2**24
 PART_BYTES = 2**20
 """Size of the JSON files that DuckDB reads; it holds one in memory."""
 
+MORE_MEMORY = 8
+"""Factor on the limit of memory where files are encrypted: then nothing is spilled to the disk, as plain text."""
 
 _NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
 """DuckDB type of a numeric column -> NumPy type."""
@@ -43,7 +46,7 @@ class ParquetWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._work = WorkFolder(path.parent)
         self._lines = self._work.path / "rows.jsonl"
-        self._file = self._lines.open("wb")
+        self._file = open_file(self._lines, "wb")
         self._positions, self._starts = array("q"), array("q")
         self._size = self._longest = 0
         self._in_order = True
@@ -70,8 +73,8 @@ class ParquetWriter:
             parts = ", ".join(sql_path(part) for part in self._in_parts(self._work.path))
             rows = f"read_json([{parts}], format='nd', columns={{{types}}}, maximum_object_size={size})"
             connection.execute(
-                f"COPY (SELECT * FROM {rows}) TO {sql_text(new)} "
-                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together})"
+                f"COPY (SELECT * FROM {rows}) TO {sql_text(address(new))} "
+                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {n_together}, USE_TMP_FILE false)"
             )
         put_file(new, self._path)
         self._work.close()
@@ -81,7 +84,8 @@ class ParquetWriter:
         parts = []
         for number, content in enumerate(self._batches()):
             parts.append(folder / f"{number}.jsonl")
-            parts[-1].write_bytes(content)
+            with open_file(parts[-1], "wb") as file:
+                file.write(content)
         return parts
 
     def _batches(self) -> Iterator[bytes]:
@@ -90,7 +94,7 @@ class ParquetWriter:
         places: Sequence[int] = range(len(self._positions))
         if not self._in_order:
             places = sorted(places, key=self._positions.__getitem__)
-        with self._lines.open("rb") as lines:
+        with open_file(self._lines, "rb") as lines:
             for place in places:
                 lines.seek(self._starts[place])
                 batch += lines.readline()
@@ -132,10 +136,10 @@ class ColumnWriter:
             else:
                 table[f"c{i}"], shown = _array(kind, values), f"c{i}"
             selected.append(f"CAST({shown} AS {kind}) AS {sql_name(name)}")
-        options = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+        options = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false)"
         with WorkFolder(path.parent) as work:
             new = work.path / path.name
-            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(new)} {options}"
+            query = f"COPY (SELECT {', '.join(selected)} FROM columns) TO {sql_text(address(new))} {options}"
             self._connection.register("columns", table)
             try:
                 self._connection.execute(query)
@@ -178,12 +182,15 @@ def _writable(text: str) -> str:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """Open a connection of this process's engine, with temporary tables and views of its own."""
-    return _engine(os.getpid()).cursor()
+    return _engine(os.getpid(), is_active()).cursor()
 
 
 @cache
-def _engine(process_id: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - a forked process needs its own
-    """Start the engine of this process, which takes 25 ms: as long as reading 50 runs."""
+def _engine(process_id: int, encrypted: bool) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 - each needs its own
+    """Start the engine of this process, which takes 25 ms: as long as reading 50 runs.
+
+    A forked process needs its own, and so do encrypted files.
+    """
     atexit.register(_engine.cache_clear)  # before the interpreter ends: DuckDB reports what is left after it
     return open_engine(memory_mb=512)
 
@@ -205,12 +212,16 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
     engine = duckdb.connect(
         config={
             "threads": threads,
-            "memory_limit": f"{memory_mb}MB",
+            "memory_limit": f"{memory_mb * (MORE_MEMORY if is_active() else 1)}MB",
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            "temp_directory": str(_spill_folder(os.getpid())),
+            "temp_directory": "" if is_active() else str(_spill_folder(os.getpid())),
         }
     )
+    if is_active():
+        from medhelm.io.encryption.duckdb_files import EncryptedFiles
+
+        engine.register_filesystem(EncryptedFiles())
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
         engine.execute("SET enable_external_file_cache = false")
     return engine
@@ -227,9 +238,15 @@ def sql_path(path: Path | str) -> str:
     >>> sql_path("ward?/records.parquet")
     "'ward[?]/records.parquet'"
     """
-    return sql_text(re.sub(r"([*?\[])", r"[\1]", str(path)))
+    return sql_text(re.sub(r"([*?\[])", r"[\1]", address(path)))
 
 
 def sql_text(value: Path | str) -> str:
     """Quote a path or text as an SQL string."""
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def reason(error: Exception) -> str:
+    """Return what is wrong with a file in one line, from an error of DuckDB: its own, or one of an encrypted file."""
+    lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
+    return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]

@@ -19,6 +19,8 @@ from time import time
 from types import TracebackType
 from typing import Self
 
+from medhelm.io.encryption.places import forget, is_active, place_of, register
+
 try:
     import fcntl
 except ImportError:  # Windows: nothing is locked, and nothing is cleared
@@ -76,6 +78,7 @@ class WorkFolder:
         if self._lock != _NO_LOCK:
             os.close(self._lock)
         self._lock = _NO_LOCK
+        forget(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +89,12 @@ class WorkFolder:
 
 def temporary_folder(*parents: Path) -> WorkFolder:
     """Make a working folder in the first of `parents` that can be written, else in the system's temporary folder."""
-    return WorkFolder(*parents, Path(gettempdir()))
+    work = WorkFolder(*parents, Path(gettempdir()))
+    if is_active() and place_of(work.path) is None:
+        from medhelm.io.encryption.keys import new_key
+
+        register(work.path, new_key())  # what belongs to an encrypted store is not copied as plain text
+    return work
 
 
 def clear_leftovers(parent: Path) -> None:

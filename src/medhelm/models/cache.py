@@ -18,10 +18,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import key_of
+
+if TYPE_CHECKING:
+    from medhelm.io.encryption.keys import StoreKey
 
 SCHEMA_VERSION = 4
 """Version of the table below, stored in the file's `user_version`."""
@@ -147,6 +151,7 @@ class Cache:
         Raises: StoreError if it cannot be read and written, is something else, or is of another version.
         """
         self.path = path
+        self._key = key_of(path)
         self.recover: Callable[[bytes], tuple[str, Completion] | None] = _nowhere
         """Digest of a damaged row -> name of the model and completion, from elsewhere; None if it is lost."""
         self.damaged: set[bytes] = set()
@@ -200,7 +205,7 @@ class Cache:
             row = read_row(self._reader, query, *values)
             if row is None:
                 return None
-            completion = completion_of_row(digest, row)
+            completion = completion_of_row(digest, row, key=self._key)
             return self._recovered(digest, model) if completion is None else completion
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from error
@@ -212,7 +217,7 @@ class Cache:
         found = self.recover(digest)
         if found is None or model not in ("", found[0]):
             return None
-        _insert(self._reader, [row_of(digest, found[1], found[0])])
+        _insert(self._reader, [self._row(digest, found[1], found[0])])
         self.n_recovered += 1
         return found[1]
 
@@ -229,13 +234,17 @@ class Cache:
             self._writer = threading.Thread(target=self._write, name="medhelm-cache", daemon=True)
             self._writer.start()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.put((row_of(digest, completion, model), future))
+        self._queue.put((self._row(digest, completion, model), future))
         await future
+
+    def _row(self, digest: bytes, completion: Completion, model: str) -> Row:
+        row = row_of(digest, completion, model)
+        return sealed_row(row, self._key) if self._key else row
 
     def restore(self, rows: Iterable[Row]) -> int:
         """Add rows of `row_of`, all or none; return their number. The first of a digest counts. Raises: StoreError."""
         try:
-            return restore(self._reader, rows)
+            return restore(self._reader, (sealed_row(row, key) for row in rows) if (key := self._key) else rows)
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from error
 
@@ -478,9 +487,16 @@ def read_row(connection: sqlite3.Connection, query: str, *values: bytes | str) -
     return row
 
 
-def completion_of_row(digest: bytes, row: Row, *, is_checked: bool = True) -> Completion | None:
-    """Convert a row of `select` to a completion; None if it is damaged. `is_checked`: False without checksums."""
+def completion_of_row(
+    digest: bytes, row: Row, *, is_checked: bool = True, key: StoreKey | None = None
+) -> Completion | None:
+    """Convert a row of `select` to a completion; None if it is damaged.
+
+    `is_checked`: False without checksums; `key`: that of an encrypted file.
+    """
     try:
+        if key:
+            row = opened_row((digest, *row), key)[1:]
         if is_checked and checksum(digest, *row[:-1]) != row[-1]:
             return None
     except (TypeError, ValueError, struct.error):
@@ -501,6 +517,36 @@ def completion_of_row(digest: bytes, row: Row, *, is_checked: bool = True) -> Co
         refused_parameters=tuple(filter(None, (refused or "").split(","))),
         received=created,
     )
+
+
+SEALED = {list(COLUMNS).index(name): name.encode() for name in ("text", "failure_message")}
+"""Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text of
+requests or completions."""
+
+
+def sealed_row(row: Row, key: StoreKey) -> Row:
+    """Encrypt a row of `row_of`. The checksum leaves out the texts: it would tell which guess of a text is right."""
+    sealed = list(row)
+    for place, name in SEALED.items():
+        if row[place] is not None:
+            sealed[place] = key.encrypt(row[place].encode(), name + row[0])
+    return (*sealed[:-1], _public_checksum(row))
+
+
+def opened_row(row: Row, key: StoreKey) -> Row:
+    """Decrypt a row. Raises: ValueError or TypeError if it is damaged, or not encrypted with this key."""
+    if len(row) != len(COLUMNS) or _public_checksum(row) != row[-1]:
+        raise ValueError("wrong checksum")
+    opened = list(row[:-1])
+    for place, name in SEALED.items():
+        if row[place] is not None:
+            opened[place] = key.decrypt(row[place], name + row[0]).decode()
+    return (*opened, checksum(*opened))
+
+
+def _public_checksum(row: Row) -> int:
+    public: list[Any] = [None if place in SEALED else value for place, value in enumerate(row[:-1])]
+    return checksum(*public)
 
 
 def _nowhere(digest: bytes) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import key_of
 from medhelm.models.cache import (
     ADDED,
     APPLICATION_ID,
@@ -68,6 +69,7 @@ class CacheReader:
         if reader.is_empty and any(store.folder.glob("runs/*/*/run.json")):
             reader.close()
             reader._connection, reader._version = sqlite3.connect(":memory:", isolation_level=None), SCHEMA_VERSION
+            reader._key = None  # plain text in memory
             create_table(reader._connection)
             restore(reader._connection, bought_rows(store))
         return reader
@@ -75,7 +77,7 @@ class CacheReader:
     def __init__(self, path: Path) -> None:
         """Open the file, if it exists. Raises: StoreError if it is damaged, or not a cache of this version."""
         self.path = path
-        self._connection, self._version = None, SCHEMA_VERSION
+        self._connection, self._version, self._key = None, SCHEMA_VERSION, key_of(path)
         if path.is_file() and path.stat().st_size:
             self._connection, self._version = _open(path)
 
@@ -99,7 +101,8 @@ class CacheReader:
             return None
         query, values = select(self._version), (digest, model) if model else (digest,)
         row = self._ask(self._connection, query + OWN if model else query, *values)
-        return None if row is None else completion_of_row(digest, row, is_checked=self._version >= ADDED["checksum"])
+        is_checked = self._version >= ADDED["checksum"]
+        return None if row is None else completion_of_row(digest, row, is_checked=is_checked, key=self._key)
 
     def count(self, digests: Iterable[bytes]) -> int:
         """Count the requests that have a completion, among different ones. Raises: StoreError as `get`."""

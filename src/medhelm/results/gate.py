@@ -188,6 +188,8 @@ def find_reference(store: Store, against: str) -> GateReference:
     folder = Path(against)
     found = GateReference(label=against)
     if (folder / NAME).is_file():
+        if (folder.resolve().parents[2] / "store.json").is_file():
+            open_store(folder.resolve().parents[2])  # which may be encrypted
         found.add(read_run(folder / NAME))
         if not found.runs:
             raise UserError(f"the run in {against} was interrupted. Finish it with the command that started it.")

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO
 
 from medhelm.domain import Batch, BatchState, Model
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import temporary_file
 from medhelm.io.output_folder import write_file
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.store import Store
@@ -81,7 +81,7 @@ class Batches:
         """Create a temporary file in the folder of batches, deleted when it is closed. Raises: StoreError."""
         try:
             self.folder.mkdir(exist_ok=True)
-            return TemporaryFile(dir=self.folder)
+            return temporary_file(self.folder)
         except OSError as error:
             raise StoreError(f"{self.folder} cannot be written ({error.strerror or error}).") from error
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.encryption.places import address
+from medhelm.io.parquet import connect, reason, sql_name, sql_path, sql_text
 from medhelm.storage.recovery.damaged_runs import damaged
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class _Records:
 
     def __init__(self, searched: SearchedRuns) -> None:
         self._searched = searched
-        self._files = {str(_folder(run) / "records.parquet"): model for model, run in searched.runs.items()}
+        self._files = {address(_folder(run) / "records.parquet"): model for model, run in searched.runs.items()}
         self._connection = connect()
 
     def __enter__(self) -> _Records:
@@ -466,4 +467,4 @@ def _folder(run: Run) -> Path:
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:
     """Return an error that names each damaged file."""
     problems = damaged(_folder(run) / "records.parquet" for run in searched.runs.values())
-    return StoreError("\n".join(problems) or f"records cannot be read: {str(error).splitlines()[0]}")
+    return StoreError("\n".join(problems) or f"records cannot be read: {reason(error)}")

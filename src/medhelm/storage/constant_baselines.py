@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from medhelm.domain import ConstantBaseline
-from medhelm.io.output_folder import write_file
+from medhelm.io.encryption.places import read_text
+from medhelm.io.output_folder import write_confidential
 from medhelm.storage.json_form import JsonForm
 
 BASELINE = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
@@ -14,13 +15,13 @@ BASELINE = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "va
 
 def write_baseline(path: Path, baseline: ConstantBaseline | None) -> None:
     """Store a constant baseline, or the fact that there is none."""
-    write_file(path, json.dumps(BASELINE.write(baseline) if baseline else None, ensure_ascii=True) + "\n")
+    write_confidential(path, json.dumps(BASELINE.write(baseline) if baseline else None, ensure_ascii=True) + "\n")
 
 
 def read_baseline(path: Path) -> ConstantBaseline | None:
     """Read a constant baseline; None if there is none, or no file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError):
         return None
     return BASELINE.read(content) if content else None

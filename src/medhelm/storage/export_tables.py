@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
+from medhelm.io.encryption.places import address, open_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.work_folders import WorkFolder
 from medhelm.storage.runs import score_column
@@ -140,7 +141,7 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
     n = longest = 0
     with WorkFolder(path.parent) as work, connect() as connection:
         lines = work.path / "rows.jsonl"
-        with lines.open("wb") as file:
+        with open_file(lines, "wb") as file:
             for row in rows:
                 line = json.dumps({name: row[name] for name in columns}, ensure_ascii=False).encode("utf-8", "replace")
                 file.write(line + b"\n")
@@ -190,7 +191,7 @@ def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSou
     columns = ", ".join(f"{sql_name(name)} VARCHAR" for name in names)
     connection.execute(f"CREATE TEMP TABLE sources (path VARCHAR, main_metric VARCHAR, {columns})")
     places = ", ".join("?" * (len(names) + 2))
-    rows = [[str(source.path), source.metric, *(source.front[name] for name in names)] for source in sources]
+    rows = [[address(source.path), source.metric, *(source.front[name] for name in names)] for source in sources]
     connection.executemany(f"INSERT INTO sources VALUES ({places})", rows)  # noqa: S608 - our own names
 
 

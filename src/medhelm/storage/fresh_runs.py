@@ -19,6 +19,7 @@ from filelock import FileLock
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_file
 from medhelm.storage.run_file import NAME, read_run
 from medhelm.storage.store import Store, file_name
@@ -62,7 +63,7 @@ def latest_start(store: Store, key: RunKey) -> str:
     found = [""]
     for path in (store.folder / "runs" / key.benchmark).glob(f"{file_name(key.model)}-*/{NAME}"):
         try:
-            if '"fresh"' in path.read_text(encoding="utf-8"):
+            if '"fresh"' in read_text(path):
                 run = read_run(path)
                 if run.is_complete and RunKey.of_run(run) == key:
                     found.append(run.fresh)

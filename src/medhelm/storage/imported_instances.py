@@ -14,7 +14,8 @@ from typing import Any
 
 from medhelm.domain import Criterion, Instance, Message, Reference
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import write_file
+from medhelm.io.encryption.places import read_text
+from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.untrusted_json import mapping, number, sequence, text
 from medhelm.storage.json_form import TUPLE, JsonForm
@@ -93,14 +94,14 @@ def write_instances(
         writer.write(place, INSTANCE_COLUMNS, {**shared, **columns})
     note = place.with_suffix(".json")
     if not note.exists():
-        write_file(note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        write_confidential(note, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_about(store: Store, benchmark: str, data_digest: str) -> dict[str, Any]:
     """Read the further facts about the benchmark; empty if there are none. Raises: StoreError if they are damaged."""
     note = instances_file(store, benchmark, data_digest).with_suffix(".json")
     try:
-        content = json.loads(note.read_text(encoding="utf-8"))
+        content = json.loads(read_text(note))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

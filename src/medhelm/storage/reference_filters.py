@@ -13,7 +13,8 @@ from typing import Any
 
 from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, RunStatus
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.output_folder import write_file
+from medhelm.io.encryption.places import read_text
+from medhelm.io.output_folder import write_confidential
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 from medhelm.storage.store import Store
 
@@ -71,7 +72,7 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     if marks.status != RunStatus.COMPLETE and older is not None and older.status == RunStatus.COMPLETE:
         return None
     try:
-        write_file(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")
+        write_confidential(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")
     except OSError as error:
         raise StoreFullError(
             f"{path} cannot be written: {error.strerror or error}. Completions already received are in the "
@@ -84,7 +85,7 @@ def read_marks(store: Store, benchmark: str, benchmark_digest: str, data_digest:
     """Read the marks of a benchmark on this data; None if there are none. Raises: StoreError if the file is damaged."""
     path = marks_file(store, benchmark, benchmark_digest, data_digest)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         return MARKS.read(content)
     except FileNotFoundError:
         return None

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from medhelm.domain import CellProvenance, Release, Run
 from medhelm.errors import StoreError, UserError, suggestion
+from medhelm.io.encryption.places import open_file
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
@@ -24,6 +25,9 @@ from medhelm.storage.json_form import JsonForm
 from medhelm.storage.run_file import ORIGIN, PRICE
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 FORMAT = 1
 """Version of the files of a release."""
@@ -118,11 +122,14 @@ def prompts_digest(messages: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file in hex; "" if the file is missing."""
+    """Return the SHA-256 of a file in hex, of an encrypted one that of its content; "" if the file is missing."""
     if not path.is_file():
         return ""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open_file(path, "rb") as file:
+            return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}). Restore it from a copy.") from error
 
 
 def reported_models(path: Path, by: str = "") -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import open_file, read_text
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 
 NAME = "run.json"
@@ -217,13 +218,14 @@ def new_folder(final: Path) -> Path:
 def write_run(folder: Path, run: Run) -> None:
     """Write the file."""
     content = {"format": FORMAT, **RUN.write(run)}
-    (folder / NAME).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with open_file(folder / NAME, "wb") as file:
+        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_run(path: Path) -> Run:
     """Read the run in a file. Raises: StoreError if it is damaged, or of a newer version."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         if not isinstance(content, dict):
             raise TypeError("it is not a JSON object")
         version = content.pop("format", FORMAT)

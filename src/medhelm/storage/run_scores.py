@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
+from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.runs import RunScores, damaged_records, parts_column, records_file, records_path, score_column
 
@@ -100,7 +101,7 @@ def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> 
     rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
     try:
         found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
-        paths = ", ".join(sql_text(records_path(run)) for run in runs)  # `listed` has wildcards escaped
+        paths = ", ".join(sql_text(address(records_path(run))) for run in runs)  # `listed` has wildcards escaped
         hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
     except duckdb.Error as error:
         if len(runs) == 1:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
+from medhelm.io.parquet import ParquetWriter, connect, reason, sql_name, sql_path
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import ADVICE, NAME, DamagedRunError, new_folder, read_run, write_run
 from medhelm.storage.store import Store
@@ -358,7 +358,7 @@ def records_path(run: Run) -> Path:
 
 def damaged_records(run: Run, error: Exception) -> DamagedRunError:
     """Return the error for records that cannot be read."""
-    path, (said, *_) = records_path(run), str(error).partition("\n")
+    path, said = records_path(run), reason(error)
     return DamagedRunError(f"{path} is missing or damaged ({said}). {ADVICE}", path.parent)
 
 
@@ -391,8 +391,10 @@ class _DiskErrors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason.
-        if isinstance(error, OSError) or type(error).__name__ in ("IOException", "OutOfMemoryException"):
+        # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason. It
+        # wraps those of encrypted files.
+        is_full = type(error).__name__ in ("IOException", "OutOfMemoryException") or "OSError: [Errno" in str(error)
+        if isinstance(error, OSError) or is_full:
             raise StoreFullError(
                 f"{self._place} cannot be written: {getattr(error, 'strerror', None) or error}. Every completion "
                 "received before is kept in the store's cache: free some space and run the same command again."

@@ -1,7 +1,8 @@
 """The store: one folder with all results of a user's evaluations.
 
 STORE/
-├── store.json           marks the folder as a store, with the version of its layout
+├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
+│                        encrypted store (see `io.encryption`)
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
 ├── budget.sqlite        limit on what all commands spend, if there is one (see `storage.ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
@@ -30,8 +31,8 @@ from medhelm.errors import StoreError
 from medhelm.io.output_folder import write_file
 from medhelm.storage.run_file import MOVED
 
-FORMAT = 1
-"""Version of the layout. Stores of other versions are refused."""
+FORMAT, ENCRYPTED = 1, 2
+"""Versions of the layout: with plain and with encrypted files. Stores of other versions are refused."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -149,12 +150,16 @@ def open_store(folder: Path) -> Store:
         raise StoreError(f"the store {folder} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{manifest} is damaged or not a store's. Name another folder with --store.") from None
-    if found != FORMAT:
+    if found not in (FORMAT, ENCRYPTED):
         raise StoreError(
-            f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT}. "
-            "Use the version that wrote it, or name another folder with --store."
+            f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT} "
+            f"and {ENCRYPTED}. Use the version that wrote it, or name another folder with --store."
         )
     store = Store(folder)
+    if found == ENCRYPTED:
+        from medhelm.io.encryption.unlock import unlock  # lazy: `cryptography` is optional
+
+        unlock(folder, content)
     if moved := sorted(folder.glob(f"runs/*/{MOVED}*")):
         from medhelm.storage.recovery.run_replacement import restore_moved_runs  # lazy: only if a process was killed
 

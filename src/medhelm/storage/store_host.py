@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import secrets
+import time
 import uuid
 from contextlib import suppress
 from functools import cache
@@ -116,3 +117,28 @@ def refuse_if_used_elsewhere(store: Store, now: float) -> list[Path]:
                 f"{host!r}, wait two minutes or delete {path}. Nothing was sent."
             )
     return old
+
+
+def processes_in(store: Store) -> list[str]:
+    """Return the processes that have the cache of a store open, by their marks; those of this machine must be alive."""
+    found = []
+    for path in (store.folder / "locks").glob("host-*.json"):
+        try:
+            age = time.time() - path.stat().st_mtime
+            about = json.loads(path.read_text(encoding="utf-8"))
+            kernel, host, pid = str(about["kernel"]), str(about["host"]), int(about["pid"])
+            if age < FRESH_S and not (kernel == kernel_id() and _has_ended(pid)):
+                found.append(f"process {pid} on {host}")
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # removed in between
+    return found
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, sql_path
+from medhelm.io.parquet import connect, reason, sql_path
 
 if TYPE_CHECKING:
     import duckdb
@@ -112,7 +112,7 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
             )
         except Exception as error:  # DuckDB's exceptions have no public base class
             raise StoreError(
-                f"{path} cannot be read ({str(error).splitlines()[0]}). Remove its folder and run the same command "
+                f"{path} cannot be read ({reason(error)}). Remove its folder and run the same command "
                 "again; completions already received are in the cache and are not bought twice."
             ) from error
 

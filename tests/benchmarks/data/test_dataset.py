@@ -318,7 +318,7 @@ def test_no_room_for_a_large_draw(make: Make, put: Put, monkeypatch: pytest.Monk
             raise OSError(errno.ENOSPC, "No space left on device")
 
     few_in_memory(monkeypatch, 4)
-    monkeypatch.setattr("medhelm.benchmarks.data.dataset.TemporaryFile", lambda prefix: Full())
+    monkeypatch.setattr("medhelm.benchmarks.data.dataset.temporary_file", Full)
     dataset = open_dataset(make(sample={"size": 11}), data=put(ROWS), tier="real")
     with pytest.raises(StoreFullError, match=r"cannot be written: No space left on device.*TMPDIR"):
         list(dataset)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import gettempdir
 from threading import Lock
 from typing import Any
 from weakref import finalize
@@ -27,6 +27,7 @@ from medhelm.benchmarks.definition import DEFINITION_FILES, SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Shard, Source, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
+from medhelm.io.encryption.places import temporary_file
 from medhelm.io.files import names_beside
 
 
@@ -273,7 +274,7 @@ class SpilledInstances:
         Raises DataError if there are fewer, StoreFullError if the disk is full.
         """
         self._starts = array("q", bytes(8 * n))
-        self._file = TemporaryFile(prefix="medhelm-")  # noqa: SIM115 - closed with this object
+        self._file = temporary_file()  # closed with this object
         finalize(self, self._file.close)
         self._lock = Lock()
         n_put = 0

@@ -19,7 +19,7 @@ from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
 from medhelm.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, create
+from medhelm.storage.store import Store, create, open_store
 
 COUNTS = ("ehr_sql_total_predicted_answerable", "ehr_sql_total_ground_truth_answerable")
 """HELM metrics that count questions instead of scoring a completion."""
@@ -189,7 +189,7 @@ def _taking(
 def _begin(store: Path, library: Mapping[str, Benchmark]) -> None:
     global _process_importer
     gc.disable()
-    _process_importer = RunImporter(Store(store), library), helm_naming(library)
+    _process_importer = RunImporter(open_store(store), library), helm_naming(library)
 
 
 def _end() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from medhelm.errors import DataError
+from medhelm.io.encryption.places import address, open_file
 from medhelm.io.parquet import connect, open_engine
 from medhelm.io.work_folders import temporary_folder
 
@@ -151,7 +152,8 @@ def _from_zstandard(packed: Sequence[bytes], batch: Sequence[ZipInfo]) -> list[b
     with temporary_folder() as work:
         files = [work.path / f"{number}.zst" for number in range(len(packed))]
         for file, content in zip(files, packed, strict=True):
-            file.write_bytes(content)
+            with open_file(file, "wb") as target:
+                target.write(content)
         lines = _lines(files, largest)
         if lines is None and len(files) > 1:  # one file is damaged: decompress them one by one
             alone = [_lines([file], largest) for file in files]
@@ -169,7 +171,7 @@ def _lines(files: Sequence[Path], largest: int) -> dict[str, list[bytes]] | None
         "strict_mode = false, new_line = '\\n', max_line_size = $largest, buffer_size = $buffer)"
     )
     largest = max(largest, 2**21)
-    given = {"files": list(map(str, files)), "largest": largest, "buffer": 2 * largest}
+    given = {"files": list(map(address, files)), "largest": largest, "buffer": 2 * largest}
     lines: dict[str, list[bytes]] = {file.name: [] for file in files}
     try:
         # DuckDB copies long lines: these need an engine with more memory.

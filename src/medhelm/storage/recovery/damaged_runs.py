@@ -11,7 +11,8 @@ from warnings import warn
 
 from medhelm.domain import Run
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, sql_path
+from medhelm.io.encryption.places import open_file
+from medhelm.io.parquet import connect, reason, sql_path
 from medhelm.storage.run_file import ADVICE, DamagedRunError
 
 _MARK = b"PAR1"
@@ -69,12 +70,14 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
         return None
     path = run.folder / "records.parquet"
     try:
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             file.seek(-_FOOTER_END, os.SEEK_END)
             end, size = file.read(), file.tell()
     except OSError as error:
-        reason = "the file is empty" if path.is_file() else str(error.strerror)
-        return DamagedRunError(f"{path} is missing or damaged ({reason}). {ADVICE}", run.folder)
+        why = "the file is empty" if path.is_file() else str(error.strerror)
+        return DamagedRunError(f"{path} is missing or damaged ({why}). {ADVICE}", run.folder)
+    except ValueError as error:  # an encrypted file
+        return DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", run.folder)
     if end[4:] == _MARK and int.from_bytes(end[:4], "little") < size:
         return None
     return DamagedRunError(f"{path} is damaged (it does not end as a Parquet file). {ADVICE}", run.folder)
@@ -88,13 +91,14 @@ def prompt_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        said = str(error).partition("\n")[0]
-        raise StoreError(f"{path} is damaged ({said}). Remove the file and run the same command again.") from error
+        raise StoreError(
+            f"{path} is damaged ({reason(error)}). Remove the file and run the same command again."
+        ) from error
 
 
 def damaged(paths: Iterable[Path], advice: str = ADVICE) -> list[str]:
     """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
-    return [f"{path} cannot be read: {reason}. {advice}" for path, reason in damage(paths).items()]
+    return [f"{path} cannot be read: {why}. {advice}" for path, why in damage(paths).items()]
 
 
 def damage(paths: Iterable[Path]) -> dict[Path, str]:
@@ -107,5 +111,5 @@ def damage(paths: Iterable[Path]) -> dict[Path, str]:
             try:
                 connection.execute(_ROWS.format(sql_path(path))).fetchall()
             except duckdb.Error as error:
-                found[path] = str(error).splitlines()[0] if path.exists() else "it is missing"
+                found[path] = reason(error) if path.exists() else "it is missing"
     return found

@@ -1,0 +1,55 @@
+"""Lets DuckDB read and write encrypted files: a file system of fsspec for the addresses of `places.address`.
+
+DuckDB cannot write encrypted Parquet by itself without an extension that it downloads.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fsspec import AbstractFileSystem
+
+from medhelm.io.encryption.files import plain_size
+from medhelm.io.encryption.places import PROTOCOL, open_file
+
+
+class EncryptedFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
+    """Files in encrypted folders, by address."""
+
+    protocol = PROTOCOL
+    cachable = False
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> BinaryIO:
+        """Open a file."""
+        return open_file(_path(path), "wb" if "w" in mode else "rb")
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """Return the one file with this address: `sql_path` marks characters that are not wildcards."""
+        return [re.sub(r"\[([*?\[])\]", r"\1", path)]
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Return the size of a file."""
+        return {"name": path, "size": plain_size(_path(path)), "type": "file"}
+
+    def modified(self, path: str) -> datetime:
+        """Return the time of the last change."""
+        return datetime.fromtimestamp(_path(path).stat().st_mtime, UTC)
+
+    def isfile(self, path: str) -> bool:
+        """Return True if it is a file."""
+        return _path(path).is_file()
+
+    def isdir(self, path: str) -> bool:
+        """Return True if it is a folder."""
+        return _path(path).is_dir()
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Return True if it exists."""
+        return _path(path).exists()
+
+
+def _path(address: str) -> Path:
+    return Path(address.removeprefix(f"{PROTOCOL}://"))

@@ -1,0 +1,39 @@
+"""Unlocks an encrypted store, for this process.
+
+`store.json` of an encrypted store has layout version 2, which older versions of medhelm refuse, and a section
+`encryption` with the wrapped key (see `io.encryption.keys`) and the state of its files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from medhelm.errors import StoreError
+from medhelm.io.encryption.keys import open_section, read_user_keys
+from medhelm.io.encryption.places import key_of, register
+
+SECTION, STATE = "encryption", "state"
+"""Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""
+
+
+def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Let this process read and write the files of an encrypted store. `manifest`: content of `store.json`.
+
+    Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without a
+    key, or without the package.
+    """
+    section = manifest.get(SECTION)
+    if not isinstance(section, dict):
+        raise StoreError(f"{folder / 'store.json'} is damaged: it has no section `{SECTION}`. Restore it from a copy.")
+    if (state := section.get(STATE)) != "complete":
+        command = "medhelm decrypt" if state == "decrypting" else "medhelm encrypt"
+        raise StoreError(
+            f"the store {folder} is being converted, or that was interrupted. Wait until `{command}` ends, or repeat "
+            "that command. Nothing is lost."
+        )
+    known = key_of(folder / "store.json")
+    if known is None or known.id.hex() != section.get("key_id"):
+        register(folder, open_section(section, read_user_keys(os.environ)))

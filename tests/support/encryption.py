@@ -1,0 +1,40 @@
+"""Keys for encrypted stores in tests, and a look at what a store holds as plain text."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medhelm.io.encryption import places
+from medhelm.io.encryption.files import MAGIC
+from medhelm.io.encryption.keys import KEY_BYTES, VARIABLE
+
+KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
+"""Invented keys, as the environment gives them."""
+
+PARQUET = b"PAR1"
+"""First bytes of a plain Parquet file."""
+
+
+@pytest.fixture
+def store_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Set a key in the environment, and forget afterwards the stores that it unlocked."""
+    monkeypatch.setattr(places, "_keys", {})
+    monkeypatch.setenv(VARIABLE, KEYS[0])
+    yield KEYS[0]
+
+
+def plain_files(folder: Path, *texts: str) -> list[str]:
+    """Return the files below a folder that hold one of these texts, in any case and two encodings, or plain Parquet."""
+    wanted = [text.lower().encode(encoding) for text in texts for encoding in ("utf-8", "utf-16-le")]
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        lower = content.lower()
+        is_open = path.suffix == ".parquet" and not content.startswith(MAGIC)
+        if is_open or content.startswith(PARQUET) or any(text in lower for text in wanted):
+            found.append(path.relative_to(folder).as_posix())
+    return found
