@@ -10,6 +10,7 @@ STORE/
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
+├── derived/             scores of many runs in one file, to be read fast; may be deleted (see `storage.derived`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)

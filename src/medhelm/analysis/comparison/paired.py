@@ -212,7 +212,8 @@ class PairedScores:
         """Return the sum of each row over the clusters that each other model has: shape (n_models, n_models)."""
         missing = np.isnan(self._totals)
         if missing.mean() > SPARSE:
-            return mine @ (~missing).astype(float).T
+            sums: Floats = mine @ (~missing).astype(float).T
+            return sums
         found = np.repeat(mine.sum(axis=1)[:, None], len(mine), axis=1)
         for j in np.flatnonzero(missing.any(axis=1)).tolist():
             found[:, j] -= mine[:, missing[j]].sum(axis=1)
