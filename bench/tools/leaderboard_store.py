@@ -1,10 +1,11 @@
 """Write a store of synthetic runs of any size, for the leaderboard workload.
 
-    python bench/tools/leaderboard_store.py DIR [--models N] [--benchmarks N] [--instances N]
+    python bench/tools/leaderboard_store.py DIR [--models N] [--benchmarks N] [--instances N] [--short]
 
 Prints one JSON object. The runs are real run folders: a whole `run.json`, and `records.parquet` with every column of
 our own runs, in row groups of the same size, with completions of realistic length. The content is synthetic.
-The same sizes give the same files.
+The same sizes give the same files. With `--short` completions have one letter, there are no digests and no juries, and
+every second benchmark has scores of 10,000 steps: a store of 120 million records fits on a small disk.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,29 @@ FROM (
 """
 """The records of one run. An instance is equally hard for every model, plus a random part."""
 
+_SHORT_RECORDS = """
+SELECT i::INTEGER AS position, printf('%08d', 20000000 + i * 7) AS instance_id,
+    CASE WHEN $clustered THEN 'p' || (i // 5) ELSE '' END AS cluster, '' AS "group", '' AS request_digest,
+    0::BIGINT AS left_out, CASE WHEN failed THEN NULL ELSE chr((65 + h % 5)::INTEGER) END AS completion,
+    CASE WHEN failed THEN NULL ELSE 'stop' END AS finish_reason,
+    CASE WHEN failed THEN 'provider' END AS failure_boundary, CASE WHEN failed THEN 'timeout' END AS failure_code,
+    CASE WHEN failed THEN 'no answer within 60 s' END AS failure_message,
+    (400 + i % 600)::BIGINT AS input_tokens, 0::BIGINT AS cached_input_tokens, (1 + h % 30)::BIGINT AS output_tokens,
+    0::BIGINT AS reasoning_tokens, (20 + h % 1000) / 1000 AS latency_s, $model AS reported_model,
+    false AS batched, '' AS fingerprint, '' AS refused_parts, 0::BIGINT AS cache_write_tokens,
+    1767225600.0::DOUBLE AS received, NULL::VARCHAR AS score_failure, '' AS suspicions, NULL::DOUBLE AS jury_coverage,
+    CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_corrected,
+    CASE WHEN NOT failed THEN score END::DOUBLE AS {metric}_published
+FROM (
+    SELECT i, h, h % 500 = 0 AS failed,
+        CASE WHEN $graded THEN round(greatest(0, least(1, $ability + 0.4 - 0.8 * luck)), 4)
+             ELSE (luck < $ability)::DOUBLE END AS score
+    FROM (SELECT i, h, 0.7 * (hash(i, $benchmark) % 100003) / 100003.0 + 0.3 * (h % 100003) / 100003.0 AS luck
+          FROM (SELECT i, hash(i, $benchmark, $model) AS h FROM range($n) AS numbers(i)))
+)
+"""
+"""The records of one run with `--short`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -83,6 +107,8 @@ class Size:
     """Benchmarks, the first ones of the suite."""
     instances: int = INSTANCES
     """Instances of each benchmark."""
+    is_short: bool = False
+    """True for completions of one letter."""
 
     @property
     def records(self) -> int:
@@ -99,7 +125,15 @@ def write(folder: Path, size: Size) -> dict[str, float]:
     start, n_bytes = perf_counter(), 0
     with connect() as database:
         for benchmark, model, place in _pairs(size):
-            plan = _Plan(benchmark, model, size.instances, clustered=place % CLUSTERED == 0)
+            plan = _Plan(
+                benchmark,
+                model,
+                size.instances,
+                clustered=place % CLUSTERED == 0,
+                is_short=size.is_short,
+                graded=place % 2 == 1,
+                step=min(0.008, 0.3 / size.models),
+            )
             run_folder = store.run_folder(benchmark.name, model, plan.run_id)
             run_folder.mkdir(parents=True)
             n_bytes += _write_run(database, run_folder, plan)
@@ -128,14 +162,32 @@ class _Plan:
     model: str
     n: int
     clustered: bool
+    is_short: bool
+    graded: bool
+    step: float
 
     @property
     def judged(self) -> bool:
-        return self.benchmark.rubric is not None
+        return self.benchmark.rubric is not None and not self.is_short
 
     @property
     def metric(self) -> str:
+        if self.is_short and self.graded:
+            return "rouge_l"
         return "jury" if self.judged else "exact_match"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Parameters of the query."""
+        common = {
+            "benchmark": self.benchmark.name,
+            "model": self.model,
+            "n": self.n,
+            "clustered": self.clustered,
+            "ability": self.ability,
+        }
+        more = {"graded": self.graded} if self.is_short else {"judged": self.judged, "sentences": SENTENCES}
+        return common | more
 
     @property
     def run_id(self) -> str:
@@ -145,7 +197,7 @@ class _Plan:
     def ability(self) -> float:
         """Share of the instances that the model gets right, more or less; another on each benchmark."""
         luck = int(self.run_id[:6], 16) / 0xFFFFFF
-        return 0.55 + 0.008 * int(self.model.rpartition("-")[2]) + 0.1 * luck
+        return 0.55 + self.step * int(self.model.rpartition("-")[2]) + 0.1 * luck
 
 
 def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
@@ -155,7 +207,9 @@ def _pairs(size: Size) -> Iterator[tuple[Benchmark, str, int]]:
     from medhelm.scoring.metrics import METRIC_NAMES
 
     names = [entry.name for entry in load_suite()][: size.benchmarks]
-    for place, benchmark in enumerate(load_benchmarks(names, metrics=METRIC_NAMES)):
+    known = load_benchmarks(names, metrics=METRIC_NAMES)
+    more = [replace(one, name=f"{one.name}_more") for one in known[: size.benchmarks - len(known)]]
+    for place, benchmark in enumerate([*known, *more]):
         for number in range(1, size.models + 1):
             yield benchmark, f"lab/model-{number:02d}", place
 
@@ -166,18 +220,10 @@ def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
     from medhelm.storage.run_file import write_run
 
     file = folder / "records.parquet"
-    query = _RECORDS.format(n=len(SENTENCES), metric=plan.metric)
+    query = (_SHORT_RECORDS if plan.is_short else _RECORDS).format(n=len(SENTENCES), metric=plan.metric)
     database.execute(
         f"COPY ({query}) TO {sql_text(file)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})",
-        {
-            "benchmark": plan.benchmark.name,
-            "model": plan.model,
-            "n": plan.n,
-            "clustered": plan.clustered,
-            "judged": plan.judged,
-            "ability": plan.ability,
-            "sentences": SENTENCES,
-        },
+        plan.facts,
     )
     summary = database.execute(
         f"SELECT avg({plan.metric}_corrected), stddev_samp({plan.metric}_corrected), count({plan.metric}_corrected), "
@@ -242,10 +288,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=int, default=MODELS)
     parser.add_argument("--benchmarks", type=int, default=BENCHMARKS)
     parser.add_argument("--instances", type=int, default=INSTANCES)
+    parser.add_argument("--short", action="store_true", help="completions of one letter, no juries")
     chosen = parser.parse_args(words)
-    size = Size(chosen.models, chosen.benchmarks, chosen.instances)
-    if min(size.models, size.benchmarks, size.instances) < 1 or size.benchmarks > BENCHMARKS:
-        parser.error(f"all numbers must be at least 1, and there are {BENCHMARKS} benchmarks")
+    size = Size(chosen.models, chosen.benchmarks, chosen.instances, chosen.short)
+    if min(size.models, size.benchmarks, size.instances) < 1 or size.benchmarks > 2 * BENCHMARKS:
+        parser.error(f"all numbers must be at least 1, and at most {2 * BENCHMARKS} benchmarks")
     print(json.dumps(write(chosen.folder, size)))
     return 0
 

@@ -541,7 +541,7 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
         completions=completions,
         input_tokens=run.usage.input if is_metered else None,
         output_tokens=run.usage.output if is_metered else None,
-        seconds=None if seconds is None else seconds[~np.isnan(seconds)],
+        seconds=seconds,
     )
 
 
@@ -549,7 +549,7 @@ def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Ce
     """Count the failures that the model caused as the worst answer."""
     if cell.scores is None or scored.failure_codes is None:
         return cell
-    caused = np.array([code in CAUSED_BY_MODEL for code in scored.failure_codes]) & np.isnan(cell.scores)
+    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
     if not caused.any():
         return cell
     worst = column.low if column.higher_is_better else column.high
@@ -571,10 +571,11 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
     """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
     found: dict[str, ConstantBaseline] = {}
     opened = [open_store(path) for path in stores]
-    for run in sorted(runs, key=lambda run: (-run.n, run.model)):
-        for store in opened if run.benchmark not in found else ():
-            if baseline := read_baseline(store.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)):
-                found[run.benchmark] = baseline
+    ordered = sorted(runs, key=lambda run: (-run.n, run.model))
+    for benchmark, *digests in dict.fromkeys((run.benchmark, run.benchmark_digest, run.data_digest) for run in ordered):
+        for store in opened if benchmark not in found else ():
+            if baseline := read_baseline(store.baseline_file(benchmark, *digests)):
+                found[benchmark] = baseline
     return found
 
 

@@ -24,6 +24,9 @@ class Nested(NamedTuple):
 
 T = TypeVar("T")
 
+MOST_SHARED = 1_000
+"""Most values of one form that are shared."""
+
 _NOTHING_NESTED: Mapping[str, Nested] = MappingProxyType({})
 
 
@@ -38,12 +41,14 @@ class JsonForm(Generic[T]):
         nested: Mapping[str, Nested] = _NOTHING_NESTED,
         not_stored: Collection[str] = (),
         not_if_empty: Collection[str] = (),
+        shared: bool = False,
     ) -> None:
         """Check the table.
 
         Parameters: keys, JSON key -> field, in the order of the file; nested, JSON key -> how its value is converted,
         for values that are not plain JSON; not_stored, fields that are not written; not_if_empty, keys left out
-        while their value is empty, because older files lack them.
+        while their value is empty, because older files lack them; shared, True to read equal objects as one value,
+        which saves most of the time and memory of tens of thousands of runs.
         Raises: TypeError if the table does not have each field exactly once.
         """
         stored = [*keys.values(), *not_stored]
@@ -54,10 +59,11 @@ class JsonForm(Generic[T]):
         if unknown := nested.keys() - keys.keys():
             raise TypeError(f"{kind.__name__} has no key {', '.join(sorted(unknown))}")
         self.kind, self.keys, self.nested, self.not_if_empty = kind, keys, nested, not_if_empty
-        self._readers = {key: nested[key].read if key in nested else _shared for key in keys}
         types = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
-        kinds = {key: _kind_of(types[field]) for key, field in keys.items() if key not in nested}
-        self._kinds = {key: kind for key, kind in kinds.items() if kind}
+        kinds = {key: () if key in nested else _kind_of(types[field]) for key, field in keys.items()}
+        readers = {key: nested[key].read if key in nested else None for key in keys}
+        self._known: dict[str, T] | None = {} if shared else None
+        self._plans = {key: (field, kinds[key] or object, readers[key]) for key, field in keys.items()}
 
     def write(self, value: T) -> dict[str, Any]:
         """Convert a value to a JSON object."""
@@ -70,13 +76,32 @@ class JsonForm(Generic[T]):
 
         Raises: TypeError for an unknown key, a missing one whose field has no default, or a value of a wrong type.
         """
-        for key, kind in self._kinds.items():
-            if key in content and not isinstance(content[key], kind):
-                raise TypeError(f"`{key}` is {str(content[key])[:40]!r}")
-        if unknown := content.keys() - self.keys.keys():
+        if self._known is None or not_stored:
+            return self._read(content, not_stored)
+        text = repr(content)
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= MOST_SHARED:
+                self._known.clear()
+            found = self._known[text] = self._read(content, {})
+        return found
+
+    def _read(self, content: Mapping[str, Any], found: dict[str, Any]) -> T:
+        """Convert a JSON object, adding to the fields that are not stored. One pass: a store can hold many runs."""
+        plans = self._plans
+        if not content.keys() <= plans.keys():
+            unknown = content.keys() - plans.keys()
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
-        readers = self._readers
-        return self.kind(**{self.keys[key]: readers[key](value) for key, value in content.items()}, **not_stored)
+        for key, value in content.items():
+            field, kind, read = plans[key]
+            if not isinstance(value, kind):
+                raise TypeError(f"`{key}` is {str(value)[:40]!r}")
+            if read is not None:
+                value = read(value)
+            elif isinstance(value, str | dict):
+                value = _shared(value)
+            found[field] = value
+        return self.kind(**found)
 
     @property
     def one(self) -> Nested:

@@ -46,7 +46,7 @@ class DamagedRunError(StoreError):
 FORMAT = 1
 """Version of the file, under its key `format`. Files without the key are of version 1 as well."""
 
-TAXONOMY = JsonForm(Taxonomy, {"category": "category", "subcategory": "subcategory", "task": "task"})
+TAXONOMY = JsonForm(Taxonomy, {"category": "category", "subcategory": "subcategory", "task": "task"}, shared=True)
 
 USAGE = JsonForm(
     Usage,
@@ -96,6 +96,7 @@ MODEL = JsonForm(
     nested={"price": PRICE.one_or_none},
     not_stored=("proxy", "ca_file", "client_certificate", "client_key"),
     not_if_empty=("scope",),
+    shared=True,
 )
 
 ORIGIN = JsonForm(
@@ -117,6 +118,7 @@ JURY = JsonForm(
     {"judges": "judges", "at_least": "min_judges", "has_codes": "has_codes"},
     nested={"judges": MODEL.many},
     not_if_empty=("has_codes",),
+    shared=True,
 )
 
 TALLY = JsonForm(

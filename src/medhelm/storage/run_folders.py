@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 from medhelm.domain import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
+from medhelm.storage.derived.score_files import clear_derived
 from medhelm.storage.recovery.damaged_runs import damage
 from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_file import ADVICE, NAME, read_run
@@ -139,6 +140,7 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
             with _disk_errors(one.folder):
                 restore_run(one.folder)  # what an interrupted replacement left is deleted
         moved = _move(runs, lambda one: place / one.folder.parent.name / one.folder.name)
+        _clear_derived(store, runs)
     return Removal(
         id=place.name, removed=str(about["removed"]), runs=[replace(one, removal=place.name) for one in moved]
     )
@@ -181,6 +183,7 @@ def purge(store: Store, removals: Sequence[Removal]) -> None:
     with _guard(store), _disk_errors(store.removed_folder):
         for removal in removals:
             folder = store.removed_folder / removal.id
+            _clear_derived(store, removal.runs)
             if folder.exists():  # hidden first, so that no reader finds half a removal
                 folder.rename(folder.with_name(f"{PURGED}{folder.name}"))
         for folder in store.removed_folder.glob("*"):
@@ -201,6 +204,13 @@ def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[],
             shutil.rmtree(hidden)
             if one.removal:
                 _remove_if_empty(store.removed_folder / one.removal)
+        _clear_derived(store, runs)
+
+
+def _clear_derived(store: Store, runs: Sequence[RunOnDisk]) -> None:
+    """Delete the scores that were kept of the benchmarks of some runs: those of other runs are kept again."""
+    with _disk_errors(store.folder):
+        clear_derived(store.folder, {one.folder.parent.name for one in runs})
 
 
 def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> list[RunOnDisk]:

@@ -1,10 +1,10 @@
-"""Reads the scores of many runs at once: one query for all runs with the same columns."""
+"""Reads the scores of many runs at once: from files made before, or with one query for runs with the same columns."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from os import cpu_count
 from typing import Any, NamedTuple
 
@@ -12,7 +12,16 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
-from medhelm.storage.runs import RunScores, damaged_records, parts_column, records_file, records_path, score_column
+from medhelm.storage.derived.score_files import ScoreFile, derived_folder, identity_of
+from medhelm.storage.runs import (
+    CodedTexts,
+    RunScores,
+    damaged_records,
+    parts_column,
+    records_file,
+    records_path,
+    score_column,
+)
 
 TOGETHER = 100
 """Most runs that are read with one query."""
@@ -47,23 +56,50 @@ SECONDS = "CASE WHEN latency_s > 0 AND failure_code IS NULL AND batched IS NOT T
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
+    Scores are taken from files made before where the records did not change, and are kept in such files.
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
-    import numpy as np
-
-    before: tuple[str, RunScores] | None = None
     with (
         connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1)) as database
     ):
-        for columns, together in _alike(runs, rule):
-            for run, found in zip(together, _read_columns(database, together, columns), strict=True):
-                if np.isnan(found[columns.score]).all():
-                    _require_column(database, run, columns.score)
-                known = before[1] if before and before[0] == run.benchmark else None
-                scored = _run_scores(found, columns, known)
-                before = run.benchmark, scored
-                yield run, scored
+        for _, group in groupby(runs, key=lambda run: run.benchmark):
+            own = list(group)
+            yield from zip(own, _read_benchmark(database, own, rule), strict=True)
+
+
+def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunScores]:
+    """Return the scores of runs of one benchmark."""
+    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(map(derived_folder, runs)) if folder}
+    file_of = {run.folder: files[folder] for run in runs if (folder := derived_folder(run))}
+    kept = [(run, file_of.get(run.folder), identity_of(run)) for run in runs]
+    found = [file.find(run, identity) if file else None for run, file, identity in kept]
+    missing = [run for run, scores in zip(runs, found, strict=True) if scores is None]
+    if missing:
+        known = next((scores for scores in found if scores), None)
+        read = _read_records(database, missing, rule, known)
+        found = [scores or next(read) for scores in found]
+        for (run, file, identity), scores in zip(kept, found, strict=True):
+            if file and scores:
+                file.add(run, identity, scores)
+        for file in files.values():
+            file.save()
+        # What was kept is mapped into memory, in place of what was read.
+        mapped = [file.find(run, identity) if file else None for run, file, identity in kept]
+        found = [one or scores for one, scores in zip(mapped, found, strict=True)]
+    return [scores for scores in found if scores]
+
+
+def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:
+    """Yield the scores of runs of one benchmark from their records. `known`: of another run of the benchmark."""
+    import numpy as np
+
+    for columns, together in _alike(runs, rule):
+        for run, found in zip(together, _read_columns(database, together, columns), strict=True):
+            if np.isnan(found[columns.score]).all():
+                _require_column(database, run, columns.score)
+            known = _run_scores(found, columns, known)
+            yield known
 
 
 def _alike(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
@@ -133,7 +169,7 @@ def _run_scores(found: Mapping[str, Any], columns: ScoreColumns, known: RunScore
         values=found[columns.score],
         clusters=clusters,
         parts=_parsed(_texts(found[columns.parts])),
-        failure_codes=_texts(found["failure_code"]),
+        failure_codes=_coded(found["failure_code"]),
         seconds=found["seconds"],
     )
 
@@ -144,6 +180,18 @@ def _texts(column: Any) -> list[str] | None:
         return None
     texts = [text or "" for text in column.tolist()]
     return texts if any(texts) else None
+
+
+def _coded(column: Any) -> CodedTexts | None:
+    """Return a column of few different texts with "" for NULL; None if all are NULL."""
+    texts = _texts(column)
+    if texts is None:
+        return None
+    import numpy as np
+
+    names = sorted(set(texts))
+    place = {name: i for i, name in enumerate(names)}
+    return CodedTexts(np.array([place[text] for text in texts], dtype=np.uint32), names)
 
 
 def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:

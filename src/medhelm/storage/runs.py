@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreError, StoreFullError
@@ -187,6 +187,34 @@ def run_metrics(run: Run) -> list[str]:
     return list(dict.fromkeys([run.main_metric, *names]))
 
 
+class CodedTexts(Sequence[str]):
+    """Texts of which few are different, as numbers of their places in a list."""
+
+    def __init__(self, codes: np.ndarray, names: Sequence[str]) -> None:
+        """Parameters: codes, shape (n,), place of each text in `names`."""
+        self.codes, self.names = codes, names
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> CodedTexts: ...
+    def __getitem__(self, place: int | slice) -> str | CodedTexts:
+        """Return one text, or some."""
+        if isinstance(place, slice):
+            return CodedTexts(self.codes[place], self.names)
+        return self.names[int(self.codes[place])]
+
+    def among(self, texts: Collection[str]) -> np.ndarray:
+        """Return which texts are among some others: shape (n,)."""
+        import numpy as np
+
+        found: np.ndarray = np.array([name in texts for name in self.names], dtype=bool)[self.codes]
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunScores:
     """Scores of a run by one metric and rule, in the order of its instances.
@@ -202,7 +230,7 @@ class RunScores:
     """Cluster of each instance, "" for none; None if no instance has a cluster."""
     parts: Sequence[Parts] | None
     """Contribution of each instance to the metric; None if the metric is the mean of the scores."""
-    failure_codes: Sequence[str] | None = None
+    failure_codes: CodedTexts | None = None
     """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
     seconds: np.ndarray | None = None
     """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""

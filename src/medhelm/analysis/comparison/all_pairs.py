@@ -273,7 +273,7 @@ def compare_aligned(
     if len(models) > MOST_MODELS:
         raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
     n_pairs = len(models) * (len(models) - 1) // 2
-    macro, won = _Sum(n_pairs), _Sum(n_pairs)
+    macro, won = _Sum(n_pairs, with_p_values=macro_averages), _Sum(n_pairs)
     single: dict[str, PairedDifferences] = {}
     mde: dict[str, float | None] = {}
     by_instance = np.ones(n_pairs, dtype=np.bool_)
@@ -301,7 +301,7 @@ def compare_aligned(
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
-    macro_differences, win_differences = macro.differences(tested=macro_averages), won.differences()
+    macro_differences, win_differences = macro.differences(), won.differences()
     macro.of_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
     _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), ~by_instance)
@@ -366,7 +366,9 @@ class _Missing:
 class _Sum:
     """Weighted sum of the differences of every pair over benchmarks."""
 
-    def __init__(self, n_pairs: int) -> None:
+    def __init__(self, n_pairs: int, *, with_p_values: bool = True) -> None:
+        """`with_p_values`: False to leave out what only the p-values over several benchmarks need."""
+        self._with_p_values = with_p_values
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
@@ -387,7 +389,8 @@ class _Sum:
         self._variance += here * weight**2 * variance
         self._below += here * weight**4 * variance**2 / df
         self._squares += here * weight**2 * paired.squares / n**2
-        self._fourths += here * weight**4 * paired.fourths / n.astype(float) ** 4
+        if self._with_p_values:
+            self._fourths += here * weight**4 * paired.fourths / _fourth_power(n)
         self._counts += np.stack([paired.n, paired.scores.shape[1] - paired.n, paired.n_clusters]) * here
         self.n_benchmarks += here
         self._parts.append((paired, weight))
@@ -400,7 +403,7 @@ class _Sum:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
         return np.concatenate([weight * paired.shares(pairs) for paired, weight in self._parts], axis=1)
 
-    def differences(self, *, tested: bool = True) -> PairedDifferences:
+    def differences(self) -> PairedDifferences:
         """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
         here = self._weight > 0
         weight = np.where(here, self._weight, 1.0)
@@ -409,7 +412,7 @@ class _Sum:
         df = np.divide(self._variance**2, self._below, out=np.full(len(weight), ENDLESS), where=self._below > 0)
         half = t_quantiles(np.clip(df, 1.0, ENDLESS)) * np.sqrt(variance)
         low, high = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
-        several = np.flatnonzero((self.n_benchmarks > 1) & tested)
+        several = np.flatnonzero((self.n_benchmarks > 1) & self._with_p_values)
         p_values = np.full(len(weight), np.nan)
         p_values[several] = sign_flip_p(
             self._value[several],
@@ -437,6 +440,12 @@ class _Sum:
                 low, high = paired.limits()
                 differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
                 differences.p_value[pairs] = paired.p_values_of(pairs)
+
+
+def _fourth_power(counts: Ints) -> Floats:
+    """Raise whole numbers to the fourth power."""
+    squares = counts.astype(float) ** 2
+    return np.asarray(squares * squares)
 
 
 def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDArray[np.bool_]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import fsum
 
 import numpy as np
 
@@ -24,8 +23,8 @@ class RunUse:
     output_tokens: int | None = None
     """Output tokens of all of them, reasoning included; None if unknown."""
     seconds: Floats | None = None
-    """Seconds of each request whose time is known, shape (n_timed,): waits, retries and batches left out. None if no
-    time is known."""
+    """Seconds of each request without waits and retries, shape (n,): nan for batches and where the time is not known.
+    None if no time is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ def pooled_use(runs: Iterable[RunUse | None], cost_usd: float | None) -> Complet
     completions = sum(run.completions for run in known)
     if len(known) < len(found) or not completions:
         return None
-    times = [run.seconds for run in known if run.completions]
+    times = [None if run.seconds is None else run.seconds[~np.isnan(run.seconds)] for run in known if run.completions]
     timed = [one for one in times if one is not None and len(one)]
     seconds = np.concatenate(timed) if len(timed) == len(times) else None
     known_cost = cost_usd if all(run.has_known_cost for run in known) else None
@@ -77,7 +76,7 @@ def pooled_use(runs: Iterable[RunUse | None], cost_usd: float | None) -> Complet
         input_tokens=_mean((run.input_tokens for run in known), completions),
         output_tokens=_mean((run.output_tokens for run in known), completions),
         seconds=None if seconds is None else float(np.median(seconds)),
-        mean_seconds=None if seconds is None else fsum(seconds.tolist()) / len(seconds),
+        mean_seconds=None if seconds is None else float(seconds.mean()),
     )
 
 

@@ -197,10 +197,10 @@ def _test_pairs(
     if len(order) < 2:
         return None
     scores = aligned or [None] * len(measured.columns)
-    compared = [
+    compared = (
         AlignedBenchmark(column, one and one.reordered(order))
         for column, one in zip(measured.columns, scores, strict=True)
-    ]
+    )
     models = [measured.models[i] for i in order]
     values = measured.values[list(order)]
     return compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)

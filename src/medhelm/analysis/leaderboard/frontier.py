@@ -46,12 +46,14 @@ def cost_frontier(
     if len(alike) < 2:
         return None
     used = [place for place, column in enumerate(columns) if column.benchmark in shared]
+    order = [places[row.model] for row in alike]
     costs = np.array([row.usd_per_1000 for row in alike], dtype=float)
     values = np.array([row.macro_average.value for row in alike if row.macro_average])
     found = _probabilities(
         alike,
         [columns[place] for place in used],
-        [one and one.reordered([places[row.model] for row in alike]) for one in (aligned[p] for p in used if aligned)],
+        [aligned[place] for place in used if aligned],
+        order,
         costs,
         values,
         method,
@@ -94,11 +96,15 @@ def _probabilities(
     rows: Sequence[Row],
     columns: Sequence[Column],
     aligned: Sequence[AlignedScores | None],
+    order: Sequence[int],
     costs: Floats,
     values: Floats,
     method: IntervalUnit,
 ) -> Floats | None:
-    """Return the probability of each model to be on the frontier; None where it has no basis."""
+    """Return the probability of each model to be on the frontier; None where it has no basis.
+
+    Parameters: order, the rows of `aligned` that the models have.
+    """
     weights = np.array([column.weight for column in columns], dtype=float)
     shares = weights / weights.sum()
     if method == "nothing":
@@ -110,7 +116,7 @@ def _probabilities(
     known = [one for one in aligned if one is not None]
     if len(known) < len(columns):
         return None
-    parts = ((float(share), joint_means(one)) for share, one in zip(shares, known, strict=True))
+    parts = ((float(share), joint_means(one.reordered(order))) for share, one in zip(shares, known, strict=True))
     return frontier_probabilities(costs, draw_averages(values, parts))
 
 

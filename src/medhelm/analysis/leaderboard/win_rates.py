@@ -21,6 +21,9 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 DECIMALS = 12
 """Precision to which two means are compared."""
 
+BLOCK = 100_000
+"""Most scores sorted at once: they stay in the processor's cache."""
+
 
 def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
     """Share of rivals that each model's answer beats, instance by instance; a tie counts one half.
@@ -29,25 +32,49 @@ def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) 
     all. Where a panel is given, a member's own answer counts as one more tie: all models meet the same panel.
     Returns: shape (n_models, n); nan where a model has no score, or meets nobody who has.
     """
-    models, n = scores.shape
-    order = np.argsort(scores, axis=0)
-    ranked = np.round(np.take_along_axis(scores, order, axis=0), DECIMALS).T  # one row per instance, missing ones last
-    members = np.ones(models) if panel is None else panel.astype(float)
-    there = members[order].T * ~np.isnan(ranked)
+    members = np.ones(len(scores)) if panel is None else panel.astype(float)
+    own_ties = 1.0 if panel is None else 0.0
+    if ((scores == 0) | (scores == 1) | np.isnan(scores)).all():
+        return _binary_win_shares(scores, members, own_ties)
+    shares = np.empty_like(scores)
+    block = max(1, BLOCK // max(len(scores), 1))
+    for start in range(0, scores.shape[1], block):
+        some = np.s_[:, start : start + block]
+        shares[some] = _sorted_win_shares(np.ascontiguousarray(scores[some].T), members, own_ties).T
+    return shares
+
+
+def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
+    """Win shares of 0/1 scores: on each instance there are two values, one for each score."""
+    is_right = scores == 1
+    right, met = members @ is_right, members @ ~np.isnan(scores)
+    wrong, rivals = met - right, met - own_ties
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_right = np.where(rivals > 0, (wrong + (right - own_ties) / 2) / rivals, np.nan)
+        of_wrong = np.where(rivals > 0, (wrong - own_ties) / 2 / rivals, np.nan)
+    return np.where(is_right, of_right, np.where(scores == 0, of_wrong, np.nan))
+
+
+def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
+    """Win shares of any scores: shape (n, n_models), one row per instance.
+
+    Parameters: members, shape (n_models,), 1 for a model to be beaten; own_ties, number of ties that are a model's own.
+    """
+    order = np.argsort(scores, axis=1)
+    ranked = np.round(np.take_along_axis(scores, order, axis=1), DECIMALS)  # missing ones last
+    there = members[order] * ~np.isnan(ranked)
     starts = np.ones(ranked.shape, dtype=np.bool_)
     starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
     group = np.cumsum(starts.ravel()) - 1
     equal = np.bincount(group, weights=there.ravel())
     before = np.cumsum(there, axis=1) - there
-    below = before.ravel()[np.flatnonzero(starts.ravel())][group].reshape(n, models)
-    met = there.sum(axis=1, keepdims=True)
-    ties = equal[group].reshape(n, models)
-    if panel is None:
-        ties, met = ties - 1, met - 1
+    below = before.ravel()[np.flatnonzero(starts.ravel())][group].reshape(scores.shape)
+    met = there.sum(axis=1, keepdims=True) - own_ties
+    ties = equal[group].reshape(scores.shape) - own_ties
     with np.errstate(invalid="ignore", divide="ignore"):
         won = np.where(np.isnan(ranked) | (met <= 0), np.nan, (below + ties / 2) / met)
     shares = np.empty_like(scores)
-    np.put_along_axis(shares, order, won.T, axis=0)
+    np.put_along_axis(shares, order, won, axis=1)
     return shares
 
 

@@ -1,0 +1,1 @@
+"""Files made from the runs of a store: they save time, and can be deleted at any time."""

@@ -1,0 +1,102 @@
+"""Files of arrays that are mapped into memory: nothing is read before it is used.
+
+    16 bytes   MAGIC, with the version of the layout
+     4 bytes   CRC-32 of everything after it
+     8 bytes   length of the header
+    header     JSON: {"about": ..., "arrays": {name: [type, shape, place after the header]}}
+    arrays     each at a multiple of 64 bytes
+
+HDF5 and Arrow files would need a package for this; a `.npz` file cannot be mapped. Readers get arrays that cannot be
+written, of plain numbers only, and nothing at all from a file that is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from medhelm.io.output_folder import atomic_file
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAGIC = b"medhelm-arrays-1"
+"""First bytes of a file."""
+
+ALIGNED = 64
+"""Arrays begin at a multiple of this."""
+
+CHUNK = 2**20
+"""Bytes whose checksum is computed at once."""
+
+_START = len(MAGIC) + 4
+"""Place of the first byte that the checksum covers."""
+
+
+class ArrayFile(NamedTuple):
+    """Content of a file."""
+
+    about: Any
+    """JSON value."""
+    arrays: Mapping[str, np.ndarray]
+    """Read-only arrays."""
+
+
+def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mode: int) -> None:
+    """Write a file, and rename it into place. `mode`: its permissions. Raises: OSError."""
+    import numpy as np
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    places, size = {}, 0
+    for name, array in arrays.items():
+        places[name], size = size, _aligned(size + array.nbytes)
+    listed = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
+    header = json.dumps({"about": about, "arrays": listed}).encode()
+    first = _aligned(_START + 8 + len(header))
+    with atomic_file(path) as new, new.open("w+b") as file:
+        new.chmod(mode)
+        file.write(MAGIC + bytes(4) + len(header).to_bytes(8, "little") + header)
+        for name, array in arrays.items():
+            file.seek(first + places[name])
+            file.write(array.data.cast("B") if array.size else b"")
+        file.truncate(first + size)
+        checksum = _checksum(file)
+        file.seek(len(MAGIC))
+        file.write(checksum.to_bytes(4, "little"))
+
+
+def read_arrays(path: Path) -> ArrayFile | None:
+    """Map a file into memory; None if it is missing, damaged, or of another version."""
+    import numpy as np
+
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START + 8)
+            if start[: len(MAGIC)] != MAGIC or int.from_bytes(start[len(MAGIC) : _START], "little") != _checksum(file):
+                return None
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length = int.from_bytes(start[_START:], "little")
+        header = json.loads(content[len(start) : len(start) + length])
+        arrays, first = {}, _aligned(len(start) + length)
+        for name, (kind, shape, place) in header["arrays"].items():
+            arrays[name] = np.frombuffer(content, np.dtype(kind), math.prod(shape), first + place).reshape(shape)
+        return ArrayFile(header["about"], arrays)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _checksum(file: Any) -> int:
+    file.seek(_START)
+    found = 0
+    while chunk := file.read(CHUNK):
+        found = zlib.crc32(chunk, found)
+    return found
+
+
+def _aligned(place: int) -> int:
+    return -(-place // ALIGNED) * ALIGNED
