@@ -174,7 +174,9 @@ class _Work:
         try:
             async with self.scheduler.running():
                 for model in self.config.models:
-                    self.scheduler.start_each(self._jobs(model), self._complete, self.source.concurrency(model))
+                    self.scheduler.start_each(
+                        self._jobs(model), self._complete, partial(self.source.concurrency, model)
+                    )
         except MedHelmError:
             for active in self.active:
                 active.recorder.discard()

@@ -54,7 +54,8 @@ class Settings:
     proxy: str = ""
     """Address of the proxy for hosts outside this machine and private networks; empty: none."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may get gated and private benchmarks and the user's own data."""
+    """Hosts, `*.ENDING` and networks that may get gated and private benchmarks and the user's own data, and whose
+    servers may join a pool later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
