@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,17 @@ import pytest
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.domain import Benchmark, Model
 from medhelm.errors import UserError
+from medhelm.evaluation import live_status
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.models.catalog import find_models
 from medhelm.models.egress import SentData, missing_consent, policy_for
 from medhelm.models.model_check import check
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.running import ServerProgress, known_evaluations
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import open_store
+from medhelm.storage.store import Store, open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
+from tests.support.running import eventually
 from tests.support.servers.openai import Answer, Server
 
 N = 60
@@ -51,6 +55,31 @@ def test_a_run_at_several_servers_one_of_which_breaks_connections(tmp_path: Path
     (stored,) = load_runs(open_store(tmp_path / "store"))
     assert stored.model == "openai/mock@pool"
     assert one.url not in next((tmp_path / "store" / "runs").rglob("run.json")).read_text()
+
+
+def test_the_status_has_every_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_status, "INTERVAL_S", 0.01)
+    benchmark, seen = toy(tmp_path), list[ServerProgress]()
+    with Server() as one:
+        one.answer_with(answers_with(perfect))
+        one.hold_beyond(20)
+        model = pool(one.url, "http://127.0.0.1:1")
+
+        def look() -> None:
+            one.wait_for(21)
+            status = eventually(lambda: known_evaluations(Store(tmp_path / "store"))[0].status)
+            seen.extend(eventually(lambda: status.servers))
+            one.release()
+
+        with ThreadPoolExecutor(1) as beside:
+            looked = beside.submit(look)
+            run(tmp_path, benchmark, model)
+            looked.result()
+    assert [(server.model, server.address, server.state) for server in seen] == [
+        ("openai/mock@pool", f"{one.url}/v1", "ready"),
+        ("openai/mock@pool", "http://127.0.0.1:1/v1", "starting"),
+    ]
+    assert seen[0].limit == 4
 
 
 def test_each_server_of_a_pool_is_checked(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ class EvaluationRunner:
 
                 for batch in Batches(self.store).waiting_for(models):
                     self.listener.note(batch.reminder)
+            self.listener.watch(session.client.pools)
             work = _Work(self, session, source, panel)
             with published_status(self._watched(work, session)):
                 work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
@@ -96,6 +97,7 @@ class EvaluationRunner:
             scheduler=work.scheduler,
             budget=session.budget,
             stop_switch=session.stop_switch,
+            pools=session.client.pools,
         )
 
     def _open_models(self, session: Session) -> LiveCompletions:
