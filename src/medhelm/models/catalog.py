@@ -36,7 +36,7 @@ _VENDORS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|
 
 _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>(?:https?|file):.*)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r"https?:.*|\s*", re.IGNORECASE)
-"""What follows a comma within the addresses of a pool."""
+"""Text after a comma within the addresses of a pool."""
 
 POOL_PROVIDER, POOL_NAME = "openai", "@pool"
 """The provider whose models a pool can serve, and what follows the name of such a model instead of addresses."""

@@ -95,7 +95,7 @@ class Replica:
     """Its own limit on requests in flight."""
     state: ReplicaState = ReplicaState.STARTING
     reason: str = ""
-    """Why it is not ready."""
+    """Reason that it is not ready; empty if it is."""
     is_listed: bool = True
     """False since its address was removed: it gets no new requests."""
     in_flight: int = 0

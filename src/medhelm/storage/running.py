@@ -112,7 +112,7 @@ class ServerProgress:
     done: int
     """Completions received from it."""
     reason: str = ""
-    """Why it is not ready."""
+    """Reason that it is not ready; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
