@@ -3,10 +3,11 @@
 
     .venv/bin/python -m bench.studies.replicas                 # about a minute
 
-Three servers on this machine complete 100 requests a second each. "Of the living" is the number of completions divided
-by what the servers that lived could complete in the same time. A dead server is killed with SIGKILL; its address stays
-in the file. The last rows compare where prompts with the same long beginning go: a beginning that n servers have had is
-computed n times, at best once.
+Servers on this machine work on 20 requests at a time, each for 0.2 s. "Of the living" is the number of completions,
+divided by what the servers that lived would complete in the same time at the rate of one server alone, without a pool.
+A dead server is killed with SIGKILL; its address stays in the file. A server that joins counts from its start on,
+before its address is read. The last rows compare where prompts with the same long beginning go: a beginning that n
+servers have had is computed n times, at best once.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ from medhelm.models.providers import open_provider
 from medhelm.reports.tables import render as table
 
 SLOTS, SECONDS = 20, 0.2
-RATE = SLOTS / SECONDS
-"""Completions a second of one server."""
+"""Requests that a server works on at a time, and seconds for each."""
 
 LANES = 3 * SLOTS * 3 // 2
 QUESTIONS = 10
@@ -47,6 +47,7 @@ class Server:
     """One server, as a process."""
 
     def __init__(self, log: Path) -> None:
+        """Start it; `log`: file of what it delivers."""
         command = ["-m", "bench.tools.capacity_server", "--slots", str(SLOTS), "--seconds", str(SECONDS)]
         self.log = log
         self._process = subprocess.Popen(
@@ -76,6 +77,7 @@ class Event:
 
 
 SCENARIOS: dict[str, Sequence[Event]] = {
+    "one server, no pool": (),
     "three servers": (),
     "one dies": (Event(1 / 3, "dies"),),
     "one joins": (Event(1 / 3, "joins"),),
@@ -89,17 +91,17 @@ class Outcome:
 
     n: int
     seconds: float
-    possible: float
-    """Completions that the living servers could deliver in that time."""
+    server_seconds: float
+    """Seconds that the servers lived, in all."""
     sent: int
     failed: int
     twice: int
     """Prompts with more than one completion delivered."""
 
 
-def run(folder: Path, events: Sequence[Event], n: int) -> Outcome:
-    """Send `n` requests while the pool changes."""
-    servers = [Server(folder / f"{number}.log") for number in range(3)]
+def run(folder: Path, events: Sequence[Event], n: int, n_servers: int = 3) -> Outcome:
+    """Send `n` requests while the pool changes; one server gets them without a pool."""
+    servers = [Server(folder / f"{number}.log") for number in range(n_servers)]
     file = folder / "endpoints.txt"
     file.write_text("".join(f"{server.url}\n" for server in servers))
     try:
@@ -110,7 +112,8 @@ def run(folder: Path, events: Sequence[Event], n: int) -> Outcome:
 
 
 async def _run(folder: Path, file: Path, servers: list[Server], events: Sequence[Event], n: int) -> Outcome:
-    (model,) = find_models([f"openai/mock@file:{file}"], environment={})
+    place = f"file:{file}" if len(servers) > 1 else servers[0].url
+    (model,) = find_models([f"openai/mock@{place}"], environment={})
     http = HttpClient(policy_for([model], offline=True))
     started, done, failed = perf_counter(), 0, 0
     lives = [[server, started, 0.0] for server in servers]
@@ -118,7 +121,7 @@ async def _run(folder: Path, file: Path, servers: list[Server], events: Sequence
     upcoming = next(waiting, None)
     numbers = iter(range(n))
     with closing(Cache(folder / "cache.sqlite")) as cache:
-        client = Client(cache=cache, budget=Budget(), start=16, maximum=SLOTS)
+        client = Client(cache=cache, budget=Budget(), start=SLOTS, maximum=SLOTS)
         provider = open_provider(model, http, environment={})
 
         async def lane() -> None:
@@ -141,9 +144,9 @@ async def _run(folder: Path, file: Path, servers: list[Server], events: Sequence
         await asyncio.gather(*[lane() for _ in range(LANES * 4 // 3)])
         await http.close()
     ended = perf_counter()
-    possible = sum(RATE * ((died or ended) - born) for _, born, died in lives)  # type: ignore[operator, misc]
+    lived = sum((died or ended) - born for _, born, died in lives)  # type: ignore[operator]
     delivered = Counter(prompt for server in servers for prompt in server.delivered())
-    return Outcome(n, ended - started, possible, client.requests_sent, failed, sum(k > 1 for k in delivered.values()))
+    return Outcome(n, ended - started, lived, client.requests_sent, failed, sum(k > 1 for k in delivered.values()))
 
 
 def request(model: Model, text: str) -> Request:
@@ -191,21 +194,24 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--requests", type=int, default=3000)
     n = options.parse_args().requests
-    rows = []
+    rows: list[list[str | int]] = []
+    alone = 0.0
     for name, events in SCENARIOS.items():
+        n_servers = 3 if alone else 1
         with tempfile.TemporaryDirectory() as folder:
-            found = run(Path(folder), events, n)
-        share = f"{found.n / found.possible:.0%}"
+            found = run(Path(folder), events, n if alone else n // 3, n_servers)
+        alone = alone or found.n / found.server_seconds
+        share = f"{found.n / found.server_seconds / alone:.0%}"
         rows.append([name, f"{found.n:,}", f"{found.n / found.seconds:.0f}", share, found.failed, found.twice])
     headers = ["pool", "requests", "completions/s", "of the living", "failed", "bought twice"]
-    print(table([[str(cell) for cell in row] for row in rows], headers, format="md"))
-    lengths, rows = replicas.BEGINNINGS, []
+    print(table(rows, headers, format="md"))
+    lengths, homes = replicas.BEGINNINGS, []
     for name, compared in (("with the same beginning to the same server", lengths), ("to the least busy server", ())):
         replicas.BEGINNINGS = compared  # type: ignore[assignment]
         with tempfile.TemporaryDirectory() as folder:
-            rows.append([name, f"{beginnings(Path(folder), n // 2):.2f}"])
+            homes.append([name, f"{beginnings(Path(folder), n // 4):.2f}"])
     replicas.BEGINNINGS = lengths
-    print(table(rows, ["prompts go", "servers that compute a beginning"], format="md"))
+    print(table(homes, ["prompts go", "servers that compute a beginning"], format="md"))
 
 
 if __name__ == "__main__":
