@@ -37,7 +37,7 @@ def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
     async def main() -> None:
         scheduler = Scheduler(lambda _: None)
         async with scheduler.running():
-            scheduler.start_each(numbers(9, made), work, limit)
+            scheduler.start_each(numbers(9, made), work, lambda: limit)
 
     asyncio.run(main())
     assert sorted(done) == list(range(9))
@@ -55,7 +55,7 @@ def test_there_are_no_more_workers_than_items() -> None:
 
         scheduler = Scheduler(lambda _: None)
         async with scheduler.running():
-            scheduler.start_each(numbers(2, []), work, 128)
+            scheduler.start_each(numbers(2, []), work, lambda: 128)
         return most
 
     assert asyncio.run(main()) <= 4  # the main task, one worker for each item, and one that found none left

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Model, Price
+from medhelm.domain import POOL, Message, Model, Price, Prompt, Request
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import defined_models, find_models, missing_key
 from medhelm.models.model_names import reasons
@@ -603,3 +603,76 @@ def test_a_file_that_is_found_says_where_keys_go(tmp_path: Path, entry: str, not
 def test_a_list_with_commas_is_refused() -> None:
     with pytest.raises(UserError, match="Repeat the option for each: --model A --model B"):
         find("openai/a, baseline/majority")
+
+
+# --- pools of equal servers -------------------------------------------------------------------------------------------
+
+ONE, TWO, THREE = "http://127.0.0.1:8000/v1", "http://127.0.0.1:8001/v1", "http://node3:8000/v1"
+
+
+def pool(name: str, environment: Mapping[str, str] | None = None) -> Model:
+    (model,) = find_models([name], environment=environment or {})
+    return model
+
+
+def test_neither_name_nor_digests_of_a_pool_depend_on_its_servers(tmp_path: Path) -> None:
+    Path("endpoints.txt").write_text(f"# by Slurm\n{ONE}\n\n{THREE}/\n{ONE}\n")
+    Path("models.yaml").write_text(
+        f"ours: {{model: q, base_url: [{ONE}]}}\nfiled: {{model: q, endpoints: endpoints.txt}}\n"
+    )
+    found = [pool(f"openai/q@{ONE},{TWO}"), pool(f"openai/q@{TWO}, {THREE}"), pool("openai/q@file:endpoints.txt")]
+    own = [pool(f"ours2=openai/q@{ONE},{TWO}"), pool("ours2=openai/q@file:endpoints.txt")]
+    prompt = Prompt((Message("user", "?"),))
+    for alike in (found, own):
+        assert len({model.name for model in alike}) == 1
+        assert len({model.digest for model in alike}) == 1
+        assert len({Request(model=model, prompt=prompt, max_tokens=1).digest for model in alike}) == 1
+    assert {model.name for model in found} == {"openai/q@pool"}
+    assert found[0].base_url == POOL
+    assert found[0].addresses == (ONE, TWO)
+    assert found[2].addresses == (ONE, THREE)
+    assert found[2].endpoints_file == str(tmp_path / "endpoints.txt")
+    assert pool("ours").addresses == (ONE,)
+    assert (pool("filed").addresses, pool("filed").name) == ((ONE, THREE), "filed")
+    alone = pool(f"openai/q@{ONE}")
+    assert alone.addresses == (ONE,)
+    assert alone.digest != found[0].digest
+
+
+def test_a_pool_gets_no_key_but_the_general_one() -> None:
+    assert pool(f"openai/q@{ONE},{TWO}", {"OPENAI_API_KEY": "sk-o"}).key_variable == ""
+    assert pool(f"openai/q@{ONE},{TWO}", KEYS).key_variable == "MEDHELM_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (f"openai/q@{ONE},{ONE}", "address 2, `http://127.0.0.1:8000/v1`, occurs twice"),
+        (f"openai/q@{ONE},https://gpu.example/v1", "must all have http://, or all https://"),
+        (f"openai/q@{ONE},http://gpu.example/v1", "address 2, `http://gpu.example/v1`: http:// would send questions"),
+        (f"openai/q@{ONE},http://me:secret@node/v1", "address 2, `http://node/v1`: an address must not contain a user"),
+        (f"openai/q@{ONE},", "address 2, ``: an address must begin with http://"),
+        (f"ollama/q@{ONE},{TWO}", "several servers can serve openai/NAME only"),
+        ("openai/q@pool", "write the addresses of the pool after `@`"),
+        ("openai/q@file:", "the name of a file with addresses must follow `@file:`"),
+        ("openai/q@file:absent.txt", "absent.txt cannot be read: No such file or directory."),
+        ("openai/q@file:empty.txt", "holds no address"),
+        ("openai/q@file:wrong.txt", "line 2  `nonsense`: an address must begin with http://"),
+        ("openai/q@file:wrong.txt", "line 3  `http://node/v1`: an address must not contain a user name"),
+        ("openai/q@file:bytes.txt", "is not a text in UTF-8"),
+    ],
+)
+def test_pools_that_cannot_be(name: str, says: str) -> None:
+    Path("empty.txt").write_text("# none yet\n")
+    Path("wrong.txt").write_text(f"{ONE}\nnonsense\nhttp://me:secret@node/v1\n")
+    Path("bytes.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError) as raised:
+        pool(name)
+    assert says in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_two_pools_of_one_name_are_refused() -> None:
+    with pytest.raises(UserError, match="two pools go by the name openai/q@pool"):
+        find_models([f"openai/q@{ONE},{TWO}", f"openai/q@{ONE},{THREE}"], environment={})
+    assert len(find_models([f"openai/q@{ONE},{TWO}", f"b=openai/q@{ONE},{THREE}"], environment={})) == 2

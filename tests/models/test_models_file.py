@@ -202,3 +202,29 @@ def test_the_example_in_the_documentation_is_valid() -> None:
         "google",
         "bedrock",
     }
+
+
+@pytest.mark.parametrize(
+    ("definition", "says"),
+    [
+        ("{base_url: []}", "the list is empty"),
+        ("{base_url: ['http://a/v1', 'http://a/v1']}", "occurs twice"),
+        ("{base_url: ['http://a/v1', 'nonsense']}", "address 2, `nonsense`"),
+        ("{base_url: 'http://a/v1', endpoints: f.txt}", "leave one of them out"),
+        ("{endpoints: f.txt, insecure: true}", "`insecure` would apply to servers that are not known yet"),
+        ("{endpoints: f.txt, ca_file: ca.pem}", "`ca_file` would apply to servers that are not known yet"),
+        ("{provider: anthropic, endpoints: f.txt}", "several servers can serve a model of `provider: openai` only"),
+    ],
+)
+def test_pools_that_cannot_be_defined(file: Path, definition: str, says: str) -> None:
+    ((line, said),) = problems(file, f"qwen: {definition}\n")
+    assert says in said
+    assert line == 1
+
+
+def test_a_file_that_was_only_found_sends_no_vendors_key_to_a_pool(file: Path) -> None:
+    for where in ("base_url: ['http://127.0.0.1/v1', 'http://node/v1']", "endpoints: f.txt"):
+        file.write_text(f"qwen: {{key: OPENAI_API_KEY, {where}}}\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match="`key` OPENAI_API_KEY belongs to OpenAI, and is not sent to"):
+            read_definitions(file, is_found=True)
+        assert read_definitions(file)["qwen"].key == "OPENAI_API_KEY"

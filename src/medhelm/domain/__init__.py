@@ -31,6 +31,7 @@ from medhelm.domain.benchmark import (
     Tier,
 )
 from medhelm.domain.completion import (
+    POOL,
     Boundary,
     Completion,
     Failure,
@@ -68,6 +69,7 @@ from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule,
 __all__ = [
     "EXTENDED",
     "JURY",
+    "POOL",
     "REFERENCE_VERDICTS",
     "RULES",
     "STANDARD",

@@ -18,6 +18,10 @@ REASONING_TOKENS = 4000
 """Limit on hidden reasoning and completion together, for models with hidden reasoning."""
 
 
+POOL = "pool:"
+"""`Model.base_url` of models that several equal servers serve: the same whatever their addresses are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """Price of a model in US dollars per million tokens."""
@@ -45,7 +49,8 @@ class Model:
     remote_name: str
     """Name of the model at the provider."""
     base_url: str = ""
-    """URL of the service, up to and including its version part; empty for models that need no network."""
+    """URL of the service, up to and including its version part; `POOL` for several equal servers; empty for models
+    that need no network."""
     key_variable: str = ""
     """Environment variable that holds the API key; empty if none is needed."""
     reasoning: bool = False
@@ -74,6 +79,16 @@ class Model:
     """File with the certificate to identify with; empty: none."""
     client_key: str = ""
     """File with the key of that certificate; empty: it is in the same file."""
+    replicas: tuple[str, ...] = ()
+    """Addresses of the equal servers of a pool, as known at the start; `base_url` is then `POOL`. Neither they nor the
+    file below are part of any digest: a server can be added without requesting completions again."""
+    endpoints_file: str = ""
+    """File that lists the addresses of a pool, read again when it changes; empty: the pool does not change."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """URLs of its service: one, those of the servers of a pool, or none for models that need no network."""
+        return self.replicas or ((self.base_url,) if self.base_url else ())
 
     @property
     def digest(self) -> str:

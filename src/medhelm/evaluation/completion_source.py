@@ -123,12 +123,14 @@ class LiveCompletions(CompletionSource):
     def concurrency(self, model: Model) -> int:
         """Return 1 for providers within this process, else half as many again as requests may be in flight.
 
-        While a request waits for its next attempt, another one uses its slot.
+        The servers of a pool have limits of their own, and may become more. While a request waits for its next attempt,
+        another one uses its slot.
         """
-        if self.providers[model.name].local:
+        provider = self.providers[model.name]
+        if provider.local:
             return 1
-        limit = (self.options.concurrency or MAXIMUM_IN_FLIGHT) * self.providers[model.name].copies
-        return limit + limit // 2
+        limit = (self.options.concurrency or MAXIMUM_IN_FLIGHT) * provider.copies
+        return (limit + limit // 2) * provider.n_servers
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the origin of the prompts."""

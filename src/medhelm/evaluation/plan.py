@@ -131,8 +131,8 @@ def _sent_data(found: Sequence[tuple[Benchmark, PendingRequests | str]], setting
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
     """Check that the hosts of all models may be reached. Raises: UserError."""
-    policy = policy_for(models, offline=settings.offline, proxy=settings.proxy)
-    policy.admit_all((model.base_url for model in models if model.base_url), look_up=False)
+    policy = policy_for(models, offline=settings.offline, proxy=settings.proxy, allow_hosts=settings.allow_hosts)
+    policy.admit_all((address for model in models for address in model.addresses), look_up=False)
 
 
 def _local_providers(

@@ -51,10 +51,16 @@ def check_models(
             f"{', '.join(unpriced)}. "
             "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
         )
-    if addresses := [model.base_url for model in by_name if model.base_url]:
+    if addresses := [address for model in by_name for address in model.addresses]:
         from medhelm.models.egress import policy_for  # lazy: models within this process need no network
 
-        policy = policy_for(by_name, offline=settings.offline, proxy=settings.proxy, environment=environment)
+        policy = policy_for(
+            by_name,
+            offline=settings.offline,
+            proxy=settings.proxy,
+            environment=environment,
+            allow_hosts=settings.allow_hosts,
+        )
         policy.admit_all(addresses)
 
 

@@ -396,7 +396,7 @@ class _Marking:
                     self.progress(len(self.opinions), len(self.judges) * sum(each.n for each in self.datasets))
 
         limit = 1 if provider.local else self.settings.concurrency or MAXIMUM_IN_FLIGHT
-        self.scheduler.start_each(self._references(judge), mark, limit)
+        self.scheduler.start_each(self._references(judge), mark, lambda: limit * provider.n_servers)
 
     async def _references(self, judge: Model) -> AsyncIterator[tuple[Dataset, Instance]]:
         """Yield every instance, until the work stops."""

@@ -43,6 +43,7 @@ from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
+    from medhelm.models.replicas import ReplicaPool
     from medhelm.scoring.jury.aggregation import JudgeVerdict
 
 
@@ -310,9 +311,15 @@ class ProgressListener(Protocol):
     def note(self, text: str) -> None:
         """Called with a message for the user."""
 
+    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+        """Called at the start with the pools of servers, which are added when they are used."""
+
 
 class NullListener:
     """A listener that ignores all events."""
+
+    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+        """Do nothing."""
 
     def began(self, run: RunRecorder) -> None:
         """Do nothing."""

@@ -77,6 +77,7 @@ class EvaluationRunner:
 
                 for batch in Batches(self.store).waiting_for(models):
                     self.listener.note(batch.reminder)
+            self.listener.watch(session.client.pools)
             work = _Work(self, session, source, panel)
             with published_status(self._watched(work, session)):
                 work.scheduler.stopped = await source.prepare(panel.providers if panel else {})
@@ -99,6 +100,7 @@ class EvaluationRunner:
             scheduler=work.scheduler,
             budget=session.budget,
             stop_switch=session.stop_switch,
+            pools=session.client.pools,
         )
 
     def _join_cluster(self, session: Session, models: Sequence[Model]) -> None:
@@ -188,7 +190,9 @@ class _Work:
         try:
             async with self.scheduler.running():
                 for model in self.config.models:
-                    self.scheduler.start_each(self._jobs(model), self._complete, self.source.concurrency(model))
+                    self.scheduler.start_each(
+                        self._jobs(model), self._complete, partial(self.source.concurrency, model)
+                    )
         except MedHelmError:
             for active in self.active:
                 active.recorder.discard()

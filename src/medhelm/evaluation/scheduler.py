@@ -96,8 +96,10 @@ class Scheduler:
         """Start a job beside the others."""
         self._group.create_task(job)
 
-    def start_each(self, items: AsyncIterator[T], work: Callable[[T], Awaitable[None]], limit: int) -> None:
-        """Start to work on each item, on at most `limit` of them at a time.
+    def start_each(
+        self, items: AsyncIterator[T], work: Callable[[T], Awaitable[None]], limit: Callable[[], int]
+    ) -> None:
+        """Start to work on each item, on at most as many at a time as `limit` returns.
 
         An item is made when there is a worker for it, and there are never more workers than items.
         """
@@ -112,12 +114,12 @@ class Scheduler:
                         item = await anext(items)
                     except StopAsyncIteration:
                         return
-                if workers < limit:
+                if workers < limit():
                     workers += 1
                     self.start(worker())
                 await work(item)
 
-        if limit > 0:
+        if limit() > 0:
             workers = 1
             self.start(worker())
 

@@ -57,7 +57,13 @@ async def open_session(
     from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store_host import StoreHost
 
-    policy = policy_for(models, offline=settings.offline, proxy=settings.proxy, environment=environment)
+    policy = policy_for(
+        models,
+        offline=settings.offline,
+        proxy=settings.proxy,
+        environment=environment,
+        allow_hosts=settings.allow_hosts,
+    )
     if settings.proxy and note:
         note(f"requests to hosts outside this machine and private networks go through the proxy {settings.proxy}")
     room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
@@ -108,8 +114,8 @@ def open_providers(
     aliases = {alias: dataset.benchmark.name for dataset in datasets for alias in dataset.benchmark.aliases}
     providers = {}
     for model in models:
-        if model.base_url:
-            session.http.egress_policy.admit(model.base_url)
+        for address in model.addresses:
+            session.http.egress_policy.admit(address)
         providers[model.name] = open_provider(
             model, session.http, machine=session.machine, environment=environment, seed=settings.seed, aliases=aliases
         )

@@ -60,7 +60,8 @@ class Settings:
     actors: int | None = None
     """Number of actors on the cluster; None: one for each GPU, or without GPUs one for each node."""
     allow_hosts: tuple[str, ...] = ()
-    """Hosts that may get gated and private benchmarks and the user's own data."""
+    """Hosts, `*.ENDING` and networks that may get gated and private benchmarks and the user's own data, and whose
+    servers may join a pool later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -1,4 +1,4 @@
-"""Addresses of services: checked and normalized.
+"""Addresses of services: checked and normalized, one by one or as the list of a pool of equal servers.
 
 Stricter than URLs in general, so that every parser finds the same host: no user name, no password, no backslash, no
 fragment, and no query except Azure's `api-version`.
@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.io.http.egress import DIRECT
-from medhelm.io.http.hosts import is_inside
+from medhelm.io.http.hosts import is_inside, without_secrets
+
+MAX_ENDPOINTS_BYTES = 1_000_000
+"""Longest file of addresses that is read."""
+
+MAX_SHOWN = 60
+"""Most characters of a wrong line in a message."""
 
 _ADDRESS = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)"
@@ -83,3 +92,91 @@ def checked_proxy(text: str) -> str:
     if urlsplit(address).path or urlsplit(address).query:
         raise ValueError("a proxy's address has no path: write http://HOST:PORT.")
     return address
+
+
+def checked_pool(texts: Sequence[str], *, insecure: bool = False) -> tuple[str, ...]:
+    """Check and normalize the addresses of a pool of equal servers.
+
+    Raises: ValueError with every problem: an address that `checked_address` refuses, one that occurs twice, or both
+    http:// and https://.
+    """
+    found: dict[str, None] = {}
+    problems = []
+    for number, text in enumerate(texts, 1):
+        try:
+            address = _pool_address(text, insecure=insecure)
+        except ValueError as error:
+            problems.append(f"address {number}, `{_shown(text)}`: {error}")
+            continue
+        if address in found:
+            problems.append(f"address {number}, `{address}`, occurs twice. Leave it out.")
+        found[address] = None
+    problems += filter(None, [mixed_schemes(tuple(found))])
+    if problems:
+        raise ValueError("\n".join(problems))
+    return tuple(found)
+
+
+def read_endpoints(file: Path) -> tuple[tuple[str, ...], list[Problem]]:
+    """Read a file with the addresses of a pool: one a line, blank lines and lines that begin with `#` aside.
+
+    Returns: the valid addresses, each once, because a server that restarts may add its line again; and the problems of
+    the other lines.
+    Raises: UserError if the file cannot be read.
+    """
+    problem, lines = "", list[str]()
+    try:
+        if file.stat().st_size > MAX_ENDPOINTS_BYTES:
+            problem = f"is longer than {MAX_ENDPOINTS_BYTES:,} bytes"
+        else:
+            lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        problem = "is not a text in UTF-8"
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+    if problem:
+        raise UserError(f"{file} {problem}. Name a text file with one address a line, such as http://HOST:8000/v1.")
+    found: dict[str, None] = {}
+    problems = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            found[_pool_address(line)] = None
+        except ValueError as error:
+            problems.append(Problem(f"`{_shown(line)}`: {error}", number))
+    return tuple(found), problems
+
+
+def checked_endpoints(file: Path) -> tuple[str, ...]:
+    """Return the addresses in a file. Raises: UserError if it cannot be read, ConfigError with all its problems."""
+    found, problems = read_endpoints(file)
+    if text := mixed_schemes(found):
+        problems.append(Problem(text))
+    if not found and not problems:
+        problems.append(
+            Problem("holds no address. Start a server, and add its address as a line: http://HOST:PORT/v1.")
+        )
+    if problems:
+        raise ConfigError(str(file), problems)
+    return found
+
+
+def mixed_schemes(addresses: Sequence[str]) -> str:
+    """Return the problem of a pool with http:// and https://: a key for the one must not leave over the other."""
+    if len({address.partition(":")[0] for address in addresses}) < 2:
+        return ""
+    return "the servers of a pool must all have http://, or all https://: they get the same prompts and the same key."
+
+
+def _pool_address(text: str, *, insecure: bool = False) -> str:
+    address = checked_address(text, insecure=insecure)
+    if "?" in address:
+        raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT, which cannot be a server of a pool.")
+    return address
+
+
+def _shown(text: str) -> str:
+    """Return a wrong address without what may be a password or a key."""
+    shown = without_secrets(text.strip())
+    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

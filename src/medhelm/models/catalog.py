@@ -1,24 +1,27 @@
 """Finding models: from the name of a model to its address, key and settings.
 
 A name is `PROVIDER/NAME` (`openai/gpt-4o`, `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with
-an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. `OWN=NAME` gives a model a name
-of its own. Keys are in environment variables, and each goes only where it belongs (`models.keys`).
+an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. Several equal servers form a
+pool (`openai/NAME@URL1,URL2` or `openai/NAME@file:FILE`), named `openai/NAME@pool` whatever its addresses are.
+`OWN=NAME` gives a model a name of its own. Keys are in environment variables, and each goes only where it belongs
+(`models.keys`).
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.domain import Model
+from medhelm.domain import POOL, Model
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
 from medhelm.errors import UserError, suggestion
-from medhelm.models.addresses import checked_address
+from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
 from medhelm.models.keys import key_variable
 from medhelm.models.keys import missing_key as missing_key  # re-exported for callers
 from medhelm.models.model_names import reasons
@@ -31,7 +34,13 @@ if TYPE_CHECKING:
 _VENDORS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|o[1-9]": "openai"}
 """First characters of a vendor's model names -> its provider, for suggestions."""
 
-_WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>https?:.*)", re.IGNORECASE | re.DOTALL)
+_WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>(?:https?|file):.*)", re.IGNORECASE | re.DOTALL)
+_SEVERAL = re.compile(r"https?:.*|\s*", re.IGNORECASE)
+"""Text after a comma within the addresses of a pool."""
+
+POOL_PROVIDER, POOL_NAME = "openai", "@pool"
+"""The provider whose models a pool can serve, and what follows the name of such a model instead of addresses."""
+
 _LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
 
 
@@ -102,12 +111,19 @@ def _find_all(
             found.append(_find(name, definitions, environment))
         except (ValueError, UserError) as error:  # UserError: from packages that cannot be used
             problems.append(f"model `{_without_secrets(name)}`: {error}")
+    problems += [
+        f"two pools go by the name {name}: give one a name of its own, as in --model NAME=openai/..."
+        for name, n in Counter(model.name for model in found if model.replicas).items()
+        if n > 1
+    ]
     return found, problems
 
 
 def _refuse_list(name: str, definitions: Mapping[str, ModelDefinition]) -> None:
-    """Raise UserError for several names with commas between them."""
+    """Raise UserError for several names with commas between them, other than the addresses of a pool."""
     parts = [part.strip() for part in name.split(",")]
+    if _WITH_ADDRESS.fullmatch(parts[0]) and all(map(_SEVERAL.fullmatch, parts[1:])):
+        return
     if len(parts) > 1 and name not in definitions and all("/" in part or part in definitions for part in parts):
         raise UserError("several names with commas between them. Repeat the option for each: --model A --model B.")
 
@@ -118,7 +134,7 @@ def _without_secrets(name: str) -> str:
     >>> _without_secrets("openai/m@https://me:secret@a.org/v1?key=secret")
     'openai/m@https://***@a.org/v1?***'
     """
-    name = re.sub(r"(?i)(@https?://)[^/]*@", r"\1***@", name)
+    name = re.sub(r"(?i)([@,]\s*https?://)[^/]*@", r"\1***@", name)
     return re.sub(r"(@https?://[^?#]*)([?#])(?!api-version=[A-Za-z0-9.-]*$).*", r"\1\2***", name)
 
 
@@ -146,18 +162,22 @@ def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Ma
     if not rest or not rest.isprintable():
         raise ValueError(f"a name must follow `{provider}/`.")
     service = SERVICES[provider]
-    remote_name, base_url = rest, ""
+    remote_name, base_url, endpoints_file = rest, "", ""
+    replicas: tuple[str, ...] = ()
     if service.takes_address:
         remote_name, written = _split(rest)
-        base_url = checked_address(written) if written else ""
+        replicas, endpoints_file = _pool_written(written, provider)
+        base_url = checked_address(written) if written and not replicas else ""
         if "?" in base_url and provider != "azure":
             raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT.")
-        base_url = service.address(base_url, remote_name, environment)
+        base_url = POOL if replicas else service.address(base_url, remote_name, environment)
     model = Model(
-        name=name,
+        name=f"{provider}/{remote_name}{POOL_NAME}" if replicas else name,
         provider=provider,
         remote_name=remote_name,
         base_url=base_url,
+        replicas=replicas,
+        endpoints_file=endpoints_file,
         key_variable=key_variable(provider, base_url, environment),
         reasoning=not service.in_process and reasons(remote_name),
     )
@@ -205,10 +225,31 @@ def _split(rest: str) -> tuple[str, str]:
         if not found["name"]:
             raise ValueError("the name before `@` is missing.")
         return found["name"], found["address"]
+    if rest.endswith(POOL_NAME):
+        raise ValueError("write the addresses of the pool after `@`: URL1,URL2 or file:FILE with one address a line.")
     tail = rest.rpartition("@")[2]
     if tail != rest and _LIKE_ADDRESS.fullmatch(tail):
         checked_address(tail)  # it has no scheme: the error says so
     return rest, ""
+
+
+def _pool_written(written: str, provider: str) -> tuple[tuple[str, ...], str]:
+    """Return the addresses of a pool, and the file that lists them, as written after `@`; neither for one address.
+
+    Raises: ValueError, UserError.
+    """
+    if written.lower().startswith("file:"):
+        if not (file := written[len("file:") :].strip()):
+            raise ValueError("the name of a file with addresses must follow `@file:`.")
+        path = Path(file).expanduser().absolute()
+        pool = checked_endpoints(path), str(path)
+    elif "," in written:
+        pool = checked_pool(written.split(",")), ""
+    else:
+        return (), ""
+    if provider != POOL_PROVIDER:
+        raise ValueError("several servers can serve openai/NAME only; it is the name for every compatible server.")
+    return pool
 
 
 def _reasons_as_set(remote_name: str, parameters: Mapping[str, Any]) -> bool:
@@ -225,15 +266,17 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
     """Return a model of models.yaml."""
     provider: str = definition.provider
     named = name.partition("/")[0]
-    if "provider" not in definition.model_fields_set and not definition.base_url and _names_provider(named, name):
+    if "provider" not in definition.model_fields_set and not definition.is_elsewhere and _names_provider(named, name):
         provider = named  # `anthropic/claude-...: {max_tokens: ...}` is still Anthropic's
-    remote_name, address = definition.model or name.removeprefix(f"{provider}/"), definition.base_url
-    if not definition.model and not address and name.startswith(f"{provider}/"):
+    remote_name, address = definition.model or name.removeprefix(f"{provider}/"), definition.address
+    replicas, endpoints_file = definition.pool()
+    if not definition.model and not address and not replicas and name.startswith(f"{provider}/"):
         remote_name, written = _split(remote_name)  # `openai/NAME@http://...: {window: ...}` keeps its address
-        address = checked_address(written, insecure=definition.insecure) if written else ""
+        replicas, endpoints_file = _pool_written(written, provider)
+        address = checked_address(written, insecure=definition.insecure) if written and not replicas else ""
     is_alias = definition.model not in ("", name, name.removeprefix(f"{provider}/"))
     service = SERVICES[provider]
-    base_url = service.address(address, remote_name, environment)
+    base_url = POOL if replicas else service.address(address, remote_name, environment)
     if definition.serve_arguments and provider != "vllm":
         raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
     serve_arguments = {"serve_arguments": definition.serve_arguments} if definition.serve_arguments else {}
@@ -244,6 +287,8 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
         remote_name=remote_name,
         base_url=base_url,
         key_variable=definition.key or key_variable(provider, base_url, environment),
+        replicas=replicas,
+        endpoints_file=endpoints_file,
         reasoning=reasoning if definition.reasoning is None else definition.reasoning,
         reasoning_effort=definition.reasoning_effort,
         window=definition.window,

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
@@ -24,6 +25,9 @@ from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
 from medhelm.models.prompt_caching import PrefixGate
 from medhelm.models.provider import Provider, unsupported_parameter
+
+if TYPE_CHECKING:
+    from medhelm.models.replicas import Replica, ReplicaPool
 
 BACKOFF_S = 1.0
 """Longest wait before the second attempt; doubles with each further one."""
@@ -85,10 +89,29 @@ class ClientResult:
 
 
 @dataclass(slots=True)
+class _Attempts:
+    """Attempts at one completion."""
+
+    sent: int = 0
+    """Requests sent."""
+    free: int = 0
+    """Of these, those that another server of a pool takes over, so that they do not count as attempts."""
+    round: int = 0
+    """Round of the endpoint in which the last one was sent."""
+
+    @property
+    def counted(self) -> int:
+        """Attempts that count."""
+        return self.sent - self.free
+
+
+@dataclass(slots=True)
 class _Endpoint:
     """State of an endpoint in this session."""
 
     limiter: ConcurrencyLimiter
+    title: str = "its service"
+    """Its name in messages about the model."""
     answered: bool = False
     """True if it ever replied, even with an error."""
     round: int = 0
@@ -118,6 +141,13 @@ class _Endpoint:
         self.silent_rounds = self.exhausted = 0
         self.last_reply = now
         self.is_reported = False
+
+    def end_waits(self, reason: str) -> None:
+        """Give it up: end the waits for its replies."""
+        self.down = _down(self.title, reason)
+        now = asyncio.get_running_loop().time()
+        for wait in self.waiting:
+            wait.reschedule(now)
 
 
 class Client:
@@ -164,6 +194,8 @@ class Client:
         self._prefix_gate = PrefixGate()
         self._store_error: StoreError | None = None
         self._stopped: MedHelmError | None = None
+        self.pools: list[ReplicaPool] = []
+        """Pools that were used."""
 
     def stop(self, reason: MedHelmError) -> None:
         """Stop sending: requests in flight may finish, all others raise `reason`."""
@@ -198,7 +230,10 @@ class Client:
         self._in_flight[digest] = bought
         result = None
         try:
-            result = await self._buy(provider, request, digest)
+            if provider.is_pool:
+                result = await self._buy_from_pool(cast("ReplicaPool", provider), request, digest)
+            else:
+                result = await self._buy(provider, request, digest)
             return result
         finally:
             del self._in_flight[digest]
@@ -227,36 +262,109 @@ class Client:
 
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Retry until the request succeeds or cannot succeed."""
-        model = request.model
+        model, attempts = request.model, _Attempts()
         endpoint = self._endpoint(provider, model)
-        sent = round_ = 0
         while True:
             try:
-                self._check(model, endpoint, sent)
-                turn = self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT
-                async with turn, endpoint.limiter.slot(), self._held(digest):
-                    if self._numbers and (known := self._known(request, digest)) is not None:
-                        return known  # another process has just bought it
-                    async with self._budget.purchase(request, digest) as purchase:
-                        self._check(model, endpoint, sent)  # again, after the waits
-                        round_ = endpoint.round
-                        sent += 1
-                        self.requests_sent += 1
-                        purchase.sent = True
-                        SUBJECT.set(Subject(model.name, request.benchmark, digest.hex()))
-                        reply = await self._reply(provider, request, endpoint, sent)
-                        completion = replace(reply, received=time.time())
-                        purchase.completion = completion
-                        endpoint.replied(self._clock())
-                        # Commit before the slot is free: a kill loses only what is in flight.
-                        await self._keep(digest, completion, model)
+                self._check(model, endpoint, attempts.sent)
+                async with self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT:
+                    return await self._attempt(provider, request, digest, endpoint, attempts)
             except ProviderError as error:
-                verdict = self._after_error(error, model, endpoint, sent, round_)
+                verdict = self._after_error(error, model, endpoint, attempts)
                 if isinstance(verdict, Completion):
-                    return ClientResult(verdict, False, sent, 0.0, digest)
+                    return ClientResult(verdict, False, attempts.sent, 0.0, digest)
                 await self._sleep(verdict)
-                continue
-            return ClientResult(completion, False, sent, purchase.cost_usd, digest)
+
+    async def _attempt(
+        self, provider: Provider, request: Request, digest: bytes, endpoint: _Endpoint, attempts: _Attempts
+    ) -> ClientResult:
+        """Send a request once, when it is allowed. Raises: ProviderError, and what `complete` raises."""
+        model = request.model
+        async with endpoint.limiter.slot(), self._held(digest):
+            if self._numbers and (known := self._known(request, digest)) is not None:
+                return known  # another process has just bought it
+            async with self._budget.purchase(request, digest) as purchase:
+                self._check(model, endpoint, attempts.sent)  # again, after the waits
+                attempts.round = endpoint.round
+                attempts.sent += 1
+                self.requests_sent += 1
+                purchase.sent = True
+                SUBJECT.set(Subject(model.name, request.benchmark, digest.hex()))
+                reply = await self._reply(provider, request, endpoint, attempts.sent)
+                completion = replace(reply, received=time.time())
+                purchase.completion = completion
+                endpoint.replied(self._clock())
+                # Commit before the slot is free: a kill loses only what is in flight.
+                await self._keep(digest, completion, model)
+        return ClientResult(completion, False, attempts.sent, purchase.cost_usd, digest)
+
+    async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:
+        """Retry at the servers of a pool until the request succeeds or cannot succeed."""
+        attempts = _Attempts()
+        failed: list[Replica] = []
+        if pool not in self.pools:
+            self.pools.append(pool)
+            pool.connect(
+                lambda server: self._endpoint(server, server.model).limiter,
+                lambda replica, reason: self._endpoint(replica.provider, replica.provider.model).end_waits(reason),
+                give_up_after_s=self._max_silence_s,
+                note=self._note,
+                clock=self._clock,
+                sleep=self._sleep,
+            )
+        while True:
+            async with self._prefix_gate.turn(request) if request.shared_characters else NO_WAIT:
+                try:
+                    async with pool.place(request, failed) as replica:
+                        verdict = await self._attempt_at(pool, replica, request, digest, attempts, failed)
+                except ProviderError as error:  # no server is left
+                    raise ModelUnusable(request.model.name, str(error), attempts.sent) from error
+            if isinstance(verdict, ClientResult):
+                return verdict
+            await self._sleep(verdict)
+
+    async def _attempt_at(
+        self,
+        pool: ReplicaPool,
+        replica: Replica,
+        request: Request,
+        digest: bytes,
+        attempts: _Attempts,
+        failed: list[Replica],
+    ) -> ClientResult | float:
+        """Send a request to one server of a pool; return the result, or the seconds before the next attempt.
+
+        The first loss at each server does not count as an attempt: another server takes over at once. `failed`: servers
+        at which the request failed. Raises: what `complete` raises.
+        """
+        endpoint = self._endpoint(replica.provider, replica.provider.model)
+        endpoint.title, endpoint.down = replica.address, ""  # the pool has found that it responds
+        try:
+            result = await self._attempt(replica.provider, request, digest, endpoint, attempts)
+        except ProviderError as problem:
+            error = problem
+        except ModelUnusable:
+            if request.model.name in self._unusable:
+                raise
+            text = f"{replica.address} has not replied to anything for too long"
+            error = ProviderError(FailureCode.TIMEOUT, text, retryable=True, reply_lost=True)
+        else:
+            pool.replied(replica)
+            return result
+        if unsupported_parameter(error):  # sent again at once without it; does not count as an attempt
+            return 0.0
+        pause_s = error.retry_after_s or 0.0
+        is_lost = error.fatal or error.code in UNREACHABLE or pause_s > MAX_PAUSE_S
+        pool.failed(replica, error, is_lost=is_lost)
+        if is_lost and replica not in failed and len(failed) < self._attempts:
+            attempts.free += 1
+            delay_s = 0.0
+        elif (error.retryable or error.fatal) and attempts.counted < self._attempts:
+            delay_s = 0.0 if is_lost else self._delay_s(error, attempts.counted, endpoint)
+        else:
+            return ClientResult(_failed(error, attempts.sent), False, attempts.sent, 0.0, digest)
+        failed.append(replica)
+        return delay_s
 
     async def _reply(self, provider: Provider, request: Request, endpoint: _Endpoint, sent: int) -> Completion:
         """Send a request and wait for the reply; `sent`: attempts so far, this one included.
@@ -288,14 +396,12 @@ class Client:
         if silence_s >= SILENCE_NOTE_S and not endpoint.is_reported and silence_s < self._max_silence_s:
             endpoint.is_reported = True
             self._note(
-                f"{model.name}: its service has not replied to anything for {silence_s:.0f} s. It is given up after "
-                f"{self._max_silence_s:.0f} s without a reply (--give-up-after)."
+                f"{model.name}: {endpoint.title} has not replied to anything for {silence_s:.0f} s. It is given up "
+                f"after {self._max_silence_s:.0f} s without a reply (--give-up-after)."
             )
         loop = asyncio.get_running_loop()
         if silence_s >= self._max_silence_s:
-            endpoint.down = _down(f"has not replied to anything for {silence_s:.0f} s")
-            for wait in endpoint.waiting:
-                wait.reschedule(loop.time())
+            endpoint.end_waits(f"has not replied to anything for {silence_s:.0f} s")
             return
         until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
         endpoint.is_watched = True
@@ -338,12 +444,13 @@ class Client:
             raise
 
     def _after_error(
-        self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int, round_: int
+        self, error: ProviderError, model: Model, endpoint: _Endpoint, attempts: _Attempts
     ) -> float | Completion:
         """Return the seconds before the next attempt, or a completion with a failure.
 
         Raises: ModelUnusable if no request to the model can succeed.
         """
+        sent = attempts.sent
         if error.fatal:
             message = str(error).removeprefix(f"{model.name}: ")
             self._unusable[model.name] = f"{model.name} cannot be used ({error.code}): {message}"
@@ -364,21 +471,22 @@ class Client:
                 return _failed(ProviderError(error.code, message), sent)
         again = error.retryable and sent < self._attempts
         if error.code in UNREACHABLE:
-            self._no_reply(error, model, endpoint, sent, round_, exhausted=not again)
+            self._no_reply(error, model, endpoint, attempts, exhausted=not again)
         else:
             endpoint.replied(self._clock())
         return self._delay_s(error, sent, endpoint) if again else _failed(error, sent)
 
     def _no_reply(
-        self, error: ProviderError, model: Model, endpoint: _Endpoint, sent: int, round_: int, *, exhausted: bool
+        self, error: ProviderError, model: Model, endpoint: _Endpoint, attempts: _Attempts, *, exhausted: bool
     ) -> None:
         """Count missing replies, and give up an endpoint that is down.
 
         All requests to it wait together, so that a service that is down does not use up all attempts of every request.
         Raises: ModelUnusable if it is given up.
         """
+        sent = attempts.sent
         endpoint.exhausted += exhausted
-        if round_ == endpoint.round:
+        if attempts.round == endpoint.round:
             endpoint.round += 1
             endpoint.silent_rounds += 1
             if endpoint.silent_rounds > 1 or not endpoint.answered:  # else a passing problem
@@ -389,7 +497,7 @@ class Client:
         lasting = endpoint.exhausted >= EXHAUSTED_IN_A_ROW and endpoint.silent_rounds >= SILENT_ROUNDS
         if never or lasting:
             since = "never responded" if never else f"left {endpoint.exhausted} requests in a row without a reply"
-            endpoint.down = _down(f"{since}: {str(error).rstrip('.')}")
+            endpoint.down = _down(endpoint.title, f"{since}: {str(error).rstrip('.')}")
             raise ModelUnusable(model.name, endpoint.down, sent) from error
 
     def _delay_s(self, error: ProviderError, times: int, endpoint: _Endpoint) -> float:
@@ -418,9 +526,9 @@ def _ignore(text: str) -> None:
     """Do nothing with a message."""
 
 
-def _down(reason: str) -> str:
+def _down(title: str, reason: str) -> str:
     """Return the message about an endpoint that is given up."""
-    return f"its service {reason}. Everything received is kept; the same command continues from here."
+    return f"{title} {reason}. Everything received is kept; the same command continues from here."
 
 
 def _until(seconds: float) -> str:

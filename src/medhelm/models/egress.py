@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.io.http.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, read_rules
+from medhelm.io.http.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, HostList, read_rules
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.addresses import checked_proxy
 
@@ -22,17 +22,23 @@ PROXY_LOGIN = "MEDHELM_PROXY_LOGIN"
 
 
 def policy_for(
-    models: Iterable[Model], *, offline: bool, proxy: str = "", environment: Mapping[str, str] | None = None
+    models: Iterable[Model],
+    *,
+    offline: bool,
+    proxy: str = "",
+    environment: Mapping[str, str] | None = None,
+    allow_hosts: Collection[str] = (),
 ) -> EgressPolicy:
     """Return the policy of a command that calls these models: their hosts may be contacted, and no others.
 
-    `proxy`: the command's own. Raises: UserError for a proxy, certificate or administrator's file that cannot be used.
+    `proxy`: the command's own. `allow_hosts`: values of --allow-host, which servers that join a pool later may match.
+    Raises: UserError for a proxy, certificate, host or administrator's file that cannot be used.
     """
     models = [model for model in models if model.base_url]
     routes: dict[Endpoint, tuple[str, ConnectionSettings]] = {}
-    for model in models:
+    for model, address in [(one, address) for one in models for address in one.addresses]:
         route = ConnectionSettings(model.proxy, model.ca_file, model.client_certificate, model.client_key)
-        other, known = routes.setdefault(_endpoint(model.base_url), (model.name, route))
+        other, known = routes.setdefault(_endpoint(address), (model.name, route))
         if route != known:
             raise UserError(
                 f"{other} and {model.name} have the same endpoint, but different values of `proxy`, `ca_file`, "
@@ -44,11 +50,20 @@ def policy_for(
         raise UserError(f"proxy: {error}") from None
     return EgressPolicy(
         offline,
-        {host_of(model.base_url) for model in models},
+        {host_of(address) for model in models for address in model.addresses},
+        joining=_hosts(allow_hosts) if any(model.endpoints_file for model in models) else HostList(),
         routes={endpoint: route for endpoint, (_, route) in routes.items() if route != ConnectionSettings()},
         proxy=proxy,
         proxy_login=(environment or {}).get(PROXY_LOGIN, "").strip(),
     )
+
+
+def _hosts(allowed: Collection[str]) -> HostList:
+    """Read the values of --allow-host: hosts, `*.ENDING` and networks. Raises: UserError."""
+    try:
+        return HostList.of(allowed)
+    except ValueError as error:
+        raise UserError(f"--allow-host: {error} Nothing was sent.") from None
 
 
 def _endpoint(address: str) -> Endpoint:
@@ -95,12 +110,12 @@ def missing_consent(
     if not private:
         return ""
     rules = read_rules()
-    consent = {host.lower() for host in allowed}
+    consent = _hosts(allowed)
     lines: list[str] = []
     hosts: dict[str, None] = {}
-    for model, is_judge in [*((m, False) for m in models), *((j, True) for j in judges)]:
-        host = host_of(model.base_url)
-        if not host or is_loopback(host) or host in consent or (rules and rules.private_data.has(host)):
+    called = [*((model, False) for model in models), *((judge, True) for judge in judges)]
+    for model, host, is_judge in [(m, h, is_judge) for m, is_judge in called for h in _hosts_of(m)]:
+        if is_loopback(host) or consent.has(host) or (rules and rules.private_data.has(host)):
             continue
         for one in private:
             if is_judge and JURY not in one.benchmark.metrics:
@@ -118,6 +133,11 @@ def missing_consent(
             f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent.",
         ]
     )
+
+
+def _hosts_of(model: Model) -> list[str]:
+    """Return the hosts that a model's prompts go to, each once."""
+    return list(dict.fromkeys(filter(None, map(host_of, model.addresses))))
 
 
 def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Failure, FailureCode, Message, Model, Prompt, Request
@@ -27,6 +28,9 @@ from medhelm.models.providers import open_provider
 from medhelm.models.providers.errors.advice import ADVICE
 from medhelm.models.providers.errors.classify import CHECK_LISTS
 from medhelm.models.providers.hosted import HttpProvider
+
+if TYPE_CHECKING:
+    from medhelm.models.replicas import ReplicaPool
 
 PROMPT = "Reply with the word OK."
 """The prompt; it costs next to nothing."""
@@ -93,15 +97,18 @@ def check(
 ) -> list[ModelCheck]:
     """Send one request to each model, without cache and retries; an error becomes a completion with a failure.
 
+    Each server of a pool is checked by itself.
+
     A model that responds gets a second request, for log-probabilities, if its service has them. After an error about
     an optional parameter the request is sent again without it, as in a run. A model without a key gets none.
     `proxy`: address of the proxy, if any; `audit`: takes a note of each request.
     Raises: UserError if a host is not allowed; then nothing is sent to any model.
     """
+    models = [one for model in models for one in _single(model)]
     without_key = {model.name: text for model in models if (text := missing_key(model, environment))}
     asked = [model for model in models if model.name not in without_key]
     policy = policy_for(asked, offline=offline, proxy=proxy, environment=environment)
-    policy.admit_all(model.base_url for model in asked if model.base_url)
+    policy.admit_all(address for model in asked for address in model.addresses)
     checked = iter(asyncio.run(_check_all(asked, environment, policy, audit)))
     return [
         _not_asked(model, without_key[model.name]) if model.name in without_key else next(checked) for model in models
@@ -114,13 +121,28 @@ def _not_asked(model: Model, text: str) -> ModelCheck:
     return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
 
 
+def _single(model: Model) -> list[Model]:
+    """Return the model as each of its servers serves it."""
+    return [
+        replace(model, name=f"{model.name} at {address}", base_url=address, replicas=(), endpoints_file="")
+        for address in model.replicas
+    ] or [model]
+
+
 async def probe(provider: Provider, n_cached: int, reported: Collection[str]) -> str:
     """Check that the user's own server still serves a model whose completions all came from the cache.
 
-    Sends one request, for the list of its models. Services of vendors are not asked.
+    Sends one request, for the list of its models; for a pool, to each server until one is fine. Services of vendors
+    are not asked.
     `n_cached`: number of those completions; `reported`: names of the model in them.
     Returns: a sentence if it does not respond, or lists other models only; else "".
     """
+    if provider.is_pool:
+        found = ""
+        for server in cast("ReplicaPool", provider).servers():
+            if not (found := await probe(server, n_cached, reported)):
+                break
+        return found
     if not isinstance(provider, HttpProvider):
         return ""
     model, cached = provider.model, f"all {n_cached:,} completions come from the cache"

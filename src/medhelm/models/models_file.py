@@ -27,10 +27,11 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from medhelm.domain import Model, Price
+from medhelm.domain.text import listed
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
-from medhelm.models.addresses import checked_address, checked_proxy
+from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool, checked_proxy
 from medhelm.models.price_book import Dollars
 from medhelm.models.providers import SERVICES, answers_in_process
 
@@ -98,8 +99,11 @@ class ModelDefinition(_Strict):
     """With `model`: use stored completions of other names for the same model; default: it has its own."""
     insecure: bool = False
     """Allow http:// for a host outside this machine and private networks."""
-    base_url: str = ""
-    """Address of the service, up to and including its version; default: the provider's own."""
+    base_url: str | list[str] = ""
+    """Address of the service, up to and including its version, or a list of those of several equal servers; default:
+    the provider's own."""
+    endpoints: str = ""
+    """File with the addresses of several equal servers, one a line; it is read again when it changes."""
     proxy: str = ""
     """Address of an HTTP proxy for it, such as `http://proxy.example:3128`; `direct`: none, even with --proxy."""
     ca_file: str = ""
@@ -131,6 +135,30 @@ class ModelDefinition(_Strict):
     _found_at: str = PrivateAttr("")
     _folder: Path = PrivateAttr(Path())
 
+    @property
+    def address(self) -> str:
+        """Address of the service; empty for a pool, or the provider's own."""
+        return "" if isinstance(self.base_url, list) else self.base_url
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses that are written in models.yaml."""
+        return self.base_url if isinstance(self.base_url, list) else [self.base_url] if self.base_url else []
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return True if the model is not at the provider's own address."""
+        return bool(self.base_url or self.endpoints)
+
+    def pool(self) -> tuple[tuple[str, ...], str]:
+        """Return the addresses of a pool, and the file that lists them; neither for one address.
+
+        Raises: UserError with all problems of that file.
+        """
+        if file := self.file("endpoints"):
+            return checked_endpoints(Path(file).absolute()), str(Path(file).absolute())
+        return (tuple(self.base_url) if isinstance(self.base_url, list) else ()), ""
+
     def file(self, key: str) -> str:
         """Return the path of a file; relative paths start at the folder of models.yaml."""
         path: str = getattr(self, key)
@@ -138,11 +166,12 @@ class ModelDefinition(_Strict):
 
     def key_notice(self, model: Model) -> str:
         """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
-        is_usual = not self.key and (not self.base_url or is_loopback(host_of(model.base_url)))
+        is_near = all(is_loopback(host_of(address)) for address in model.addresses) and not self.endpoints
+        is_usual = not self.key and (not self.is_elsewhere or is_near)
         if not self._found_at or not model.key_variable or is_usual:
             return ""
-        host = "/".join(model.base_url.split("/")[:3])
-        return f"{self._found_at}: `{model.name}` sends the key in {model.key_variable} to {host}"
+        hosts = listed(["/".join(address.split("/")[:3]) for address in model.addresses], 5)
+        return f"{self._found_at}: `{model.name}` sends the key in {model.key_variable} to {hosts}"
 
     @model_validator(mode="before")
     @classmethod
@@ -161,7 +190,17 @@ class ModelDefinition(_Strict):
             )
         if self.client_key and not self.client_certificate:
             raise ValueError("`client_key` needs a `client_certificate`.")
-        if self.proxy not in ("", "direct") and self.base_url.startswith("http://"):
+        if (self.endpoints or isinstance(self.base_url, list)) and self.provider != "openai":
+            raise ValueError("several servers can serve a model of `provider: openai` only, the compatible ones.")
+        if self.endpoints and self.base_url:
+            raise ValueError("`base_url` and `endpoints` both say where the servers are: leave one of them out.")
+        fixed = [key for key in ("insecure", "proxy", "ca_file", "client_certificate") if getattr(self, key)]
+        if self.endpoints and fixed:
+            raise ValueError(
+                f"`{fixed[0]}` would apply to servers that are not known yet: list their addresses under `base_url` "
+                "instead of `endpoints`."
+            )
+        if self.proxy not in ("", "direct") and any(one.startswith("http://") for one in self.addresses):
             raise ValueError("`proxy` needs an https:// address: the proxy could read requests without TLS.")
         return self
 
@@ -175,7 +214,11 @@ class ModelDefinition(_Strict):
 
     @field_validator("base_url")
     @classmethod
-    def _address(cls, value: str, info: ValidationInfo) -> str:
+    def _address(cls, value: str | list[str], info: ValidationInfo) -> str | list[str]:
+        if isinstance(value, list):
+            if not value:
+                raise ValueError("the list is empty: write the addresses of the servers into it.")
+            return list(checked_pool(value, insecure=bool(info.data.get("insecure"))))
         address = checked_address(value, insecure=bool(info.data.get("insecure")))
         if "?" in address and info.data.get("provider") != "azure":
             raise ValueError("`?api-version=` belongs to `provider: azure`.")
@@ -253,14 +296,15 @@ def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, Mode
 def _redirected(name: str, definition: ModelDefinition) -> str:
     """Return the problem of a definition that moves `PROVIDER/NAME` to another model or address; "" if it does not."""
     first, slash, rest = name.partition("/")
-    moved = [key for key in ("provider", "model", "base_url") if key in definition.model_fields_set]
+    moved = [key for key in ("provider", "model", "base_url", "endpoints") if key in definition.model_fields_set]
     if not slash or not moved or not (first in SERVICES.built_in or first in SERVICES):
         return ""
-    service, host = SERVICES[first], host_of(definition.base_url)
+    service, hosts = SERVICES[first], [host_of(address) for address in definition.addresses]
     is_same = {
         "provider": definition.provider == first,
         "model": definition.model in ("", name, rest),
-        "base_url": not host or (not service.base_url and definition.provider == first and service.owns(host)),
+        "base_url": all(not service.base_url and definition.provider == first and service.owns(host) for host in hosts),
+        "endpoints": False,
     }
     changed = " and ".join(f"`{key}`" for key in moved if not is_same[key])
     if not changed:
@@ -289,14 +333,18 @@ def _wrong_host(name: str, definition: ModelDefinition) -> str:
         for service in SERVICES.built_in.values()
         if definition.key in (*service.key_variables, *service.key_pairs.values())
     ]
-    host = host_of(definition.base_url)
-    if not owners or is_loopback(host) or any(service.owns(host) for service in owners):
+    if not owners:
         return ""
-    if not host and any(service.name == definition.provider for service in owners):
+    hosts = [host_of(address) for address in definition.addresses]
+    strange = [host for host in hosts if not is_loopback(host) and not any(one.owns(host) for one in owners)]
+    if definition.is_elsewhere and not strange and not definition.endpoints:
         return ""
+    if not definition.is_elsewhere and any(service.name == definition.provider for service in owners):
+        return ""
+    place = strange[0] if strange else definition.endpoints and "servers that join later"
     return (
         f"{name}: `key` {definition.key} belongs to {owners[0].title}, and is not sent to "
-        f"{host or SERVICES[definition.provider].title}. Name another variable, or, if you trust this file, name it "
+        f"{place or SERVICES[definition.provider].title}. Name another variable, or, if you trust this file, name it "
         "with --models."
     )
 

@@ -82,6 +82,12 @@ class Provider(ABC):
         parameter (`unsupported_parameter`) the same request is sent again, without that parameter.
         """
 
+    n_servers: int = 1
+    """Hook: the number of equal servers that share its requests, each with a limit of its own."""
+
+    is_pool: bool = False
+    """Hook: True for `models.replicas.ReplicaPool`, a model that several equal servers serve."""
+
     replies_in_time: bool = True
     """Hook: False for models that this process starts or runs, whose first completion may take as long as it needs."""
 

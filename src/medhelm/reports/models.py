@@ -31,7 +31,7 @@ def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
         [
             model.name,
             model.provider,
-            model.base_url or _WITHIN.get(model.provider, "?"),
+            listed(model.replicas, 2) or model.base_url or _WITHIN.get(model.provider, "?"),
             _key(model, keys[model.name]),
             str(model.window or "?"),
             "yes" if model.reasoning else "no",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.storage.running import (
+    SERVER,
     EvaluationStatus,
     KnownEvaluation,
     RunProgress,
@@ -236,6 +237,9 @@ def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[
         "spent_usd": status.spent_usd,
         "max_cost_usd": status.max_cost_usd,
         "runs": [_run_json(run, names) for model in one.models for run in model.runs],
+        "servers": [
+            {**SERVER.write(server), "model": names.get(server.model, server.model)} for server in status.servers
+        ],
     }
 
 

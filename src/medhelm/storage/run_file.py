@@ -94,7 +94,7 @@ MODEL = JsonForm(
         "scope": "scope",
     },
     nested={"price": PRICE.one_or_none},
-    not_stored=("proxy", "ca_file", "client_certificate", "client_key"),
+    not_stored=("proxy", "ca_file", "client_certificate", "client_key", "replicas", "endpoints_file"),
     not_if_empty=("scope",),
     shared=True,
 )

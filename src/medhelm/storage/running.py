@@ -96,6 +96,26 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProgress:
+    """Progress of one server of a pool."""
+
+    model: str
+    """Name of the model."""
+    address: str
+    """Address of the server."""
+    state: str
+    """`ready`, `starting`, `lost`, `other model`, `refused` or `draining`."""
+    in_flight: int
+    """Requests that it has now."""
+    limit: int
+    """Requests that it may have."""
+    done: int
+    """Completions received from it."""
+    reason: str = ""
+    """Reason that it is not ready; empty if it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationStatus:
     """Status of an evaluation, as its process wrote it last."""
 
@@ -123,6 +143,8 @@ class EvaluationStatus:
     """Budget; None without one."""
     runs: Sequence[RunProgress] = ()
     """One entry for each model and benchmark."""
+    servers: Sequence[ServerProgress] = ()
+    """The servers of pools that were used."""
 
 
 JUDGE = JsonForm(JudgeProgress, {"judge": "judge", "expected": "expected", "missing": "missing"})
@@ -150,6 +172,20 @@ RUN = JsonForm(
 )
 """The JSON form of the progress of a run."""
 
+SERVER = JsonForm(
+    ServerProgress,
+    {
+        "model": "model",
+        "address": "address",
+        "state": "state",
+        "in_flight": "in_flight",
+        "limit": "limit",
+        "done": "done",
+        "reason": "reason",
+    },
+)
+"""The JSON form of the progress of a server."""
+
 STATUS = JsonForm(
     EvaluationStatus,
     {
@@ -165,8 +201,10 @@ STATUS = JsonForm(
         "spent_usd": "spent_usd",
         "max_cost_usd": "max_cost_usd",
         "runs": "runs",
+        "servers": "servers",
     },
-    nested={"command": TUPLE, "runs": RUN.many},
+    nested={"command": TUPLE, "runs": RUN.many, "servers": SERVER.many},
+    not_if_empty=("servers",),
 )
 """The JSON form of the status of an evaluation."""
 

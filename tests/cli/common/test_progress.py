@@ -84,9 +84,10 @@ def minutes(n: int, clock: list[float]) -> Callable[[float], bool]:
     return wait
 
 
-def lines_of(n_minutes: int, *running: Under) -> list[str]:
+def lines_of(n_minutes: int, *running: Under, pools: Any = ()) -> list[str]:
     stream, clock = io.StringIO(), [0.0]
     listener = progress.MinuteLines(stream, clock=lambda: clock[0], wait=minutes(n_minutes, clock))
+    listener.watch(pools)
     for run in running:
         listener.began(run)  # type: ignore[arg-type]
     with listener:
@@ -118,6 +119,23 @@ def test_without_a_terminal_a_short_run_prints_only_notes() -> None:
         listener.note("waiting")
         listener.ended(Under())  # type: ignore[arg-type]
     assert stream.getvalue() == "medhelm: waiting\n"
+
+
+def server(address: str, **changes: Any) -> SimpleNamespace:
+    state = {"address": address, "label": "ready", "in_flight": 12, "is_live": True, "done": 1234}
+    return SimpleNamespace(**{**state, "limiter": SimpleNamespace(limit=64), **changes})
+
+
+def test_each_server_of_a_pool_has_a_line() -> None:
+    lost = server("http://b:8000/v1", label="lost", in_flight=0, is_live=False, done=7)
+    pools = [SimpleNamespace(replicas=[server("http://a:8000/v1"), lost])]
+    assert lines_of(1, Under(done=50), pools=pools)[1:] == [
+        "medhelm: http://a:8000/v1: ready, 12 of 64 in flight, 1,234 done",
+        "medhelm: http://b:8000/v1: lost, 7 done",
+    ]
+    with progress.Lines(color=False) as lines:
+        lines.watch(pools)  # type: ignore[arg-type]
+        lines._console.print(lines._table())
 
 
 def test_runs_that_ended_have_no_line() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from medhelm.storage.running import JudgeProgress, known_evaluations
+from medhelm.storage.running import JudgeProgress, ServerProgress, known_evaluations
 from medhelm.storage.store import Store, create
 from tests.support.running import make_ended, make_run, make_status, written
 from tests.support.stores import make_store
@@ -178,3 +178,27 @@ def test_very_many_runs_have_rows_only_where_something_happens(tmp_path: Path) -
     assert "1,852 more benchmarks begun, without a row here" in text
     assert "50 of 100" in text
     assert text.count("<tr") < 160
+
+
+def test_each_server_of_a_pool_has_a_row(tmp_path: Path) -> None:
+    server = ServerProgress(
+        model="openai/m@pool", address="http://a:8000/v1", state="lost", in_flight=2, limit=64, done=7, reason=XSS[0]
+    )
+    with written(create(tmp_path / "store"), make_status(servers=(server,))):
+        client = make_client(tmp_path / "store")
+        text = client.get("/running").text
+        (found,) = client.get("/api/running").json()["evaluations"]
+    assert '<th scope="row">http://a:8000/v1</th>' in text
+    assert "lost" in text
+    assert XSS[0] not in text
+    assert found["servers"] == [
+        {
+            "model": "openai/m@pool",
+            "address": "http://a:8000/v1",
+            "state": "lost",
+            "in_flight": 2,
+            "limit": 64,
+            "done": 7,
+            "reason": XSS[0],
+        }
+    ]

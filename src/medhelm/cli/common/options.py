@@ -448,7 +448,8 @@ allow_host_option = click.option(
     "allow_hosts",
     metavar="HOST",
     multiple=True,
-    help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
+    help="Allow this host (or *.ENDING, or a network such as 10.20.0.0/16) to get gated and private benchmarks and "
+    "your own data, and to join a pool of servers later; repeatable.",
 )
 request_options = add_options(
     allow_host_option,

@@ -14,9 +14,11 @@ from medhelm.domain.text import duration, plural, short_count
 from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
     from medhelm.cli.common.options import Shared
+    from medhelm.models.replicas import ReplicaPool
 
 REFRESH_PER_S = 5
 """Redraws of the lines per second."""
@@ -55,6 +57,7 @@ class MinuteLines:
         self._ended = threading.Event()
         self._wait = wait or self._ended.wait
         self._running: list[RunRecorder] = []
+        self._pools: Sequence[ReplicaPool] = ()
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
     def __enter__(self) -> MinuteLines:
@@ -76,6 +79,10 @@ class MinuteLines:
         if run in self._running:
             self._running.remove(run)
 
+    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+        """Include the servers of pools, with a line for each."""
+        self._pools = pools
+
     def note(self, text: str) -> None:
         """Print one line."""
         print(f"medhelm: {text}", file=self._stream, flush=True)
@@ -84,6 +91,8 @@ class MinuteLines:
         while not self._wait(REPORT_INTERVAL_S):
             if running := self._running.copy():
                 self.note(summarize(running, self._clock()))
+                for address, *cells in servers_of(self._pools):
+                    self.note(f"{address}: {', '.join(filter(None, cells))}")
 
 
 class Lines:
@@ -93,6 +102,7 @@ class Lines:
         """Create a listener that draws on standard error, which must be a terminal."""
         self._color = color
         self._running: list[RunRecorder] = []
+        self._pools: Sequence[ReplicaPool] = ()
         self._stack = ExitStack()
         self._guard = threading.Lock()
 
@@ -124,23 +134,47 @@ class Lines:
         if run.done:
             self._console.print(self._lines([run]))
 
+    def watch(self, pools: Sequence[ReplicaPool]) -> None:
+        """Add a line for each server of pools."""
+        self._pools = pools
+
     def note(self, text: str) -> None:
         """Print one line above the live lines."""
         self._console.print(text, style="yellow", markup=False, highlight=False)
 
-    def _table(self) -> Table:
+    def _table(self) -> Group:
+        from rich.console import Group
+
         with self._guard:
-            return self._lines(self._running)
+            return Group(self._lines(self._running), _grid(servers_of(self._pools)))
 
     def _lines(self, runs: list[RunRecorder]) -> Table:
-        from rich.table import Table
-        from rich.text import Text
+        return _grid([describe(run, perf_counter() - run.started) for run in runs])
 
-        table = Table.grid(padding=(0, 2))
-        for run in runs:
-            cells = describe(run, perf_counter() - run.started)
-            table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in cells))
-        return table
+
+def _grid(rows: Sequence[Sequence[str]]) -> Table:
+    """Return rows of cells, each on one line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for cells in rows:
+        table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in cells))
+    return table
+
+
+def servers_of(pools: Sequence[ReplicaPool]) -> list[tuple[str, ...]]:
+    """Return the cells of a line for each server of some pools: address, state, requests in flight, completions."""
+    return [
+        (
+            server.address,
+            server.label,
+            f"{server.in_flight} of {server.limiter.limit} in flight" if server.in_flight or server.is_live else "",
+            f"{server.done:,} done",
+        )
+        for pool in tuple(pools)
+        for server in tuple(pool.replicas)
+    ]
 
 
 def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:

@@ -149,8 +149,8 @@ class BatchSubmitter:
             for model, provider in self.models:
                 if not provider.local:
                     complete = partial(self._complete, provider)
-                    limit = self.settings.concurrency or MAXIMUM_IN_FLIGHT
-                    self.scheduler.start_each(self._judged_requests(model), complete, limit)
+                    limit = (self.settings.concurrency or MAXIMUM_IN_FLIGHT) * provider.n_servers
+                    self.scheduler.start_each(self._judged_requests(model), complete, lambda limit=limit: limit)
 
     async def _judged_requests(self, model: Model) -> AsyncIterator[tuple[Benchmark, Request]]:
         """Yield the requests to a model whose completions go to judges, until the work is stopped."""

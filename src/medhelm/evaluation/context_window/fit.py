@@ -243,7 +243,7 @@ class ContextFitter:
 
 def _truncates_silently(model: Model) -> bool:
     """Return whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
-    return model.provider == "ollama" or urlsplit(model.base_url).port == OLLAMA_PORT
+    return model.provider == "ollama" or any(urlsplit(address).port == OLLAMA_PORT for address in model.addresses)
 
 
 def stated_window(message: str) -> int | None:

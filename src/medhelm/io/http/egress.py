@@ -193,16 +193,19 @@ class EgressPolicy:
         routes: Mapping[Endpoint, ConnectionSettings] | None = None,
         proxy: str = "",
         proxy_login: str = "",
+        joining: HostList | None = None,
     ) -> None:
         """Read the administrator's file and the certificates. Raises: UserError if one of them cannot be used.
 
         Parameters: offline, allow this machine only; allowed, exact names of other hosts, such as `api.openai.com`;
         routes, how requests to some endpoints leave; proxy, address of the proxy for hosts outside this machine and
-        private networks; proxy_login, `user:password` for all proxies.
+        private networks; proxy_login, `user:password` for all proxies; joining, further hosts, for servers of a pool
+        that are not known yet.
         """
         self.offline = offline
         self.rules = read_rules()
         self.proxy_login = proxy_login
+        self.joining = joining or HostList()
         self._proxy = "" if proxy == DIRECT else proxy
         self._routes = dict(routes or {})
         self._tls = {endpoint: tls for endpoint, route in self._routes.items() if (tls := route.tls())}
@@ -249,7 +252,7 @@ class EgressPolicy:
                 f"{host} may not be reached: offline mode allows this machine only (127.0.0.0/8, ::1, localhost). "
                 "Leave out --offline (and MEDHELM_OFFLINE) to allow it. Nothing was sent to it."
             )
-        if host not in self.allowed and (address.host or "").lower() not in self.allowed:
+        if self.allowed.isdisjoint({host, (address.host or "").lower()}) and not self.joining.has(host):
             known = ", ".join(sorted(self.allowed)) or "none but this machine"
             raise UserError(
                 f"{host} may not be reached: only hosts of the models that were asked for are allowed ({known}). "

@@ -23,7 +23,7 @@ from medhelm.models.providers.hosted import HttpProvider, omitted_parameters
 
 def has_batches(model: Model) -> bool:
     """Return True if the model's provider has a batch API; a compatible server of someone else may still lack one."""
-    return model.provider in SERVICES.built_in and SERVICES[model.provider].batch is not None
+    return not model.replicas and model.provider in SERVICES.built_in and SERVICES[model.provider].batch is not None
 
 
 def open_batch_service(provider: Provider, http: HttpClient) -> BatchService | None:

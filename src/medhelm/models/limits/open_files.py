@@ -33,7 +33,7 @@ def limit_connections(
     Raises: UserError if there is no room for one connection.
     """
     wanted = asked or default
-    endpoints = len({model.base_url for model in models if model.base_url})
+    endpoints = len({address for model in models for address in model.addresses})
     try:
         import resource
     except ImportError:  # a system without such limits

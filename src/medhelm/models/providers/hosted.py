@@ -204,14 +204,20 @@ class HttpProvider(Provider):
         Raises: ProviderError if it cannot be reached; UserError if its host is not allowed.
         """
         url = url or self.dialect.names_url
-        if not url:
-            return []
+        return (await self.list_models(url, timeout_s=timeout_s))[1] if url else []
+
+    async def list_models(self, url: str = "", *, timeout_s: float = NAMES_TIMEOUT_S) -> tuple[int, list[str]]:
+        """Return the HTTP status of the server's list of models, and their names; none if it is not such a list.
+
+        Raises: ProviderError if the server cannot be reached; UserError if its host is not allowed.
+        """
+        url = url or self.dialect.names_url
         reply = await self._http.get(url, headers=self.dialect.headers(None), timeout_s=timeout_s)
         try:
             names = self.dialect.names_in(read_json(reply))[:MAX_NAMES] if reply.status == 200 else []
         except MedHelmError:
-            return []
-        return [name for name in names if without_keys(name, self.dialect.secrets) == name]
+            names = []
+        return reply.status, [name for name in names if without_keys(name, self.dialect.secrets) == name]
 
 
 def omitted_parameters(request: Request, omitted: Collection[OptionalParameter]) -> tuple[str, ...]:

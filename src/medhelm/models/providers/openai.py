@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
@@ -245,8 +246,17 @@ def completions_url(base_url: str) -> str:
 
 
 def open_chat_completions(service: Service, model: Model, context: ProviderContext) -> Provider:
-    """Open a model behind this API."""
-    return HttpProvider(model, context.http, ChatCompletions(model, key=context.value_of(model.key_variable)), service)
+    """Open a model behind this API, at one server or at a pool of them."""
+    key = context.value_of(model.key_variable)
+    if not model.replicas:
+        return HttpProvider(model, context.http, ChatCompletions(model, key=key), service)
+    from medhelm.models.replicas import ReplicaPool  # lazy: most models have one address
+
+    def open_server(address: str) -> HttpProvider:
+        served = replace(model, base_url=address, replicas=(), endpoints_file="")
+        return HttpProvider(served, context.http, ChatCompletions(served, key=key), service)
+
+    return ReplicaPool(model, context.http.egress_policy, open_server)
 
 
 SERVICE: Service = Service(

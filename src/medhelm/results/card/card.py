@@ -14,7 +14,7 @@ from pathlib import Path
 from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.domain import EXTENDED, JURY, Benchmark, Model, Rule, Run
+from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
@@ -202,6 +202,8 @@ def _reached(model: Model | None, runs: Sequence[Run]) -> str:
     if not model.base_url:
         local = {"baseline": "no language model: a simple rule", "replay": "completions read from a file"}
         return local.get(model.provider, f"this computer, or the usual address of {model.provider}")
+    if model.base_url == POOL:
+        return "several servers that the user named"
     host = host_of(model.base_url)
     if is_loopback(host):
         return "a server on the same computer"

@@ -10,7 +10,7 @@ from medhelm.domain import Run
 from medhelm.results import running
 from medhelm.results.running import EvaluationProgress, ModelProgress, ProgressTotals
 from medhelm.results.runs.names import short_names
-from medhelm.storage.running import RunProgress
+from medhelm.storage.running import RunProgress, ServerProgress
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest
 from medhelm.web.pages.cases import json_download
 from medhelm.web.site import Site
@@ -67,6 +67,8 @@ class EvaluationView:
     """Reason for its end, as a sentence."""
     has_judges: bool
     """True if judges take part."""
+    servers: Sequence[tuple[str, ServerProgress]]
+    """Name of the model, and the progress of each server of a pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,7 @@ def _names(site: Site, found: Sequence[EvaluationProgress]) -> Mapping[str, str]
     for one in found:
         known.update(run.model for run in one.status.runs)
         known.update(judge.judge for run in one.status.runs for judge in run.judges)
+        known.update(server.model for server in one.status.servers)
     return short_names(known)
 
 
@@ -160,6 +163,7 @@ def _view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> Eval
         updated=_moment(one.status.updated),
         reason=REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
         has_judges=any(run.judges for run in one.status.runs),
+        servers=[(names[server.model], server) for server in one.status.servers],
     )
 
 
