@@ -23,6 +23,7 @@ from medhelm.cli.cost import budget, cost
 from medhelm.cli.data import data
 from medhelm.cli.export import export
 from medhelm.cli.gate import gate
+from medhelm.cli.gateway import gateway
 from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
@@ -42,7 +43,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
-    "Evaluate": (demo, run, plan, batches, rescore, rejudge, filter_references),
+    "Evaluate": (demo, run, plan, gateway, batches, rescore, rejudge, filter_references),
     "Results": (leaderboard, serve, compare, show, runs, purge_store, cost, budget, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),

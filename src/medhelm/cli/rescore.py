@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from medhelm.cli.common.options import (
     shared_options,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
@@ -52,6 +52,7 @@ _WITHOUT = click.option(
 @_WITHOUT
 @_MODELS
 @request_options
+@gateway_option
 @scoring_option
 @table_options
 @progress_options
@@ -166,7 +167,7 @@ def _again(
             models=models,
             data=shared.data,
             settings=Settings(offline=shared.offline, **limits),
-            environment=os.environ,
+            environment=shared.environment,
             listener=listener,
         )
     print_runs(shared, done, rule)

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.io.http.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, read_rules
+from medhelm.io.http.egress import (
+    ADMINISTRATOR_FILE,
+    AdministratorRules,
+    ConnectionSettings,
+    EgressPolicy,
+    Endpoint,
+    read_rules,
+)
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.addresses import checked_proxy
 
@@ -95,7 +102,7 @@ def missing_consent(
     hosts: dict[str, None] = {}
     for model, is_judge in [*((m, False) for m in models), *((j, True) for j in judges)]:
         host = host_of(model.base_url)
-        if not host or is_loopback(host) or host in consent or (rules and rules.private_data.has(host)):
+        if _may_get_private_data(host, consent, rules):
             continue
         for one in private:
             if is_judge and JURY not in one.benchmark.metrics:
@@ -113,6 +120,16 @@ def missing_consent(
             f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent.",
         ]
     )
+
+
+def _may_get_private_data(host: str, consent: Collection[str], rules: AdministratorRules | None) -> bool:
+    return not host or is_loopback(host) or host in consent or bool(rules and rules.private_data.has(host))
+
+
+def models_for_private_data(models: Iterable[Model], *, allowed: Collection[str]) -> frozenset[str]:
+    """Return the names of the models that may get data that is not public; `allowed`: hosts of --allow-host."""
+    rules, consent = read_rules(), {host.lower() for host in allowed}
+    return frozenset(model.name for model in models if _may_get_private_data(host_of(model.base_url), consent, rules))
 
 
 def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.models.gateway import GATEWAY_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -42,6 +43,8 @@ class Shared:
     trusted: list[Path] = field(default_factory=list)
     quiet: bool = False
     color: bool = True
+    gateway: str = ""
+    """Address of the gateway to call models through; empty: the environment may name one."""
 
     def note(self, text: str) -> None:
         """Print a note to standard error, unless the user wants none."""
@@ -54,6 +57,11 @@ class Shared:
         if len(self.stores) > 1:
             raise click.UsageError("this command uses one store, but --store was given more than once")
         return self.stores[0] if self.stores else Path("medhelm-store")
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables, with the gateway that the command names."""
+        return {**os.environ, GATEWAY_VARIABLE: self.gateway} if self.gateway else os.environ
 
     @property
     def all_stores(self) -> list[Path]:
@@ -410,22 +418,15 @@ proxy_option = click.option(
 RUBRICS = click.Choice(["standard", "extended"])
 """Names of rubrics."""
 
-request_options = add_options(
-    click.option(
-        "--allow-host",
-        "allow_hosts",
-        metavar="HOST",
-        multiple=True,
-        help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
-    ),
+allow_host_option = click.option(
+    "--allow-host",
+    "allow_hosts",
+    metavar="HOST",
+    multiple=True,
+    help="Allow this host to get gated and private benchmarks and your own data; repeatable.",
+)
+service_options = add_options(
     proxy_option,
-    click.option(
-        "--max-cost",
-        "max_cost_usd",
-        metavar="USD",
-        type=Dollars(),
-        help="Stop before spending more than this many US dollars.",
-    ),
     click.option(
         "--concurrency",
         metavar="N",
@@ -458,6 +459,17 @@ request_options = add_options(
         show_default=True,
         help="Attempts per request.",
     ),
+)
+request_options = add_options(
+    allow_host_option,
+    click.option(
+        "--max-cost",
+        "max_cost_usd",
+        metavar="USD",
+        type=Dollars(),
+        help="Stop before spending more than this many US dollars.",
+    ),
+    service_options,
 )
 run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),
