@@ -87,6 +87,7 @@ class Gateway:
         self.counts = Counts()
         self._client, self._providers, self._tokens = client, providers, tokens
         self._models = {model.name: model for model in models}
+        self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
         self._for_private_data = frozenset(for_private_data)
         self._known, self._note, self._clock = known, note, clock
         self._tried = clock()
@@ -137,7 +138,7 @@ class Gateway:
     async def _answer(self, one: wire.WorkerRequest, link: _Link) -> None:
         """Complete a request of a worker."""
         try:
-            if one.request.digest.hex() != one.digest:
+            if self._tags[one.request.model.name] != one.tag:
                 raise GatewayError(
                     wire.CHANGED,
                     f"the gateway's definition of {one.request.model.name} has changed since the command started. "
@@ -214,10 +215,8 @@ class Gateway:
         public = request.headers.get(DATA_HEADER, "").strip().lower() == "public"
         if self._clock() - self._tried > RETRY_S:
             self._try_again()
-        work = asyncio.ensure_future(self.complete(asked, public=public))
         try:
-            # Shielded: whatever becomes of the connection, the request is finished and kept.
-            result = await asyncio.shield(work)
+            result = await self.complete(asked, public=public)  # goes on if the client disconnects
         except MedHelmError:
             raise
         except Exception as error:
@@ -277,6 +276,7 @@ class Gateway:
 
     def _take(self, text: str, link: _Link) -> None:
         """Start all requests of a message. Raises: GatewayError."""
+        loop = asyncio.get_running_loop()
         for one in wire.read_requests(text, self._models):
             if isinstance(one, tuple) and not isinstance(one, wire.WorkerRequest):
                 link.send(wire.write_error(*one))
@@ -284,7 +284,7 @@ class Gateway:
             link.pending += 1
             if link.pending > wire.MOST_PENDING:
                 raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
-            task = asyncio.ensure_future(self._answer(one, link))
+            task = loop.create_task(self._answer(one, link))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
 from medhelm.errors import BudgetError, MedHelmError, StoreError, StoreFullError, UserError
 from medhelm.models.client import ClientResult, ModelUnusable
+from medhelm.storage.run_file import MODEL
 
 FORMAT = 1
 """Version of these messages. A gateway refuses workers of another one."""
@@ -42,7 +44,7 @@ _ROLES = frozenset(("system", "user", "assistant"))
 _REQUEST: Mapping[str, type] = {
     "id": int,
     "model": str,
-    "digest": str,
+    "tag": str,
     "messages": list,
     "max_tokens": int,
     "temperature": float,
@@ -56,7 +58,7 @@ _REQUEST: Mapping[str, type] = {
 }
 """Key of a request -> its type."""
 
-_NEEDED = ("id", "model", "digest", "messages", "max_tokens")
+_NEEDED = ("id", "model", "tag", "messages", "max_tokens")
 
 NOT_ALLOWED, STOPPING, UNUSABLE, CHANGED = "not_allowed", "stopping", "unusable", "changed"
 """Codes of errors: the data may not go to that host; the gateway ends; the model cannot be used; it is another one."""
@@ -90,8 +92,8 @@ class WorkerRequest(NamedTuple):
 
     id: int
     """Number that the result repeats."""
-    digest: str
-    """Hexadecimal digest that the worker expects: another one means that its model is another one."""
+    tag: str
+    """Tag of the worker's model; another one than the gateway's means that the definition has changed."""
     request: Request
     public: bool
     """True if the data may go to any host that the model has."""
@@ -109,11 +111,16 @@ def joined(objects: Sequence[str]) -> Iterator[str]:
         yield f"[{','.join(objects[start:])}]"
 
 
-def write_request(request: Request, digest: bytes, *, public: bool) -> str:
+def tag_of(model: Model) -> str:
+    """Return a short hash of the definition of a model."""
+    return sha256(json.dumps(MODEL.write(model), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def write_request(request: Request, tag: str, *, public: bool) -> str:
     """Return the JSON object of a request without its opening `{` and its id; values that are usual are left out."""
     content: dict[str, Any] = {
         "model": request.model.name,
-        "digest": digest.hex(),
+        "tag": tag,
         "messages": [[message.role, message.text] for message in request.prompt.messages],
         "max_tokens": request.max_tokens,
         "public": public,
@@ -172,7 +179,7 @@ def _read_request(one: Mapping[str, Any], models: Mapping[str, Model]) -> Worker
         raise unknown_model(one["model"], models)
     return WorkerRequest(
         one["id"],
-        one["digest"],
+        one["tag"],
         Request(
             model=model,
             prompt=Prompt(tuple(_messages(one["messages"]))),

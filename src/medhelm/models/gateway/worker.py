@@ -120,6 +120,7 @@ class GatewayProvider(Provider):
         """`public`: names of the benchmarks whose data may go to any host."""
         self.model = model
         self.endpoint = str(client.address)
+        self.tag = wire.tag_of(model)
         self._client, self._public = client, frozenset(public)
 
     def is_public(self, benchmark: str) -> bool:
@@ -172,7 +173,7 @@ class GatewayClient(Client):
         async with self._budget.purchase(request, digest) as purchase:
             purchase.sent = True
             try:
-                result = await self._link.complete(request, digest, public=public)
+                result = await self._link.complete(request, digest, provider.tag, public=public)
             except (BudgetError, StoreError, UserError):
                 purchase.sent = False  # refused by the gateway
                 raise
@@ -208,10 +209,10 @@ class _Link:
         self._task: asyncio.Task[None] | None = None
         self._given_up = ""
 
-    async def complete(self, request: Request, digest: bytes, *, public: bool) -> ClientResult:
-        """Return the result of a request. Raises: what `Client.complete` raises."""
+    async def complete(self, request: Request, digest: bytes, tag: str, *, public: bool) -> ClientResult:
+        """Return the result of a request; `tag`: that of its model. Raises: what `Client.complete` raises."""
         name = request.model.name
-        text = wire.write_request(request, digest, public=public)
+        text = wire.write_request(request, tag, public=public)
         async with self._room:
             if self._given_up:
                 raise ModelUnusable(name, self._given_up)
