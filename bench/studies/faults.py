@@ -64,7 +64,7 @@ start()
 """
 """Runs medhelm and kills it before the change to files with this number; 0 counts them. Batches are looked at often."""
 
-_CHOICE = """\
+CHOICE = """\
 name: toy
 title: Toy
 description: Toy questions with two options.
@@ -194,7 +194,7 @@ class Work:
 
 def kill_study(kills: int, seed: int, work: Path) -> tuple[str, bool]:
     """Return a table of the kills, and True if nothing was lost or paid twice beyond what was in flight."""
-    toy, letters = make_benchmark(work, _CHOICE, 40), make_benchmark(work, _JUDGED, 15)
+    toy, letters = make_benchmark(work, CHOICE, 40), make_benchmark(work, _JUDGED, 15)
     store = ("--store", "{store}")
     common = (*store, "--concurrency", str(CONCURRENCY))
     with chaos_server("--share", "0", "--latency", "0.02") as server, BatchServer() as batch_server:
@@ -260,7 +260,7 @@ def _kill(job: Work, kills: int, random: Random, work: Path) -> tuple[list[str],
         code, said = medhelm(work, *words, kill_before=0)
         done_before = job.name == "release" and "r1" in said and code == 2
         unfinished += code != 0 and not done_before
-        lost += _records(store) != expected
+        lost += records_of(store) != expected
         shutil.rmtree(store, ignore_errors=True)
     twice = server.stats()["twice"] - before
     most = n_killed * CONCURRENCY
@@ -275,7 +275,7 @@ def _undisturbed(job: Work, work: Path) -> tuple[list[Any], int, float]:
     code, said = medhelm(work, *_filled(job.words, job.server, store.name, store), kill_before=0)
     seconds = time.perf_counter() - started
     assert code == 0, said
-    return _records(store), int(said.rpartition("changes ")[2]), seconds
+    return records_of(store), int(said.rpartition("changes ")[2]), seconds
 
 
 def _store_for(job: Work, work: Path, name: str) -> Path:
@@ -305,7 +305,7 @@ def _is_readable(store: Path) -> bool:
     return True
 
 
-def _records(store: Path) -> list[Any]:
+def records_of(store: Path) -> list[Any]:
     """Return the completions and scores of all runs of a store, without names and times that differ each time."""
     from medhelm.storage.runs import load_runs, read_records
     from medhelm.storage.store import open_store
@@ -323,7 +323,7 @@ def _records(store: Path) -> list[Any]:
 
 def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
     """Return two tables: one of faults of all kinds, one of throughput; True if nothing was lost or paid twice."""
-    benchmark = make_benchmark(work, _CHOICE, requests)
+    benchmark = make_benchmark(work, CHOICE, requests)
     lines, good = [], True
     with chaos_server("--share", "0.2", "--seed", str(seed)) as server:
         for attempt in range(1, 4):
@@ -349,7 +349,7 @@ def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
 
 def _throughput(requests: int, work: Path) -> str:
     """Return a table of requests per second at shares of refusals."""
-    benchmark = make_benchmark(work / "throughput", _CHOICE, requests)
+    benchmark = make_benchmark(work / "throughput", CHOICE, requests)
     lines = []
     for share in ("0", "0.02", "0.05"):
         with chaos_server("--share", share, "--latency", "0.2", "--kinds", "429,503") as server:

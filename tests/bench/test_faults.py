@@ -25,7 +25,7 @@ def test_damaged_files_of_every_kind_are_counted() -> None:
 
 
 def test_command_is_killed_before_a_change(tmp_path: Path) -> None:
-    benchmark = faults.make_benchmark(tmp_path, faults._CHOICE, 5)
+    benchmark = faults.make_benchmark(tmp_path, faults.CHOICE, 5)
     with faults.chaos_server("--share", "0") as server:
         words = ("run", str(benchmark), "--model", server.model("m"), "--store", str(tmp_path / "store"))
         code, _ = faults.medhelm(tmp_path, *words, kill_before=10)
@@ -34,7 +34,7 @@ def test_command_is_killed_before_a_change(tmp_path: Path) -> None:
         assert (code, int(said.rpartition("changes ")[2]) > 10) == (0, True)
         assert server.stats()["prompts"] == 5
     assert faults._is_readable(tmp_path / "store")
-    (run,) = faults._records(tmp_path / "store")
+    (run,) = faults.records_of(tmp_path / "store")
     assert run[:4] == ["toy", "complete", 5, 0]
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))

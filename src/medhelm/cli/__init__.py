@@ -24,6 +24,7 @@ from medhelm.cli.data import data
 from medhelm.cli.encrypt import decrypt, encrypt
 from medhelm.cli.export import export
 from medhelm.cli.gate import gate
+from medhelm.cli.gateway import gateway
 from medhelm.cli.import_ import import_
 from medhelm.cli.jury import jury
 from medhelm.cli.leaderboard import leaderboard
@@ -44,7 +45,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 GROUPS: dict[str, tuple[click.Command, ...]] = {
-    "Evaluate": (demo, run, plan, merge, batches, rescore, rejudge, filter_references),
+    "Evaluate": (demo, run, plan, gateway, merge, batches, rescore, rejudge, filter_references),
     "Results": (leaderboard, serve, compare, show, runs, purge_store, cost, budget, power, report),
     "Judges": (jury, agreement),
     "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),

@@ -17,8 +17,8 @@ from medhelm.io.http.hosts import host_of
 if TYPE_CHECKING:
     from medhelm.storage.audit_log import AuditEntry
 
-_SHOWN = ("time", "user", "command", "destination", "model", "benchmark", "bytes", "digest")
-"""Fields of an entry that the table shows."""
+_SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
+"""Fields of an entry that the table shows; workers only if a gateway sent something for them."""
 
 
 @click.group()
@@ -88,8 +88,10 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
     click.echo(tables.render(rows, ["destination", "benchmark", "requests", "bytes", "first (UTC)", "last"]), nl=False)
     if shown:
         click.echo()
-        lines = [[entry.line, *(_cell(entry, name) for name in _SHOWN)] for entry in shown]
-        click.echo(tables.render(lines, ["line", *_SHOWN]), nl=False)
+        has_workers = any("worker" in entry.content for entry in shown)
+        names = [name for name in _SHOWN if name != "worker" or has_workers]
+        lines = [[entry.line, *(_cell(entry, name) for name in names)] for entry in shown]
+        click.echo(tables.render(lines, ["line", *names]), nl=False)
     return 0
 
 

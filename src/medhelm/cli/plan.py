@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +89,7 @@ def plan(
         store=shared.store,
         data=shared.data,
         settings=Settings(offline=shared.offline, **choices),
-        environment=os.environ,
+        environment=shared.environment,
         jury=jury,
         datasets=datasets,
         books=read_price_books(prices),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from medhelm.cli.common.options import (
     tier_option,
     warn,
 )
+from medhelm.cli.gateway import gateway_option
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @sample_option
 @tier_option
 @request_options
+@gateway_option
 @seed_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
@@ -78,7 +79,7 @@ def filter_references(
             data=shared.data,
             settings=Settings(offline=shared.offline, **choices),
             rule=rule,
-            environment=os.environ,
+            environment=shared.environment,
             note=_note,
             progress=progress,
         )
@@ -105,7 +106,12 @@ def _find(
     try:
         if judges:
             jury, _ = find_jury(
-                judges, file=None, at_least=None, models_file=shared.models_file, environment=os.environ, note=warn
+                judges,
+                file=None,
+                at_least=None,
+                models_file=shared.models_file,
+                environment=shared.environment,
+                note=warn,
             )
             found = jury.judges if jury else ()
     except UserError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from medhelm.cli.common.options import (
     shared_options,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
 
@@ -54,6 +54,7 @@ _WITHOUT = click.option(
 @_MODELS
 @request_options
 @cluster_options
+@gateway_option
 @scoring_option
 @table_options
 @progress_options
@@ -170,7 +171,7 @@ def _again(
             models=models,
             data=shared.data,
             settings=Settings(offline=shared.offline, **limits),
-            environment=os.environ,
+            environment=shared.environment,
             listener=listener,
         )
     print_runs(shared, done, rule)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from medhelm.cli.common.options import (
     warn,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
 
@@ -52,6 +52,7 @@ shard_option = click.option(
 @run_options
 @cluster_options
 @shard_option
+@gateway_option
 @table_options
 @progress_options
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
@@ -159,7 +160,7 @@ def find_judges(
     from medhelm.models.jury_file import find_jury
 
     jury, warnings = find_jury(
-        names, file=file, at_least=at_least, models_file=shared.models_file, environment=os.environ, note=warn
+        names, file=file, at_least=at_least, models_file=shared.models_file, environment=shared.environment, note=warn
     )
     for warning in () if quiet else warnings:
         shared.note(warning)
@@ -199,7 +200,7 @@ def _evaluate(
             store=shared.store,
             data=shared.data,
             settings=settings,
-            environment=os.environ,
+            environment=shared.environment,
             listener=listener,
             jury=jury,
             datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
@@ -244,7 +245,7 @@ def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> t
     found: list[Model] = []
     benchmarks: list[Benchmark] = []
     try:
-        found = find_models(models, file=shared.models_file, environment=os.environ, note=warn)
+        found = find_models(models, file=shared.models_file, environment=shared.environment, note=warn)
         if any(model.base_url for model in found):
             import_early()
     except UserError as error:

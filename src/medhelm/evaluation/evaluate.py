@@ -51,7 +51,7 @@ def evaluate(
     check_scorable(benchmarks, judged=jury is not None)
     check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     opened = [*open_datasets(benchmarks, data, settings), *datasets]
-    check_consent(opened, models, jury.judges if jury else (), settings)
+    check_consent(opened, models, jury.judges if jury else (), settings, environment)
     return run_in_event_loop(
         EvaluationRunner(opened, models, create(store), settings, environment, listener or NullListener(), jury)
     )

@@ -5,7 +5,7 @@ Everything here raises before anything is sent, with all problems in one message
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,12 +15,15 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Model
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.settings import Settings
+from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
 from medhelm.models.prices import price_of
 from medhelm.scoring.metrics import metrics_of, unusable_metrics
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
+    from medhelm.io.http.egress import EgressPolicy
+    from medhelm.models.egress import SentData
     from medhelm.models.price_book import PriceBook
 
 MAXIMUM_LOADED_CHARACTERS = 50_000_000
@@ -41,7 +44,8 @@ def check_models(
     Raises: MissingError for keys, UserError for prices or hosts; the message names all of them.
     """
     by_name = {model.name: model for model in models}.values()
-    missing = [text for model in by_name if (text := missing_key(model, environment))]
+    is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
+    missing = [text for model in by_name if not is_remote and (text := missing_key(model, environment))]
     if missing:
         raise MissingError("\n".join([*missing, "Nothing was sent."]))
     unpriced = [model.name for model in by_name if model.price is None]
@@ -51,35 +55,63 @@ def check_models(
             f"{', '.join(unpriced)}. "
             "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
         )
-    if addresses := [address for model in by_name for address in model.addresses]:
-        from medhelm.models.egress import policy_for  # lazy: models within this process need no network
+    if (addresses := [address for model in by_name for address in model.addresses]) and not is_remote:
+        egress_policy_of(list(by_name), settings, environment).admit_all(addresses)
 
-        policy = policy_for(
-            by_name,
-            offline=settings.offline,
-            proxy=settings.proxy,
-            environment=environment,
-            allow_hosts=settings.allow_hosts,
-        )
-        policy.admit_all(addresses)
+
+def egress_policy_of(models: Collection[Model], settings: Settings, environment: Mapping[str, str]) -> EgressPolicy:
+    """Return the policy of a command: the hosts of its models may be contacted, or the gateway alone.
+
+    Raises: UserError, MissingError.
+    """
+    if uses_gateway(environment):
+        from medhelm.models.gateway.worker import gateway_policy  # lazy: few commands have a gateway
+
+        return gateway_policy(environment, offline=settings.offline)
+    from medhelm.models.egress import policy_for  # lazy: models within this process need no network
+
+    return policy_for(
+        models,
+        offline=settings.offline,
+        proxy=settings.proxy,
+        environment=environment,
+        allow_hosts=settings.allow_hosts,
+    )
+
+
+def sent_data(dataset: Dataset, settings: Settings) -> SentData:
+    """Return what a command would send of a data set."""
+    from medhelm.models.egress import SentData  # lazy: as above
+
+    is_invented = dataset.tier == "sample"
+    n = len(dataset.positions)
+    return SentData(benchmark=dataset.benchmark, n=n, is_invented=is_invented, is_own=settings.own_data)
 
 
 def check_consent(
-    datasets: Iterable[Dataset], models: Sequence[Model], judges: Sequence[Model], settings: Settings
+    datasets: Iterable[Dataset],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
 ) -> None:
     """Check that private data leaves this machine only for hosts that the user or the administrator allowed.
 
     Parameters: models, get the prompts; judges, get prompts, completions and references. Raises: UserError.
     """
-    if not any(model.base_url for model in (*models, *judges)):
+    remote = [model for model in (*models, *judges) if model.addresses]
+    if not remote:
         return
-    from medhelm.models.egress import SentData, missing_consent  # lazy: as above
+    from medhelm.models.egress import missing_consent  # lazy: as above
 
-    selections = [
-        SentData(benchmark=d.benchmark, n=len(d.positions), is_invented=d.tier == "sample", is_own=settings.own_data)
-        for d in datasets
-    ]
-    if text := missing_consent(selections, models, judges, allowed=settings.allow_hosts):
+    selections = [sent_data(dataset, settings) for dataset in datasets]
+    if uses_gateway(environment):
+        from medhelm.models.gateway.worker import check_private_data
+
+        private = [one.benchmark.name for one in selections if one.is_private]
+        if private:
+            check_private_data(private, remote, environment, settings.allow_hosts)
+    elif text := missing_consent(selections, models, judges, allowed=settings.allow_hosts):
         raise UserError(text)
 
 

@@ -149,7 +149,7 @@ def rescored(
         for kind, group in _by_kind(runs, change).items()
     ]
     for runner in runners:
-        check_consent(runner.datasets, (), change.judges, runner.settings)
+        check_consent(runner.datasets, (), change.judges, runner.settings, runner.environment)
     parts: list[Evaluation] = []
     for runner in runners:
         parts.append(run_in_event_loop(runner))

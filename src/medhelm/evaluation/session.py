@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
+from medhelm.evaluation.preparation import egress_policy_of, sent_data
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.held_numbers import HeldNumbers
@@ -15,6 +16,7 @@ from medhelm.io.http.client import HttpClient
 from medhelm.models.cache import Cache
 from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
+from medhelm.models.gateway import uses_gateway
 from medhelm.models.limits.budget import Budget
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
@@ -52,18 +54,11 @@ async def open_session(
 
     `note` receives messages for the user, such as about services that do not reply.
     """
-    from medhelm.models.egress import policy_for  # lazy: not needed before a command is checked
-    from medhelm.models.limits.open_files import limit_connections
+    from medhelm.models.limits.open_files import limit_connections  # lazy: not needed before a command is checked
     from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store_host import StoreHost
 
-    policy = policy_for(
-        models,
-        offline=settings.offline,
-        proxy=settings.proxy,
-        environment=environment,
-        allow_hosts=settings.allow_hosts,
-    )
+    policy = egress_policy_of(models, settings, environment or {})
     if settings.proxy and note:
         note(f"requests to hosts outside this machine and private networks go through the proxy {settings.proxy}")
     room = limit_connections(models, settings.concurrency, MAXIMUM_IN_FLIGHT, note)
@@ -92,15 +87,22 @@ async def open_session(
             from medhelm.storage.ledger import Ledger
 
             budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))
-        try:
-            yield Session(client, http, budget, machine, cache)
-        finally:
+        async with AsyncExitStack() as gateway:
+            if uses_gateway(environment):
+                from medhelm.models.gateway.worker import open_gateway_client
+
+                client = await gateway.enter_async_context(
+                    open_gateway_client(environment or {}, policy, budget, audit, settings.max_silence_s, note)
+                )
             try:
-                await machine.close()
+                yield Session(client, http, budget, machine, cache)
             finally:
-                await http.close()
-                await budget.close()
-                recovery.report()
+                try:
+                    await machine.close()
+                finally:
+                    await http.close()
+                    await budget.close()
+                    recovery.report()
 
 
 def open_providers(
@@ -112,8 +114,15 @@ def open_providers(
 ) -> dict[str, Provider]:
     """Return model -> its provider. Raises: UserError for a host that is not allowed, before anything is sent."""
     aliases = {alias: dataset.benchmark.name for dataset in datasets for alias in dataset.benchmark.aliases}
-    providers = {}
+    providers: dict[str, Provider] = {}
+    if uses_gateway(environment):
+        from medhelm.models.gateway.worker import open_gateway_providers
+
+        public = {dataset.benchmark.name for dataset in datasets if not sent_data(dataset, settings).is_private}
+        providers = open_gateway_providers(models, session.client, public)
     for model in models:
+        if model.name in providers:
+            continue
         for address in model.addresses:
             session.http.egress_policy.admit(address)
         providers[model.name] = open_provider(

@@ -111,6 +111,16 @@ class CacheReader:
         query = "SELECT 1 FROM completions WHERE digest = ?"
         return sum(self._ask(self._connection, query, digest) is not None for digest in digests)
 
+    def beginnings(self, n_bytes: int) -> bytes:
+        """Return the first bytes of all digests, one after the other in their order. Raises: StoreError as `get`."""
+        if self._connection is None:
+            return b""
+        query = f"SELECT substr(digest, 1, {n_bytes:d}) FROM completions ORDER BY digest"  # noqa: S608 - a number
+        try:
+            return b"".join(row[0] for row in self._connection.execute(query))
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+
     def purchases(self) -> Iterator[CachedCompletion]:
         """Yield all completions. Raises: StoreError if the file cannot be read."""
         if self._connection is None:

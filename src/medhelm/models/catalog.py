@@ -22,6 +22,7 @@ from medhelm.domain import POOL, Model
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names, as_path
 from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
+from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
 from medhelm.models.keys import missing_key as missing_key  # re-exported for callers
 from medhelm.models.model_names import reasons
@@ -60,7 +61,8 @@ def find_models(
     file
         A `models.yaml`; None for the file that MEDHELM_MODELS names, or `./models.yaml` if it exists.
     environment
-        Variables with API keys and settings; None for those of the process.
+        Variables with API keys and settings; None for those of the process. With MEDHELM_GATEWAY the models are those
+        of the gateway, except for those that answer within this process.
     note
         Called with a message for each model whose key goes to a host that a `models.yaml` found by itself names.
 
@@ -74,6 +76,8 @@ def find_models(
     names = as_names(names, "names")
     file = None if file is None else as_path(file, "file")
     environment = os.environ if environment is None else environment
+    if uses_gateway(environment):
+        return _served(names, environment)
     definitions = _definitions(file, environment)
     found, problems = _find_all(names, definitions, environment)
     if problems:
@@ -83,6 +87,19 @@ def find_models(
         if note and definition and (text := definition.key_notice(model)):
             note(text)
     return found
+
+
+def _served(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
+    """Return the models of these names as a gateway serves them. Raises: UserError, MissingError."""
+    from medhelm.models.gateway.worker import served_models  # lazy: few commands have a gateway
+
+    local = [name for name in dict.fromkeys(names) if answers_in_process(name.partition("/")[0])]
+    found, problems = _find_all(local, {}, environment)
+    if problems:
+        raise UserError("\n".join(problems))
+    others = [name for name in dict.fromkeys(names) if name not in local]
+    by_name = {model.name: model for model in (*found, *(one.model for one in served_models(others, environment)))}
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> tuple[list[Model], list[str]]:

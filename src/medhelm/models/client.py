@@ -206,6 +206,14 @@ class Client:
         """Stop sending to a model; its cached completions are still returned."""
         self._unusable.setdefault(model.name, reason)
 
+    def try_again(self) -> None:
+        """Send again to models and services that were given up, as a new command would."""
+        self._unusable.clear()
+        self._store_error = None
+        for endpoint in self._endpoints.values():
+            endpoint.down = ""
+            endpoint.silent_rounds = endpoint.exhausted = 0
+
     def is_known(self, request: Request) -> bool:
         """Return True if the completion of a request is in the cache. Raises: StoreError."""
         return self._cache is not None and self._cache.find(request) is not None

@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.text import plural
 from medhelm.errors import UserError
-from medhelm.io.http.egress import ADMINISTRATOR_FILE, ConnectionSettings, EgressPolicy, Endpoint, HostList, read_rules
+from medhelm.io.http.egress import (
+    ADMINISTRATOR_FILE,
+    AdministratorRules,
+    ConnectionSettings,
+    EgressPolicy,
+    Endpoint,
+    HostList,
+    read_rules,
+)
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.models.addresses import checked_proxy
 
@@ -115,7 +123,7 @@ def missing_consent(
     hosts: dict[str, None] = {}
     called = [*((model, False) for model in models), *((judge, True) for judge in judges)]
     for model, host, is_judge in [(m, h, is_judge) for m, is_judge in called for h in _hosts_of(m)]:
-        if is_loopback(host) or consent.has(host) or (rules and rules.private_data.has(host)):
+        if _may_get_private_data(host, consent, rules):
             continue
         for one in private:
             if is_judge and JURY not in one.benchmark.metrics:
@@ -138,6 +146,18 @@ def missing_consent(
 def _hosts_of(model: Model) -> list[str]:
     """Return the hosts that a model's prompts go to, each once."""
     return list(dict.fromkeys(filter(None, map(host_of, model.addresses))))
+
+
+def _may_get_private_data(host: str, consent: HostList, rules: AdministratorRules | None) -> bool:
+    return is_loopback(host) or consent.has(host) or bool(rules and rules.private_data.has(host))
+
+
+def models_for_private_data(models: Iterable[Model], *, allowed: Collection[str]) -> frozenset[str]:
+    """Return the names of the models that may get data that is not public; `allowed`: hosts of --allow-host."""
+    rules, consent = read_rules(), _hosts(allowed)
+    return frozenset(
+        model.name for model in models if all(_may_get_private_data(host, consent, rules) for host in _hosts_of(model))
+    )
 
 
 def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:

@@ -320,8 +320,8 @@ def _trusts_elsewhere(name: str, definition: ModelDefinition) -> str:
     """Return the problem of a definition that only a file named by the user may have; "" if there is none."""
     if keys := [key for key in ("proxy", "ca_file", "client_certificate", "client_key") if getattr(definition, key)]:
         return (
-            f"{name}: `{keys[0]}` decides who can read your requests, so it counts only in a file that you name. If you "
-            "trust this file, name it with --models or MEDHELM_MODELS."
+            f"{name}: `{keys[0]}` decides who can read your requests, so it counts only in a file that you name. If "
+            "you trust this file, name it with --models or MEDHELM_MODELS."
         )
     return _wrong_host(name, definition)
 

@@ -103,7 +103,7 @@ def filter_references(
     judges = with_prices(judges)
     check_models(judges, settings, environment, store)
     datasets = open_datasets(benchmarks, data, settings)
-    check_consent(datasets, judges, (), settings)
+    check_consent(datasets, judges, (), settings, environment)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:

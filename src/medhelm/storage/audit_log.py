@@ -45,7 +45,7 @@ TAIL_BYTES = 2**16
 """Bytes at the end in which the last line is looked for; a line has some hundred."""
 
 MOST_KNOWN = 1024
-"""Most prepared beginnings of lines to remember; there is one for each destination, model and benchmark."""
+"""Most prepared beginnings of lines to remember: one for each destination, model, benchmark and worker."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
 
@@ -76,12 +76,14 @@ class AuditLog:
 
     def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         """Note a request that is about to be sent. Raises: StoreFullError, StoreError."""
-        key = (method, destination, proxy, subject.model, subject.benchmark)
+        key = (method, destination, proxy, subject.model, subject.benchmark, subject.worker)
         start = self._known.get(key)
         if start is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             named = {"destination": destination, "method": method, **({"proxy": proxy} if proxy else {})}
+            if subject.worker:
+                named["worker"] = subject.worker
             start = _fields(action="request", **named, model=subject.model, benchmark=subject.benchmark)
             self._known[key] = start
         self._append(f'{start},"digest":"{subject.digest}","requests":{subject.requests},"bytes":{n_bytes}')

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import socket
-import ssl
-import stat
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
-from os import umask
 from pathlib import Path
 from urllib.parse import quote
 
 import uvicorn
 
 from medhelm.errors import UserError
+from medhelm.io.http.listening import check_certificate, is_loopback_address, listen_on, listen_on_file
 from medhelm.web.app import LINKS, answer, create_app
 from medhelm.web.page import PageRequest
 from medhelm.web.routes import BY_NAME
@@ -98,37 +94,14 @@ def _check(where: Listener) -> None:
             raise UserError("--tls: choose one of --tls, --behind-proxy and --socket.")
         if not where.names:
             raise UserError("--tls: add --name HOST, the name of this machine in the certificate.")
-        _check_certificate(*where.certificate)
+        check_certificate(*where.certificate)
     elif where.names:
         raise UserError("--name: only a server with --tls has names.")
-    elif where.socket_file is None and not where.proxy_hosts and not _is_loopback(where.host):
+    elif where.socket_file is None and not where.proxy_hosts and not is_loopback_address(where.host):
         raise UserError(
             f"--host {where.host}: other machines could read the site without encryption. Use the default, 127.0.0.1, "
             "with `ssh -L`, give a certificate with --tls, or name a proxy with TLS in front: --behind-proxy HOST."
         )
-
-
-def _check_certificate(certificate: Path, key: Path) -> None:
-    """Raise UserError for files that are not a certificate chain and its private key in PEM format."""
-    for path in (certificate, key):
-        if not path.is_file():
-            raise UserError(f"--tls {path}: the file does not exist.")
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except (OSError, ValueError) as error:  # an SSLError is an OSError
-        reason = getattr(error, "reason", None) or error
-        raise UserError(
-            f"--tls {certificate} {key}: not a certificate chain and its unencrypted private key as PEM ({reason})."
-        ) from None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _secure(where: Listener, listening: socket.socket) -> tuple[Security, str]:
@@ -152,53 +125,8 @@ def _secure(where: Listener, listening: socket.socket) -> tuple[Security, str]:
 def _listen(where: Listener) -> socket.socket:
     """Return a bound socket. Raises: UserError if the port is in use or the file cannot be made."""
     if where.socket_file is not None:
-        return _listen_on_file(where.socket_file)
-    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((where.host, where.port))
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        place = f"{where.host}, port {where.port}"
-        if error.errno == errno.EADDRINUSE:
-            text = f"{place}: in use. Choose another port with --port; --port 0 takes any free one."
-            raise UserError(text) from None
-        raise UserError(f"{place}: cannot listen there: {error.strerror or error}.") from None
-    return listening
-
-
-def _listen_on_file(path: Path) -> socket.socket:
-    """Return a socket file that only its owner can open. A file that a dead server left behind is replaced."""
-    if path.is_symlink() or (path.exists() and not stat.S_ISSOCK(path.stat().st_mode)):
-        raise UserError(f"--socket {path}: the file exists and is not a socket. Choose another name.")
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if path.exists():
-            if _is_alive(path):
-                raise UserError(f"--socket {path}: another server listens there. Choose another name.")
-            path.unlink()
-        before = umask(0o177)
-        try:
-            listening.bind(str(path))
-            listening.listen()
-        finally:
-            umask(before)
-    except OSError as error:
-        listening.close()
-        raise UserError(f"--socket {path}: cannot be made: {error.strerror or error}.") from None
-    except UserError:
-        listening.close()
-        raise
-    return listening
-
-
-def _is_alive(path: Path) -> bool:
-    """Return True if a server accepts connections on a socket file."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2)
-        return probe.connect_ex(str(path)) == 0
+        return listen_on_file(where.socket_file)
+    return listen_on(where.host, where.port)
 
 
 def _warm_up(site: Site) -> None:

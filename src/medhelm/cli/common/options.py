@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.models.gateway import GATEWAY_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -45,6 +46,8 @@ class Shared:
     color: bool = True
     copies: dict[str, Path] = field(default_factory=dict)
     """Address of a published store -> folder of its copy."""
+    gateway: str = ""
+    """Address of the gateway to call models through; empty: the environment may name one."""
 
     def note(self, text: str) -> None:
         """Print a note to standard error, unless the user wants none."""
@@ -63,6 +66,11 @@ class Shared:
     def store_to_read(self) -> Path:
         """The store of a command that reads one store."""
         return self._folder_of(self._one_store())
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables, with the gateway that the command names."""
+        return {**os.environ, GATEWAY_VARIABLE: self.gateway} if self.gateway else os.environ
 
     @property
     def all_stores(self) -> list[Path]:
@@ -451,16 +459,8 @@ allow_host_option = click.option(
     help="Allow this host (or *.ENDING, or a network such as 10.20.0.0/16) to get gated and private benchmarks and "
     "your own data, and to join a pool of servers later; repeatable.",
 )
-request_options = add_options(
-    allow_host_option,
+service_options = add_options(
     proxy_option,
-    click.option(
-        "--max-cost",
-        "max_cost_usd",
-        metavar="USD",
-        type=Dollars(),
-        help="Stop before spending more than this many US dollars.",
-    ),
     click.option(
         "--concurrency",
         metavar="N",
@@ -493,6 +493,17 @@ request_options = add_options(
         show_default=True,
         help="Attempts per request.",
     ),
+)
+request_options = add_options(
+    allow_host_option,
+    click.option(
+        "--max-cost",
+        "max_cost_usd",
+        metavar="USD",
+        type=Dollars(),
+        help="Stop before spending more than this many US dollars.",
+    ),
+    service_options,
 )
 run_options = add_options(
     click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks),

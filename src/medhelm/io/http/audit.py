@@ -20,10 +20,15 @@ class Subject(NamedTuple):
     """Number of requests to models in it, if it has a body."""
     in_file: bool = False
     """True if those requests are in a file for a batch API, and not in other requests about it."""
+    worker: str = ""
+    """Name of the worker that a gateway sends it for; empty if this process needs it itself."""
 
 
 SUBJECT: ContextVar[Subject | None] = ContextVar("SUBJECT", default=None)
 """Subject of the requests that the current task sends; a variable, so that providers need not pass it on."""
+
+WORKER: ContextVar[str] = ContextVar("WORKER", default="")
+"""Name of the worker that a gateway sends the requests of the current task for."""
 
 
 class Audit(Protocol):

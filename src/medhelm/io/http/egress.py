@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from medhelm import __version__
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.io.http.audit import SUBJECT, Audit, Subject
+from medhelm.io.http.audit import SUBJECT, WORKER, Audit, Subject
 from medhelm.io.http.hosts import is_inside, is_loopback, without_secrets
 
 if TYPE_CHECKING:
@@ -408,8 +408,9 @@ async def note_request(
     else:
         size = body.seek(0, SEEK_END)
         digest = await asyncio.to_thread(_digest_of, body)
-    if digest != subject.digest:
-        subject = subject._replace(digest=digest)
+    worker = WORKER.get()
+    if digest != subject.digest or worker:
+        subject = subject._replace(digest=digest, worker=worker)
     audit.request(method, str(address.origin()), proxy or "", subject, size)
 
 

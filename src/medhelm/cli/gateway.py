@@ -1,0 +1,365 @@
+"""`medhelm gateway`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from medhelm.cli.common import shell_completion
+from medhelm.cli.common.options import (
+    Dollars,
+    Shared,
+    allow_host_option,
+    pricing_of,
+    print_json,
+    service_options,
+    shared_options,
+    warn,
+)
+from medhelm.errors import MedHelmError, UserError
+from medhelm.models.gateway import GATEWAY_VARIABLE
+
+if TYPE_CHECKING:
+    import ssl
+    from socket import socket
+
+    from medhelm.domain import Model
+    from medhelm.evaluation.session import Session
+    from medhelm.evaluation.settings import Settings
+    from medhelm.models.gateway.server import Gateway
+    from medhelm.storage.store import Store
+
+TOKEN_FILE = "gateway.token"  # noqa: S105 - a file's name
+"""File in the store with the token, unless the user names another."""
+
+DEFAULT_PORT = 8643
+"""Port unless another one is asked for."""
+
+REDRAW_S, REPORT_S = 1.0, 60.0
+"""Seconds between two states in a terminal, and between two lines elsewhere."""
+
+gateway_option = click.option(
+    "--gateway",
+    metavar="URL",
+    expose_value=False,
+    callback=lambda context, _parameter, url: setattr(context.ensure_object(Shared), "gateway", url or ""),
+    help="Call models through this gateway (see `medhelm gateway`): https://HOST:PORT, http://127.0.0.1:PORT or "
+    "unix:PATH.  [env var: MEDHELM_GATEWAY]",
+)
+"""The option of commands that can call models through a gateway."""
+
+
+@click.command()
+@click.option(
+    "--model",
+    "names",
+    metavar="MODEL",
+    multiple=True,
+    shell_complete=shell_completion.models,
+    help="Serve this model or judge; repeatable.  [default: all models of models.yaml]",
+)
+@click.option("--budget", "budget_usd", metavar="USD", type=Dollars(), help="Limit of the store: `medhelm budget set`.")
+@allow_host_option
+@click.option(
+    "--port",
+    metavar="P",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port; 0: any free one.",
+)
+@click.option(
+    "--socket",
+    "socket_file",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Listen on a socket file, which only you can open, instead of a port.",
+)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--tls",
+    "certificate",
+    metavar="CERTIFICATE KEY",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    help="Encrypt with these PEM files; required for other machines.",
+)
+@click.option(
+    "--tokens",
+    "token_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File with the accepted tokens, one a line, each alone or after a name for the audit log.  "
+    "[default: STORE/gateway.token, made if it does not exist]",
+)
+@service_options
+@shared_options("store", "models", "offline", "json")
+@click.pass_obj
+def gateway(
+    shared: Shared,
+    /,
+    names: tuple[str, ...],
+    budget_usd: float | None,
+    port: int,
+    socket_file: Path | None,
+    host: str,
+    certificate: tuple[Path, Path] | None,
+    token_file: Path | None,
+    **choices: Any,
+) -> int:
+    """Call models for other processes and machines.
+
+    Owns the cache, the keys, the budget and the audit log of a store. Workers (`medhelm run --gateway URL`) and tools
+    that speak OpenAI's chat API use it as their model server, and need neither keys nor a route to the internet.
+
+    \b
+    Examples:
+      medhelm gateway --model openai/gpt-4o --budget 500
+      medhelm gateway --allow-host api.openai.com --socket gate.sock
+      medhelm gateway --host 0.0.0.0 --tls cert.pem key.pem --tokens FILE
+    """
+    from medhelm.evaluation.preparation import check_models
+    from medhelm.evaluation.settings import Settings
+    from medhelm.results.spending import set_budget
+    from medhelm.storage.store import create
+
+    settings = Settings(offline=shared.offline, **choices)
+    environment = {name: value for name, value in os.environ.items() if name != GATEWAY_VARIABLE}
+    where = _Where(host, port, socket_file, certificate or None)
+    where.check()
+    models = _find(shared, names, replace(settings, max_cost_usd=budget_usd), environment)
+    store = create(shared.store)
+    if budget_usd is not None:
+        set_budget(store.folder, budget_usd, pricing_of(shared, ()))
+    check_models(models, settings, environment, store.folder)
+    tokens = _token_file(token_file, store, where)
+    listening, tls = where.listen()
+    try:
+        if shared.json:
+            urls = {"url": where.url(listening), "token_file": str(tokens) if tokens else None}
+            print_json({**urls, "models": [model.name for model in models]})
+        else:
+            _announce(where.url(listening), tokens, models)
+        sys.stdout.flush()
+        return asyncio.run(_run(shared, store, settings, models, environment, tokens, listening, tls))
+    finally:
+        listening.close()
+        if socket_file is not None:
+            socket_file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The address or socket file that the gateway listens on."""
+
+    host: str
+    port: int
+    socket_file: Path | None
+    certificate: tuple[Path, Path] | None
+
+    def check(self) -> None:
+        """Raise UserError for an address that other machines could reach without TLS, and for wrong files."""
+        from medhelm.io.http.listening import check_certificate, is_loopback_address
+
+        if self.certificate and self.socket_file:
+            raise UserError("--tls: choose one of --tls and --socket.")
+        if self.certificate:
+            check_certificate(*self.certificate)
+        elif self.socket_file is None and not is_loopback_address(self.host):
+            raise UserError(
+                f"--host {self.host}: prompts and tokens would be sent unencrypted between machines. Give a "
+                "certificate with --tls, or use the default, 127.0.0.1, with `ssh -L`."
+            )
+
+    def listen(self) -> tuple[socket, ssl.SSLContext | None]:
+        """Return a bound socket and the TLS settings. Raises: UserError."""
+        from medhelm.io.http.listening import listen_on, listen_on_file
+
+        if self.socket_file is not None:
+            return listen_on_file(self.socket_file), None
+        listening = listen_on(self.host, self.port)
+        if not self.certificate:
+            return listening, None
+        import ssl
+
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(*self.certificate)
+        return listening, tls
+
+    def url(self, listening: socket) -> str:
+        """Return the address for workers on this machine, or the host's name with TLS."""
+        if self.socket_file is not None:
+            return f"unix:{self.socket_file.absolute()}"
+        import platform
+
+        is_everywhere = self.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        host = platform.node() if is_everywhere else f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{listening.getsockname()[1]}"
+
+
+def _find(shared: Shared, names: tuple[str, ...], settings: Settings, environment: Mapping[str, str]) -> list[Model]:
+    """Return the models to serve, with their prices; without names, those of models.yaml that can be used.
+
+    Raises: UserError, MissingError, ConfigError.
+    """
+    from medhelm.evaluation.preparation import check_models, with_prices
+    from medhelm.models.catalog import defined_models, find_models
+    from medhelm.models.providers import answers_in_process
+
+    if names:
+        models = with_prices(find_models(names, file=shared.models_file, environment=environment, note=warn))
+        if local := [model.name for model in models if answers_in_process(model.provider)]:
+            raise UserError(f"--model {', '.join(local)}: answers within the process that needs it; leave it out.")
+        check_models(models, settings, environment)
+        return models
+    defined, problems = defined_models(file=shared.models_file, environment=environment)
+    found = []
+    for model in with_prices(model for model in defined if not answers_in_process(model.provider)):
+        try:
+            check_models([model], settings, environment)
+            found.append(model)
+        except MedHelmError as error:
+            problems.append(str(error).removesuffix("Nothing was sent.").rstrip())
+    for problem in problems:
+        shared.note(f"not served: {problem}")
+    if not found:
+        raise UserError("no model to serve. Name one with --model, or define models in models.yaml. Nothing was sent.")
+    return found
+
+
+def _token_file(named: Path | None, store: Store, where: _Where) -> Path | None:
+    """Return the file with the accepted tokens; None for a socket file without one. Raises: UserError."""
+    from medhelm.models.gateway.address import new_token_file, read_tokens
+
+    if named is None and where.socket_file is not None:
+        return None
+    file = named or store.folder / TOKEN_FILE
+    if named is None:
+        new_token_file(file)
+    read_tokens(file)
+    return file.absolute()
+
+
+def _announce(url: str, tokens: Path | None, models: list[Model]) -> None:
+    click.echo(f"MedHELM's gateway serves {', '.join(model.name for model in models)}\nuntil Ctrl-C stops it, at\n")
+    click.echo(f"  {url}\n")
+    token = f" MEDHELM_GATEWAY_TOKEN_FILE={tokens}" if tokens else ""
+    click.echo(f"Workers:      export {GATEWAY_VARIABLE}={url}{token}")
+    if url.startswith("http"):
+        click.echo(f"Other tools:  {url}/v1, with the token as the API key")
+
+
+async def _run(
+    shared: Shared,
+    store: Store,
+    settings: Settings,
+    models: list[Model],
+    environment: Mapping[str, str],
+    tokens: Path | None,
+    listening: socket,
+    tls: ssl.SSLContext | None,
+) -> int:
+    """Serve until the first signal, and stop gently; return the exit code."""
+    from medhelm.evaluation.scheduler import on_interrupt
+    from medhelm.evaluation.session import open_providers, open_session
+    from medhelm.models.cache_reader import CacheReader
+    from medhelm.models.egress import models_for_private_data
+    from medhelm.models.gateway.address import Tokens, read_tokens
+    from medhelm.models.gateway.server import Gateway, serve
+
+    def known() -> bytes:
+        with CacheReader(store.cache_file) as reader:
+            return reader.beginnings(8)
+
+    progress = _Progress(shared, store)
+    async with open_session(store, settings, models, progress.note, environment) as session:
+        served = Gateway(
+            session.client,
+            models,
+            open_providers(models, session, environment, settings, ()),
+            tokens=Tokens(read_tokens(tokens)) if tokens else None,
+            for_private_data=models_for_private_data(models, allowed=settings.allow_hosts),
+            known=known,
+            note=progress.note,
+        )
+        ended = asyncio.Event()
+
+        def interrupt() -> None:
+            if ended.is_set():
+                served.abandon()
+            else:
+                progress.note("stopping; requests in flight may finish, Ctrl-C again abandons them")
+                ended.set()
+
+        with on_interrupt(interrupt):
+            showing = asyncio.ensure_future(progress.show(served, session))
+            try:
+                await serve(served, listening, tls, ended)
+            finally:
+                showing.cancel()
+    progress.end(served, session)
+    return 130
+
+
+class _Progress:
+    """The state of the gateway: a line that changes in a terminal, one line a minute elsewhere."""
+
+    def __init__(self, shared: Shared, store: Store) -> None:
+        from medhelm.results.spending import budget_of
+
+        self._shared = shared
+        self._is_terminal = sys.stderr.isatty() and not shared.quiet
+        self._shown = ""
+        state = budget_of(store.folder)
+        self._limit = state.balance.limit if state else None
+        self._before = state.balance.held if state else 0
+
+    def note(self, text: str) -> None:
+        """Print a message above the line."""
+        self._clear()
+        self._shared.note(text)
+
+    async def show(self, served: Gateway, session: Session) -> None:
+        """Show the state again and again."""
+        last = ""
+        while True:
+            await asyncio.sleep(REDRAW_S if self._is_terminal else REPORT_S)
+            line = self._line(served, session)
+            if line == last:
+                continue
+            last = line
+            if self._is_terminal:
+                self._clear()
+                click.echo(line, err=True, nl=False)
+                self._shown = line
+            else:
+                self._shared.note(line)
+
+    def end(self, served: Gateway, session: Session) -> None:
+        """Print the last state."""
+        self.note(f"stopped. {self._line(served, session)}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            click.echo(f"\r{' ' * len(self._shown)}\r", err=True, nl=False)
+            self._shown = ""
+
+    def _line(self, served: Gateway, session: Session) -> str:
+        from medhelm.domain.text import plural
+        from medhelm.models.limits.spending_limit import NANO
+
+        counts = served.counts
+        failed = f", {counts.failed:,} failed" if counts.failed else ""
+        spent = self._before / NANO + session.budget.spent_usd
+        cost = f"{spent:.2f} USD" if self._limit is None else f"{spent:.2f} of {self._limit / NANO:.2f} USD"
+        return (
+            f"{plural(counts.requests, 'request')} ({counts.cached:,} cached{failed}), {counts.in_flight:,} in flight, "
+            f"{plural(counts.workers, 'worker')}, {cost}"
+        )

@@ -1,0 +1,13 @@
+"""The gateway: one process that owns the cache, keys, budget and egress policy for others, and the others' side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+GATEWAY_VARIABLE = "MEDHELM_GATEWAY"
+"""Variable with the address of the gateway through which models are called."""
+
+
+def uses_gateway(environment: Mapping[str, str] | None) -> bool:
+    """Return True if models are to be called through a gateway."""
+    return bool((environment or {}).get(GATEWAY_VARIABLE, "").strip())

@@ -1,0 +1,361 @@
+"""The gateway's server: a thin HTTP front of one client, for workers and for tools that speak OpenAI's chat API.
+
+It decides who may ask for what; cache, budget, limits, retries, egress policy and audit log are the client's, as in a
+run. A request belongs to the gateway once it has arrived: if its worker disconnects, it is finished and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from socket import socket
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from medhelm.domain import Model, Request
+from medhelm.errors import Interrupted, MedHelmError
+from medhelm.io.http.audit import WORKER
+from medhelm.io.http.hosts import host_of
+from medhelm.models.client import Client, ClientResult
+from medhelm.models.gateway import openai_api, wire
+from medhelm.models.gateway.address import Tokens
+from medhelm.models.gateway.wire import GatewayError
+from medhelm.models.provider import Provider
+from medhelm.storage.run_file import MODEL
+
+STOP_S = 25.0
+"""Seconds that requests in flight may still take when the gateway ends; Slurm and systemd allow 30 and more."""
+
+RETRY_S = 60.0
+"""Seconds after which a model that was given up is tried again for a client that is no worker."""
+
+HEARTBEAT_S = 30.0
+"""Seconds between two signs of life on a quiet connection."""
+
+
+MOST_NAME = 80
+"""Most characters of a worker's name."""
+
+DATA_HEADER = "X-MedHELM-Data"
+"""Header by which other tools say that their data is public."""
+
+Known = Callable[[], bytes]
+"""Returns the first 8 bytes of the digests of all completions in the cache, one after the other, in order."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts since the gateway started."""
+
+    requests: int = 0
+    """Requests that were done."""
+    cached: int = 0
+    """Those among them that were answered from the cache, or by an equal request."""
+    failed: int = 0
+    """Those among them that have no completion."""
+    in_flight: int = 0
+    """Requests in progress, those that wait included."""
+    workers: int = 0
+    """Workers that are connected."""
+
+
+class Gateway:
+    """Serves models to other processes through one client."""
+
+    def __init__(
+        self,
+        client: Client,
+        models: Iterable[Model],
+        providers: Mapping[str, Provider],
+        *,
+        tokens: Tokens | None,
+        for_private_data: Collection[str],
+        known: Known,
+        note: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a gateway.
+
+        Parameters: models, with their prices; providers, by model; tokens, None if whoever can connect may ask;
+        for_private_data, names of the models that may get data that is not public; known, see `Known`; note, receives
+        messages for the user.
+        """
+        self.counts = Counts()
+        self._client, self._providers, self._tokens = client, providers, tokens
+        self._models = {model.name: model for model in models}
+        self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
+        self._for_private_data = frozenset(for_private_data)
+        self._known, self._note, self._clock = known, note, clock
+        self._tried = clock()
+        self._is_stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._links: set[_Link] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def complete(self, request: Request, *, public: bool) -> ClientResult:
+        """Return the completion of a request. Raises: what `Client.complete` raises, and GatewayError."""
+        if self._is_stopping:
+            raise GatewayError(wire.STOPPING, "the gateway is stopping")
+        model = request.model
+        if not public and model.name not in self._for_private_data:
+            raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark))
+        counts = self.counts
+        counts.in_flight += 1
+        self._idle.clear()
+        try:
+            result = await self._client.complete(self._providers[model.name], request)
+        finally:
+            counts.in_flight -= 1
+            if not counts.in_flight:
+                self._idle.set()
+        counts.requests += 1
+        counts.cached += result.cached
+        counts.failed += result.completion.failure is not None
+        return result
+
+    async def stop(self) -> None:
+        """Refuse new requests, let those in flight finish for `STOP_S`, and close all connections."""
+        self._is_stopping = True
+        self._client.stop(Interrupted("the gateway is stopping"))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), STOP_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in list(self._links)), return_exceptions=True)
+
+    def abandon(self) -> None:
+        """Do not wait for requests in flight any longer."""
+        self._idle.set()
+
+    async def _answer(self, one: wire.WorkerRequest, link: _Link) -> None:
+        """Complete a request of a worker."""
+        try:
+            if self._tags[one.request.model.name] != one.tag:
+                raise GatewayError(
+                    wire.CHANGED,
+                    f"the gateway's definition of {one.request.model.name} has changed since the command started. "
+                    "Start the command again.",
+                )
+            text = wire.write_result(one.id, await self.complete(one.request, public=one.public))
+        except MedHelmError as error:
+            text = wire.write_error(one.id, error)
+        except Exception as error:  # noqa: BLE001 - one request must not end the gateway
+            text = wire.write_error(one.id, self._internal(error))
+        finally:
+            link.pending -= 1
+        link.send(text)
+
+    def _internal(self, error: Exception) -> GatewayError:
+        """Report a bug by its type: the message could hold text of a prompt."""
+        self._note(f"internal error: {type(error).__name__}")
+        return GatewayError("internal", f"internal error of the gateway ({type(error).__name__})")
+
+    # --- HTTP ---------------------------------------------------------------------------------------------------------
+
+    def app(self) -> web.Application:
+        """Return the HTTP application."""
+        app = web.Application(middlewares=[self._guard], client_max_size=wire.MOST_BYTES)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/v1/models", self._list)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post(wire.MODELS_PATH, self._serve_models)
+        app.router.add_get(wire.KNOWN_PATH, self._serve_known)
+        app.router.add_get(wire.REQUESTS_PATH, self._serve_worker)
+        return app
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Check the token, and report every error as JSON."""
+        try:
+            if request.path != "/health":
+                WORKER.set(self._name_of(request))
+            return await handler(request)
+        except MedHelmError as error:
+            code = wire.error_code(error)
+            return _error(wire.STATUSES.get(code, 500), code, str(error))
+        except web.HTTPRequestEntityTooLarge:
+            return _error(413, "too_large", f"the body is longer than {wire.MOST_BYTES:,} bytes.")
+        except web.HTTPException as error:
+            return _error(error.status, "bad_request", f"{error.reason}: {request.method} {request.path[:80]}")
+
+    def _name_of(self, request: web.Request) -> str:
+        """Return the name of a client: its token's, or what it calls itself. Raises: GatewayError for a wrong token."""
+        name: str | None = ""
+        if self._tokens is not None:
+            scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+            name = self._tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
+        if name is None:
+            raise GatewayError("bad_token", "the token is missing or wrong: send `Authorization: Bearer TOKEN`.")
+        return name or _printable(request.headers.get(wire.WORKER_HEADER, ""))
+
+    async def _health(self, request: web.Request) -> web.Response:  # noqa: ARG002 - the form of a handler
+        """Say that the gateway runs, without a token and without any secret."""
+        return web.json_response({"status": "stopping" if self._is_stopping else "ok"})
+
+    async def _list(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        """List the models in OpenAI's form."""
+        listed = [
+            {"id": m.name, "object": "model", "created": 0, "owned_by": m.provider} for m in self._models.values()
+        ]
+        return web.json_response({"object": "list", "data": listed})
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        """Complete one request in OpenAI's form."""
+        asked = openai_api.read_chat_request(await request.read(), self._models)
+        public = request.headers.get(DATA_HEADER, "").strip().lower() == "public"
+        if self._clock() - self._tried > RETRY_S:
+            self._try_again()
+        try:
+            result = await self.complete(asked, public=public)  # goes on if the client disconnects
+        except MedHelmError:
+            raise
+        except Exception as error:
+            raise self._internal(error) from error
+        status, body = openai_api.chat_response(asked.model, result)
+        return web.json_response(body, status=status)
+
+    # --- workers ------------------------------------------------------------------------------------------------------
+
+    async def _serve_models(self, request: web.Request) -> web.Response:
+        """Return the models that a worker names; its command starts, so that models given up are tried again."""
+        try:
+            content = await request.json()
+        except ValueError:
+            raise GatewayError("bad_request", "the body is not JSON.") from None
+        names = content.get("models") if isinstance(content, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise GatewayError("bad_request", "`models` must be a list of names.")
+        if content.get("format") != wire.FORMAT:
+            raise GatewayError(
+                "bad_request",
+                f"the gateway speaks format {wire.FORMAT}. Use the same version of medhelm on both sides.",
+            )
+        problems = [str(wire.unknown_model(name, self._models)) for name in names if name not in self._models]
+        if problems:
+            raise GatewayError("unknown_model", "\n".join(problems))
+        self._try_again()
+        served = [
+            {"model": MODEL.write(self._models[name]), "private_data": name in self._for_private_data} for name in names
+        ]
+        return web.json_response({"format": wire.FORMAT, "models": served})
+
+    async def _serve_known(self, request: web.Request) -> web.Response:  # noqa: ARG002
+        """Return the beginnings of the digests of what was bought before."""
+        return web.Response(body=await asyncio.to_thread(self._known), content_type="application/octet-stream")
+
+    async def _serve_worker(self, request: web.Request) -> web.WebSocketResponse:
+        """Complete the requests of a worker until it disconnects."""
+        socket = web.WebSocketResponse(max_msg_size=wire.MOST_BYTES, heartbeat=HEARTBEAT_S, compress=False)
+        await socket.prepare(request)
+        link = _Link(socket)
+        self._links.add(link)
+        self.counts.workers += 1
+        sending = asyncio.ensure_future(link.send_all())
+        try:
+            async for message in socket:
+                if message.type is not WSMsgType.TEXT:
+                    break
+                self._take(message.data, link)
+        except GatewayError as error:
+            await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=str(error).encode()[:120])
+        finally:
+            sending.cancel()
+            self._links.discard(link)
+            self.counts.workers -= 1
+        return socket
+
+    def _take(self, text: str, link: _Link) -> None:
+        """Start all requests of a message. Raises: GatewayError."""
+        loop = asyncio.get_running_loop()
+        for one in wire.read_requests(text, self._models):
+            if isinstance(one, tuple) and not isinstance(one, wire.WorkerRequest):
+                link.send(wire.write_error(*one))
+                continue
+            link.pending += 1
+            if link.pending > wire.MOST_PENDING:
+                raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
+            task = loop.create_task(self._answer(one, link))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _try_again(self) -> None:
+        self._tried = self._clock()
+        self._client.try_again()
+
+
+class _Link:
+    """The connection of a worker: results that are ready together are sent together."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self.pending = 0
+        """Requests in progress."""
+        self._socket = socket
+        self._ready: list[str] = []
+        self._is_ready = asyncio.Event()
+
+    def send(self, text: str) -> None:
+        """Send a result soon; it is dropped if the worker has disconnected, and asked for again if it returns."""
+        if self._socket.closed:
+            return
+        self._ready.append(text)
+        self._is_ready.set()
+
+    async def send_all(self) -> None:
+        """Send results until the connection ends."""
+        with suppress(ConnectionError):
+            while True:
+                await self._is_ready.wait()
+                await self._send_ready()
+
+    async def _send_ready(self) -> None:
+        self._is_ready.clear()
+        ready, self._ready = self._ready, []
+        for text in wire.joined(ready):
+            await self._socket.send_str(text)
+
+    async def close(self) -> None:
+        """Send what is ready and close the connection."""
+        with suppress(ConnectionError):
+            await self._send_ready()
+        await self._socket.close(code=WSCloseCode.GOING_AWAY, message=b"the gateway is stopping")
+
+
+def _no_consent(model: Model, benchmark: str) -> str:
+    """Return the message about data that may not go to the host of a model."""
+    host = host_of(model.base_url)
+    what = f"{benchmark} is not public and" if benchmark else "data that may not be public"
+    otherwise = "" if benchmark else f"; for public data, send the header `{DATA_HEADER}: public`"
+    return (
+        f"{what} would leave the gateway's machine for {host} ({model.name}). If its terms of use permit that, start "
+        f"the gateway with --allow-host {host}{otherwise}. Nothing was sent."
+    )
+
+
+def _printable(name: str) -> str:
+    return "".join(character for character in name[:MOST_NAME] if character.isprintable())
+
+
+def _error(status: int, code: str, message: str) -> web.Response:
+    return web.json_response(openai_api.error_body(code, message), status=status)
+
+
+async def serve(gateway: Gateway, listening: socket, tls: ssl.SSLContext | None, until: asyncio.Event) -> None:
+    """Serve on a bound socket until the event, then stop gently."""
+    runner = web.AppRunner(gateway.app(), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening, ssl_context=tls).start()
+        await until.wait()
+        await gateway.stop()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,333 @@
+"""The messages between workers and a gateway: explicit keys, a format number, and nothing that is not in the tables.
+
+A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is there.
+Requests and results that are ready together share a message, which takes a tenth of the CPU time of one HTTP request
+each. A worker that reconnects sends again what was not answered; equal requests have equal digests, so that nothing is
+bought twice. Models travel in the form that `run.json` has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
+from medhelm.errors import BudgetError, MedHelmError, StoreError, StoreFullError, UserError
+from medhelm.models.client import ClientResult, ModelUnusable
+from medhelm.storage.run_file import MODEL
+
+FORMAT = 1
+"""Version of these messages. A gateway refuses workers of another one."""
+
+MODELS_PATH, KNOWN_PATH, REQUESTS_PATH = "/v1/medhelm/models", "/v1/medhelm/known", "/v1/medhelm/requests"
+"""Paths of the models that are served, of what was bought before, and of the WebSocket for requests."""
+
+WORKER_HEADER = "X-MedHELM-Worker"
+"""Header with the name of a worker, for the audit log."""
+
+MOST_BYTES = 64 * 2**20
+"""Most bytes of a message; a list of requests is sent in several if it is longer than `BATCH_BYTES`."""
+
+BATCH_BYTES = 2**20
+"""Characters of requests, or of results, after which a message ends."""
+
+MOST_PENDING = 8192
+"""Most requests of a worker at a time; it keeps further ones to itself."""
+
+MOST_TOKENS = 2**31
+"""Bound of limits and numbers of samples."""
+
+_ROLES = frozenset(("system", "user", "assistant"))
+
+_REQUEST: Mapping[str, type] = {
+    "id": int,
+    "model": str,
+    "tag": str,
+    "messages": list,
+    "max_tokens": int,
+    "temperature": float,
+    "stop": list,
+    "sample": int,
+    "schema": dict,
+    "benchmark": str,
+    "public": bool,
+    "fresh": str,
+    "shared": int,
+}
+"""Key of a request -> its type."""
+
+_NEEDED = ("id", "model", "tag", "messages", "max_tokens")
+
+NOT_ALLOWED, STOPPING, UNUSABLE, CHANGED = "not_allowed", "stopping", "unusable", "changed"
+"""Codes of errors: the data may not go to that host; the gateway ends; the model cannot be used; it is another one."""
+
+STATUSES = {
+    "bad_token": 401,
+    "budget": 402,
+    NOT_ALLOWED: 403,
+    "unknown_model": 404,
+    CHANGED: 409,
+    "bad_request": 400,
+    UNUSABLE: 503,
+    STOPPING: 503,
+    "store_full": 507,
+    "store": 500,
+}
+"""Code of an error -> HTTP status."""
+
+
+class GatewayError(MedHelmError):
+    """An error that a gateway reports to its clients."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """`code`: one of STATUSES."""
+        super().__init__(message)
+        self.code = code
+
+
+class WorkerRequest(NamedTuple):
+    """A request as it arrives from a worker."""
+
+    id: int
+    """Number that the result repeats."""
+    tag: str
+    """Tag of the worker's model; another one than the gateway's means that the definition has changed."""
+    request: Request
+    public: bool
+    """True if the data may go to any host that the model has."""
+
+
+def joined(objects: Sequence[str]) -> Iterator[str]:
+    """Yield lists of these JSON objects, none much longer than `BATCH_BYTES`."""
+    start = size = 0
+    for end, text in enumerate(objects):
+        size += len(text)
+        if size >= BATCH_BYTES:
+            yield f"[{','.join(objects[start : end + 1])}]"
+            start, size = end + 1, 0
+    if start < len(objects):
+        yield f"[{','.join(objects[start:])}]"
+
+
+def tag_of(model: Model) -> str:
+    """Return a short hash of the definition of a model."""
+    return sha256(json.dumps(MODEL.write(model), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def write_request(request: Request, tag: str, *, public: bool) -> str:
+    """Return the JSON object of a request without its opening `{` and its id; values that are usual are left out."""
+    content: dict[str, Any] = {
+        "model": request.model.name,
+        "tag": tag,
+        "messages": [[message.role, message.text] for message in request.prompt.messages],
+        "max_tokens": request.max_tokens,
+        "public": public,
+    }
+    if request.temperature:
+        content["temperature"] = request.temperature
+    if request.stop:
+        content["stop"] = request.stop
+    if request.sample:
+        content["sample"] = request.sample
+    if request.schema is not None:
+        content["schema"] = request.schema
+    if request.benchmark:
+        content["benchmark"] = request.benchmark
+    if request.fresh:
+        content["fresh"] = request.fresh
+    if request.shared_characters:
+        content["shared"] = request.shared_characters
+    return json.dumps(content)[1:]
+
+
+def read_requests(text: str, models: Mapping[str, Model]) -> list[WorkerRequest | tuple[int, GatewayError]]:
+    """Read a list of requests; one with a problem is its number and the problem.
+
+    Raises: GatewayError `bad_request` if there is no list of objects with numbers.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise GatewayError("bad_request", f"the message is not JSON: {error}") from None
+    if not isinstance(content, list):
+        raise GatewayError("bad_request", f"the message must be a list of requests, not {_shown(content)}")
+    found: list[WorkerRequest | tuple[int, GatewayError]] = []
+    for place, one in enumerate(content):
+        if not isinstance(one, dict) or type(one.get("id")) is not int:
+            raise GatewayError("bad_request", f"[{place}]: must be an object with a whole number as `id`")
+        try:
+            found.append(_read_request(one, models))
+        except GatewayError as problem:
+            found.append((one["id"], problem))
+    return found
+
+
+def _read_request(one: Mapping[str, Any], models: Mapping[str, Model]) -> WorkerRequest:
+    """Check a request and convert it. Raises: GatewayError naming key, value and rule."""
+    for key, value in one.items():
+        kind = _REQUEST.get(key)
+        if kind is None:
+            raise GatewayError("bad_request", f"`{key[:40]}` is not a key of a request. Known: {', '.join(_REQUEST)}.")
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise GatewayError("bad_request", f"`{key}` must be of type {kind.__name__}, not {_shown(value)}")
+    if missing := [key for key in _NEEDED if key not in one]:
+        raise GatewayError("bad_request", f"the request lacks {', '.join(f'`{key}`' for key in missing)}")
+    model = models.get(one["model"])
+    if model is None:
+        raise unknown_model(one["model"], models)
+    return WorkerRequest(
+        one["id"],
+        one["tag"],
+        Request(
+            model=model,
+            prompt=Prompt(tuple(_messages(one["messages"]))),
+            max_tokens=checked_count("max_tokens", one["max_tokens"], least=1),
+            temperature=checked_temperature(one.get("temperature", 0.0)),
+            stop=tuple(checked_stop(one.get("stop", ()))),
+            sample=checked_count("sample", one.get("sample", 0)),
+            schema=one.get("schema"),
+            benchmark=one.get("benchmark", ""),
+            fresh=one.get("fresh", ""),
+            shared_characters=checked_count("shared", one.get("shared", 0)),
+        ),
+        one.get("public", False),
+    )
+
+
+def _messages(pairs: list[Any]) -> list[Message]:
+    found = []
+    for place, pair in enumerate(pairs):
+        if type(pair) is not list or len(pair) != 2 or pair[0] not in _ROLES or type(pair[1]) is not str:
+            raise GatewayError("bad_request", f"messages[{place}] must be [ROLE, TEXT]; roles: {', '.join(_ROLES)}")
+        found.append(Message(*pair))
+    if not found:
+        raise GatewayError("bad_request", "`messages` is empty: a prompt has one message or more")
+    return found
+
+
+def checked_count(key: str, value: int, *, least: int = 0) -> int:
+    """Return a whole number within its bounds. Raises: GatewayError."""
+    if not least <= value < MOST_TOKENS:
+        raise GatewayError("bad_request", f"`{key}` must be from {least} to {MOST_TOKENS - 1:,}, not {_shown(value)}")
+    return value
+
+
+def checked_temperature(value: float) -> float:
+    """Return a temperature from 0 to 2. Raises: GatewayError."""
+    if not 0 <= value <= 2:  # false for what is not a number, too
+        raise GatewayError("bad_request", f"`temperature` must be from 0 to 2, not {_shown(value)}")
+    return float(value)
+
+
+def checked_stop(texts: Any) -> list[str]:
+    """Return sequences that end a completion. Raises: GatewayError."""
+    if len(texts) > 64 or not all(type(text) is str and text for text in texts):
+        raise GatewayError("bad_request", "`stop` must be a list of at most 64 texts that are not empty")
+    return list(texts)
+
+
+def unknown_model(name: str, models: Mapping[str, Model]) -> GatewayError:
+    """Return the error about a model that is not served."""
+    served = ", ".join(models) or "none"
+    return GatewayError("unknown_model", f"model `{name[:200]}`: not served by this gateway. Served: {served}.")
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message: texts are never repeated, because they may be data of patients."""
+    if isinstance(value, bool | int | float) or value is None:
+        return str(value)[:40]
+    return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "an object"
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def write_result(number: int, result: ClientResult) -> str:
+    """Return the JSON object of a result."""
+    completion, usage, failure = result.completion, result.completion.usage, result.completion.failure
+    return json.dumps(
+        {
+            "id": number,
+            "cached": result.cached,
+            "sent": result.requests_sent,
+            "cost_usd": result.cost_usd,
+            "digest": result.digest.hex(),
+            "text": completion.text,
+            "failure": None if failure is None else [failure.boundary, failure.code, failure.message],
+            "finish_reason": completion.finish_reason,
+            "usage": [usage.input, usage.cached_input, usage.output, usage.reasoning, usage.cache_write],
+            "latency_s": completion.latency_s,
+            "reported_model": completion.reported_model,
+            "fingerprint": completion.fingerprint,
+            "refused_parameters": completion.refused_parameters,
+            "batched": completion.batched,
+            "received": completion.received,
+        }
+    )
+
+
+def write_error(number: int, error: MedHelmError) -> str:
+    """Return the JSON object of an error."""
+    content: dict[str, Any] = {"id": number, "error": error_code(error), "message": str(error)}
+    if isinstance(error, ModelUnusable):
+        content |= {"model": error.model, "sent": error.requests_sent}
+    return json.dumps(content)
+
+
+def error_code(error: MedHelmError) -> str:
+    """Return the code of an error that a client of the gateway gets."""
+    if isinstance(error, GatewayError):
+        return error.code
+    kinds: dict[type[MedHelmError], str] = {
+        ModelUnusable: UNUSABLE,
+        BudgetError: "budget",
+        StoreFullError: "store_full",
+        StoreError: "store",
+        UserError: NOT_ALLOWED,
+    }
+    return next((code for kind, code in kinds.items() if isinstance(error, kind)), STOPPING)
+
+
+def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
+    """Read a list of results, each with its number.
+
+    Raises: GatewayError `bad_request` if the server is not a gateway, or one of another format.
+    """
+    try:
+        return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in json.loads(text)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        what = f"the gateway sent what is not a list of results ({type(error).__name__})"
+        raise GatewayError("bad_request", f"{what}. Use the same version of medhelm on both sides.") from None
+
+
+def _read_result(one: Mapping[str, Any]) -> ClientResult:
+    failure = one["failure"]
+    input_, cached_input, output, reasoning, cache_write = one["usage"]
+    completion = Completion(
+        text=one["text"],
+        failure=None if failure is None else Failure(*failure),
+        finish_reason=one["finish_reason"],
+        usage=Usage(
+            input=input_, cached_input=cached_input, output=output, reasoning=reasoning, cache_write=cache_write
+        ),
+        latency_s=float(one["latency_s"]),
+        reported_model=one["reported_model"],
+        fingerprint=one["fingerprint"],
+        refused_parameters=tuple(one["refused_parameters"]),
+        batched=one["batched"],
+        received=one["received"],
+    )
+    if (completion.text is None) is (failure is None):
+        raise ValueError("a completion is a text or a failure")
+    return ClientResult(completion, one["cached"], one["sent"], one["cost_usd"], bytes.fromhex(one["digest"]))
+
+
+def _read_error(one: Mapping[str, Any]) -> MedHelmError:
+    """Return the exception that the same request would have raised without a gateway."""
+    code, message = str(one["error"]), str(one["message"])
+    if code == UNUSABLE:
+        return ModelUnusable(str(one["model"]), message, int(one["sent"]))
+    kinds = {"budget": BudgetError, "store_full": StoreFullError, "store": StoreError, NOT_ALLOWED: UserError}
+    return kinds[code](message) if code in kinds else GatewayError(code, message)

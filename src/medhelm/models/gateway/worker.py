@@ -1,0 +1,448 @@
+"""The worker's side of a gateway: a client whose models are called by another process.
+
+A worker needs neither keys nor a cache, and contacts the gateway alone. Models are the gateway's own, with its
+addresses and prices, so that digests, runs and costs are those of a run without a gateway. A connection that breaks is
+opened again, and requests without a result are sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import os
+import platform
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from sys import byteorder
+from typing import Any, TypeVar
+
+import aiohttp
+
+from medhelm.domain import Completion, Model, Request
+from medhelm.errors import BudgetError, MissingError, StoreError, UserError
+from medhelm.io.http.audit import Audit, Subject
+from medhelm.io.http.egress import EgressPolicy, open_http_session
+from medhelm.io.http.hosts import host_of
+from medhelm.models.client import Client, ClientResult, ModelUnusable
+from medhelm.models.gateway import wire
+from medhelm.models.gateway.address import GatewayAddress, gateway_address
+from medhelm.models.gateway.wire import GatewayError
+from medhelm.models.limits.budget import Budget
+from medhelm.models.provider import Provider
+from medhelm.models.providers import answers_in_process
+from medhelm.storage.run_file import MODEL
+
+FIRST_ATTEMPTS = 5
+"""Attempts to reach a gateway when a command starts; the waits between them double from `FIRST_WAIT_S`."""
+
+FIRST_WAIT_S = 0.5
+"""Wait before the second attempt."""
+
+LONGEST_WAIT_S = 10.0
+"""Longest wait between two attempts to connect again."""
+
+HEARTBEAT_S = 20.0
+"""Seconds after which a connection without any sign of life counts as lost."""
+
+REPLY_S = 60.0
+"""Seconds to wait for a reply that needs no model."""
+
+DIGEST_BYTES = 8
+"""Bytes of the digests of what was bought before: enough to identify them."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that a gateway serves."""
+
+    model: Model
+    """The model, as the gateway defines it."""
+    gets_private_data: bool
+    """True if it may get data that is not public."""
+
+
+def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPolicy:
+    """Return the egress policy of a worker: the gateway may be contacted, and no other host."""
+    host = gateway_address(environment).host
+    return EgressPolicy(offline, {host} if host else ())
+
+
+def served_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool = False) -> list[ServedModel]:
+    """Return the models of these names, in order, as the gateway serves them.
+
+    Raises: UserError for names that it does not serve, and for a wrong address or token; MissingError if it cannot be
+    reached.
+    """
+    if not names:
+        return []
+    return _in_new_loop(_fetch_models(names, environment, offline=offline))
+
+
+def check_private_data(
+    benchmarks: Collection[str], models: Sequence[Model], environment: Mapping[str, str], allowed: Collection[str]
+) -> None:
+    """Check that data that is not public may go to the gateway, and from there to the hosts of these models.
+
+    Parameters: benchmarks, names of those that are not public; allowed, hosts of the worker's --allow-host.
+    Raises: UserError.
+    """
+    address = gateway_address(environment)
+    names = ", ".join(benchmarks)
+    if not address.is_inside and address.host not in {host.lower() for host in allowed}:
+        raise UserError(
+            f"{names}: data that is not public would be sent to the gateway {address}, outside this machine and "
+            f"private networks. If that is permitted, add --allow-host {address.host}. Nothing was sent."
+        )
+    served = served_models([model.name for model in models], environment)
+    if refused := [one.model for one in served if not one.gets_private_data]:
+        hosts = dict.fromkeys(host_of(model.base_url) for model in refused)
+        raise UserError(
+            f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
+            f"({', '.join(model.name for model in refused)}). If its terms of use permit that, start the gateway with "
+            f"{' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
+        )
+
+
+class GatewayProvider(Provider):
+    """A model behind a gateway."""
+
+    replies_in_time = False  # the gateway watches the service
+
+    def __init__(self, model: Model, client: GatewayClient, public: Collection[str]) -> None:
+        """`public`: names of the benchmarks whose data may go to any host."""
+        self.model = model
+        self.endpoint = str(client.address)
+        self.tag = wire.tag_of(model)
+        self._client, self._public = client, frozenset(public)
+
+    def is_public(self, benchmark: str) -> bool:
+        """Return True if the data of a benchmark may go to any host; other data needs consent."""
+        return benchmark in self._public
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the completion of a request, from the gateway's cache or its model."""
+        return (await self._client.complete(self, request)).completion
+
+
+class GatewayClient(Client):
+    """A client whose requests a gateway completes; models within this process are called here, as usual."""
+
+    def __init__(
+        self,
+        address: GatewayAddress,
+        budget: Budget,
+        link: _Link,
+        known: bytes,
+        *,
+        note: Callable[[str], object] | None = None,
+    ) -> None:
+        """`known`: what the gateway has bought before (`wire.KNOWN_PATH`)."""
+        super().__init__(cache=None, budget=budget, note=note)
+        self.address = address
+        self._link = link
+        self._bought: set[bytes] = set()
+        self._known_before = array("Q", known)
+        if byteorder == "little":
+            self._known_before.byteswap()
+
+    def is_known(self, request: Request) -> bool:
+        """Return True if the completion was in the gateway's cache at the start, or has arrived since."""
+        digest = request.digest
+        if digest in self._bought:
+            return True
+        number, known = int.from_bytes(digest[:DIGEST_BYTES]), self._known_before
+        place = bisect_left(known, number)
+        return place < len(known) and known[place] == number
+
+    async def complete(self, provider: Provider, request: Request) -> ClientResult:
+        """Return the completion of a request, as `Client.complete` does, and raise what it raises."""
+        if not isinstance(provider, GatewayProvider):
+            return await super().complete(provider, request)
+        if self._stopped is not None:
+            raise self._stopped
+        digest = request.digest
+        public = provider.is_public(request.benchmark)
+        async with self._budget.purchase(request, digest) as purchase:
+            purchase.sent = True
+            try:
+                result = await self._link.complete(request, digest, provider.tag, public=public)
+            except (BudgetError, StoreError, UserError):
+                purchase.sent = False  # refused by the gateway
+                raise
+            if result.cached:
+                purchase.sent = False  # it costs nothing
+            else:
+                purchase.completion = result.completion
+        self.requests_sent += result.requests_sent
+        self._bought.update((digest, result.digest))
+        return result
+
+
+class _Link:
+    """The connection to a gateway, which is opened with the first request."""
+
+    def __init__(
+        self,
+        address: GatewayAddress,
+        session: aiohttp.ClientSession,
+        audit: Audit,
+        max_silence_s: float,
+        note: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._session, self._audit = address, session, audit
+        self._max_silence_s, self._note, self._clock = max_silence_s, note, clock
+        self._room = asyncio.Semaphore(wire.MOST_PENDING // 2)
+        self._number = 0
+        self._waiting: dict[int, tuple[str, asyncio.Future[ClientResult]]] = {}
+        self._unsent: list[int] = []
+        self._has_unsent = asyncio.Event()
+        self._lost_since: float | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._given_up = ""
+
+    async def complete(self, request: Request, digest: bytes, tag: str, *, public: bool) -> ClientResult:
+        """Return the result of a request; `tag`: that of its model. Raises: what `Client.complete` raises."""
+        name = request.model.name
+        text = wire.write_request(request, tag, public=public)
+        async with self._room:
+            if self._given_up:
+                raise ModelUnusable(name, self._given_up)
+            self._audit.request(
+                "POST", str(self._address), "", Subject(name, request.benchmark, digest.hex()), len(text)
+            )
+            self._number += 1
+            number = self._number
+            future: asyncio.Future[ClientResult] = asyncio.get_running_loop().create_future()
+            self._waiting[number] = f'{{"id":{number},{text}', future
+            self._unsent.append(number)
+            self._has_unsent.set()
+            if self._task is None:
+                self._task = asyncio.ensure_future(self._run())
+            try:
+                return await future
+            except GatewayError as error:
+                raise ModelUnusable(name, f"the gateway {self._address}: {error}") from error
+            finally:
+                self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        """Close the connection. Requests in progress are finished and kept by the gateway."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        """Keep a connection open while there are requests."""
+        attempt = 0
+        while True:
+            reason = "it closed the connection"
+            began = self._clock()
+            try:
+                async with self._session.ws_connect(
+                    f"{self._address.url}{wire.REQUESTS_PATH}",
+                    headers=headers_of(self._address),
+                    heartbeat=HEARTBEAT_S,
+                    max_msg_size=wire.MOST_BYTES,
+                    compress=0,
+                ) as socket:
+                    await self._use(socket)
+                    if socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA:
+                        self._give_up(f"the gateway {self._address} refused what was sent. Update both sides.")
+            except aiohttp.WSServerHandshakeError as error:
+                reason = f"HTTP status {error.status}"
+                if error.status in (401, 404):
+                    why = "does not accept the token" if error.status == 401 else "is not a gateway of this version"
+                    self._give_up(f"the gateway {self._address} {why}.")
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                reason = _reason(error)
+            except GatewayError as error:
+                self._give_up(f"the gateway {self._address}: {error}")
+            except UserError as error:
+                self._give_up(str(error))
+            if self._given_up:
+                return
+            if self._clock() - began > HEARTBEAT_S:
+                self._lost_since = None  # it was there for some time
+            attempt = 0 if self._lost_since is None else attempt + 1
+            if self._lost_since is None:
+                self._lost_since = max(began, self._clock() - HEARTBEAT_S)
+                self._note(
+                    f"the gateway {self._address} is lost ({reason}). Trying again for {self._max_silence_s:.0f} s."
+                )
+            if self._clock() - self._lost_since > self._max_silence_s:
+                self._give_up(
+                    f"the gateway {self._address} cannot be reached ({reason}) for {self._max_silence_s:.0f} s. "
+                    "Everything received is kept; the same command continues from here."
+                )
+                return
+            await asyncio.sleep(min(LONGEST_WAIT_S, 0.1 * 2.0**attempt))
+
+    async def _use(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Exchange requests and results until the connection ends. Raises: GatewayError."""
+        self._unsent = list(self._waiting)  # what an earlier connection lost is sent again
+        if self._unsent:
+            self._has_unsent.set()
+        sending = asyncio.ensure_future(self._send(socket))
+        try:
+            async for message in socket:
+                if message.type is not aiohttp.WSMsgType.TEXT:
+                    raise GatewayError("bad_request", "sent what is not text")
+                self._receive(message.data)
+        finally:
+            sending.cancel()
+            with suppress(asyncio.CancelledError, ConnectionError, aiohttp.ClientError):
+                await sending
+
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Send requests; those that are made together share a message."""
+        while True:
+            await self._has_unsent.wait()
+            self._has_unsent.clear()
+            numbers, self._unsent = self._unsent, []
+            for text in wire.joined([self._waiting[number][0] for number in numbers if number in self._waiting]):
+                await socket.send_str(text)
+
+    def _receive(self, text: str) -> None:
+        """Resolve the requests of a list of results. Raises: GatewayError."""
+        self._lost_since = None
+        for number, result in wire.read_results(text):
+            _, future = self._waiting.get(number, ("", None))
+            if future is None or future.done():
+                continue  # its caller has gone
+            if isinstance(result, ClientResult):
+                future.set_result(result)
+            elif not (isinstance(result, GatewayError) and result.code == wire.STOPPING):
+                future.set_exception(result)  # after a stop it waits for the next gateway
+
+    def _give_up(self, reason: str) -> None:
+        """Let all requests fail, now and later."""
+        self._given_up = self._given_up or reason
+        for _, future in self._waiting.values():
+            if not future.done():
+                future.set_exception(GatewayError("lost", reason))
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_gateway_client(
+    environment: Mapping[str, str],
+    policy: EgressPolicy,
+    budget: Budget,
+    audit: Audit,
+    max_silence_s: float,
+    note: Callable[[str], object] | None = None,
+) -> AsyncIterator[GatewayClient]:
+    """Open the client of a worker, and close it in the end. Raises: UserError, MissingError."""
+    address = gateway_address(environment)
+    async with _http_session(address, policy, audit) as session:
+        known = await _get(session, address, wire.KNOWN_PATH)
+        if len(known) % DIGEST_BYTES:
+            raise UserError(f"the gateway {address} sent digests of another length. Update both sides.")
+        link = _Link(address, session, audit, max_silence_s, note or (lambda _: None))
+        try:
+            yield GatewayClient(address, budget, link, known, note=note)
+        finally:
+            await link.close()
+
+
+def headers_of(address: GatewayAddress) -> dict[str, str]:
+    """Return the headers of requests: the token, and the name of this worker for the audit log."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    name = f"{user}@{platform.node()}".encode("ascii", "replace").decode()
+    token = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+    return {wire.WORKER_HEADER: name, **token}
+
+
+def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | None) -> aiohttp.ClientSession:
+    """Open a session to the gateway alone. Raises: UserError if the policy forbids it."""
+    timeout = aiohttp.ClientTimeout(total=REPLY_S)
+    if address.socket_file:
+        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(address.socket_file), timeout=timeout)
+    policy.admit(address.url)
+    return open_http_session(policy, audit, timeout=timeout)
+
+
+async def _fetch_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool) -> list[ServedModel]:
+    address = gateway_address(environment)
+    async with _http_session(address, gateway_policy(environment, offline=offline), None) as session:
+        content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
+    try:
+        served = json.loads(content)["models"]
+        return [ServedModel(MODEL.read(one["model"]), bool(one["private_data"])) for one in served]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"the gateway {address} sent models that cannot be read ({error}). Use the same version of medhelm on both "
+            "sides. Nothing was sent."
+        ) from None
+
+
+async def _get(
+    session: aiohttp.ClientSession, address: GatewayAddress, path: str, payload: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return the body of a reply; the gateway may be starting. Raises: UserError, MissingError, StoreError."""
+    method, reason = "GET" if payload is None else "POST", ""
+    for attempt in range(FIRST_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(FIRST_WAIT_S * 2.0 ** (attempt - 1))
+        try:
+            async with session.request(
+                method, f"{address.url}{path}", json=payload, headers=headers_of(address), allow_redirects=False
+            ) as response:
+                content = await response.read()
+                if response.status == 200:
+                    return content
+                reason = _message_in(content) or f"HTTP status {response.status}"
+                if response.status < 500:
+                    raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            reason = _reason(error)
+    raise MissingError(
+        f"the gateway {address} cannot be reached: {reason}. Start it with `medhelm gateway`, and name it with "
+        "--gateway as it prints it. Nothing was sent."
+    )
+
+
+def _message_in(content: bytes) -> str:
+    """Return the message in the body of an error; "" if there is none."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        return str(json.loads(content)["error"]["message"])[:2000]
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not reply"
+    number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
+
+
+def _in_new_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, from code inside or outside an event loop."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        return executor.submit(asyncio.run, work).result()
+
+
+def open_gateway_providers(models: Iterable[Model], client: Client, public: Collection[str]) -> dict[str, Provider]:
+    """Return model -> its provider, for all but those that answer within this process.
+
+    `public`: names of the benchmarks whose data may go to any host.
+    """
+    assert isinstance(client, GatewayClient), "the session has a gateway"
+    return {
+        model.name: GatewayProvider(model, client, public) for model in models if not answers_in_process(model.provider)
+    }

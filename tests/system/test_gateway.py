@@ -1,0 +1,167 @@
+"""`medhelm gateway` as a process, with workers that have no keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.storage.audit_log import check_chain, read_audit_log
+from medhelm.storage.runs import load_runs, read_records
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.servers.openai import Server
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and socket files")
+
+LIMIT_S = 60
+KEY = "sk-secret-of-the-gateway"
+
+
+def start(folder: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "OPENAI_"))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "medhelm", *command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**usual, **variables},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=LIMIT_S)
+    return process.returncode, out, err
+
+
+@contextmanager
+def gateway(folder: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """Run a gateway for the models of models.yaml; yield what it prints. It ends with SIGTERM."""
+    process = start(folder, "gateway", "--port", "0", "--store", "gate", "--json", *options, WARD_KEY=KEY)
+    try:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        printed = ""
+        for line in lines:
+            printed += line
+            if line == "}\n":
+                break
+        else:
+            raise AssertionError(finish(process)[2])
+        yield json.loads(printed)
+        process.send_signal(signal.SIGTERM)
+        code, _, err = finish(process)
+        assert code == 130, err
+        assert "Traceback" not in err
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def worker(folder: Path, found: dict[str, Any], *options: str) -> tuple[int, str, str]:
+    command = ("run", "toy", "--benchmarks", ".", "--model", "m", "--gateway", found["url"], "--json", *options)
+    return finish(start(folder, *command, MEDHELM_GATEWAY_TOKEN_FILE=found["token_file"] or ""))
+
+
+def contents(store: Path) -> list[Any]:
+    changing = {"latency_s", "received"}
+    return [
+        [run.id, run.resolved_model, run.usage, run.estimates]
+        + [{key: value for key, value in row.items() if key not in changing} for row in read_records(run)]
+        for run in load_runs(open_store(store))
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Server) -> Path:
+    server.answer_with(answers_with(perfect))
+    make_benchmark(tmp_path, n=6)
+    definition = f"{{base_url: '{server.url}/v1', model: m, key: WARD_KEY, price: {{input: 50000, output: 0}}}}"
+    (tmp_path / "models.yaml").write_text(f"m: {definition}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_workers_share_cache_and_budget_and_their_runs_are_those_of_one_process(folder: Path, server: Server) -> None:
+    with gateway(folder, "--budget", "100") as found:
+        elsewhere = folder / "elsewhere"  # without models.yaml and without a key
+        make_benchmark(elsewhere, n=6)
+        code, out, err = worker(elsewhere, found, "--store", "one")
+        assert code == 0, err
+        assert json.loads(out)["runs"][0]["requests_sent"] == 6
+        assert json.loads(out)["cost_usd"] == pytest.approx(6.0)
+        code, out, err = worker(elsewhere, found, "--store", "two")
+        assert code == 0, err
+        assert json.loads(out)["runs"][0]["requests_cached"] == 6
+        assert json.loads(out)["cost_usd"] == 0.0
+    assert server.count == 6
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    code, _, err = finish(start(folder, "run", "./toy", "--model", "m", "--store", "direct", WARD_KEY=KEY))
+    assert code == 0, err
+    assert contents(elsewhere / "one") == contents(elsewhere / "two") == contents(folder / "direct")
+    log = folder / "gate" / "audit.jsonl"
+    assert check_chain(log).problem == ""
+    sent = [entry.content for entry in read_audit_log(log) if entry.content["action"] == "request"]
+    assert [entry["benchmark"] for entry in sent] == ["toy"] * 6
+    assert all("@" in entry["worker"] for entry in sent)
+
+
+def test_the_budget_of_the_gateway_stops_workers(folder: Path, server: Server) -> None:
+    with gateway(folder, "--budget", "20") as found:
+        code, out, err = worker(folder, found, "--store", "one")
+    assert code == 3, err
+    assert "stopped by the budget of the store" in err
+    assert json.loads(out)["runs"][0]["status"] in ("partial", "failed")
+    assert server.count <= 20
+
+
+def test_what_a_worker_cannot_do_is_said_before_anything_is_sent(folder: Path, server: Server) -> None:
+    with gateway(folder) as found:
+        code, _, err = worker(folder, found, "--model", "other")
+        assert (code, "`other`: not served by this gateway. Served: m." in err) == (2, True), err
+        code, _, err = worker(folder, {**found, "token_file": None})
+        assert (code, "needs a token" in err) == (4, True), err
+        (folder / "wrong").touch(mode=0o600)
+        (folder / "wrong").write_text("w" * 30, encoding="utf-8")
+        code, _, err = worker(folder, {**found, "token_file": str(folder / "wrong")})
+        assert (code, "the token is missing or wrong" in err) == (2, True), err
+    assert server.count == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--host", "0.0.0.0"), "Give a certificate with --tls"),
+        (("--model", "baseline/majority"), "leave it out"),
+        (("--model", "nothing"), "unknown"),
+        (("--tls", "a.pem", "b.pem"), "the file does not exist"),
+        (("--tls", "a.pem", "b.pem", "--socket", "s"), "choose one of"),
+        (("--tokens", "nowhere"), "cannot be read"),
+        (("--socket", "models.yaml"), "is not a socket"),
+    ],
+)
+def test_wrong_options_of_a_gateway(options: tuple[str, ...], words: str, folder: Path) -> None:
+    code, _, err = finish(start(folder, "gateway", *options, WARD_KEY=KEY))
+    assert code == 2, err
+    assert words in err
+
+
+@pytest.mark.long
+def test_kills_of_the_gateway_and_of_workers_lose_nothing(tmp_path: Path) -> None:
+    from bench.studies import gateway_kills
+
+    _, result = gateway_kills.study(10, 3, tmp_path)
+    assert sum(result.killed.values()) >= 10
+    assert result.is_good
