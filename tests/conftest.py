@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from medhelm.cli import main
 from medhelm.results.agreement import agreement
@@ -17,6 +18,9 @@ from tests.support.cli import Medhelm, Outcome
 from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
+
+settings.register_profile("medhelm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("medhelm")  # a busy machine fails no test
 
 TESTS = Path(__file__).parent
 FAST = {"analysis", "benchmarks", "domain", "io", "models", "reports", "scoring"}

@@ -332,12 +332,13 @@ class _Link:
 
 def _no_consent(model: Model, benchmark: str) -> str:
     """Return the message about data that may not go to the host of a model."""
-    host = host_of(model.base_url)
+    hosts = list(dict.fromkeys(map(host_of, model.addresses)))
+    consent = " ".join(f"--allow-host {host}" for host in hosts)
     what = f"{benchmark} is not public and" if benchmark else "data that may not be public"
     otherwise = "" if benchmark else f"; for public data, send the header `{DATA_HEADER}: public`"
     return (
-        f"{what} would leave the gateway's machine for {host} ({model.name}). If its terms of use permit that, start "
-        f"the gateway with --allow-host {host}{otherwise}. Nothing was sent."
+        f"{what} would leave the gateway's machine for {', '.join(hosts)} ({model.name}). If its terms of use permit that, start "
+        f"the gateway with {consent}{otherwise}. Nothing was sent."
     )
 
 

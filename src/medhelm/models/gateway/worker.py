@@ -103,7 +103,7 @@ def check_private_data(
         )
     served = served_models([model.name for model in models], environment)
     if refused := [one.model for one in served if not one.gets_private_data]:
-        hosts = dict.fromkeys(host_of(model.base_url) for model in refused)
+        hosts = dict.fromkeys(host_of(one) for model in refused for one in model.addresses)
         raise UserError(
             f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
             f"({', '.join(model.name for model in refused)}). If its terms of use permit that, start the gateway with "
