@@ -151,7 +151,7 @@ def test_files_of_all_editors_are_read(file: Path, text: str) -> None:
 
 def test_azure_may_name_its_version(file: Path) -> None:
     file.write_text("a: {provider: azure, base_url: 'https://x.openai.azure.com?api-version=1'}\n", encoding="utf-8")
-    assert read_definitions(file)["a"].base_url.endswith("?api-version=1")
+    assert str(read_definitions(file)["a"].base_url).endswith("?api-version=1")
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_server_that_only_fails_gets_few_requests() -> None:
 def test_a_server_with_another_model_or_key_is_set_aside_alone() -> None:
     async def main() -> None:
         pool = SimulatedPool([ONE, TWO, THREE])
-        pool.server(ONE).names = ["another"]
+        pool.server(ONE).listed = ["another"]
         pool.server(TWO).failure = ProviderError("key", "openai/m@pool: wrong key", fatal=True)
         results = await pool.ask_all(range(50), lanes=24)
         assert {result.completion.text for result in results} == {THREE}
@@ -142,7 +142,7 @@ def test_a_server_with_another_model_or_key_is_set_aside_alone() -> None:
         ]
 
         alone = SimulatedPool([ONE])
-        alone.server(ONE).names = ["another"]
+        alone.server(ONE).listed = ["another"]
         with pytest.raises(ModelUnusable, match="it serves another"):
             await alone.ask(1)
 

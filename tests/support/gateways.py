@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.io.http.egress import EgressPolicy
@@ -69,7 +70,7 @@ class World:
     notes: list[str] = field(default_factory=list)
     for_private_data: tuple[str, ...] = (OUTSIDE.name, INSIDE.name)
     gateway: Gateway | None = None
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ class SimulatedServer(HttpProvider):
         """`capacity`: requests that it works on at the same time."""
         self.model = replace(model, base_url=address, replicas=(), endpoints_file="")
         self.endpoint = address
-        self.names: list[str] = []
+        self.listed: list[str] = []
         """Models that it lists."""
         self.failure: ProviderError | None = None
         """Error of every request."""
@@ -57,7 +57,7 @@ class SimulatedServer(HttpProvider):
         if self._hanging.is_set():
             await asyncio.sleep(timeout_s)
             raise ProviderError("timeout", "no response", retryable=True)
-        return (200, self.names) if self.names else (404, [])
+        return (200, self.listed) if self.listed else (404, [])
 
     async def complete(self, request: Request) -> Completion:
         if self._dead.is_set():

@@ -150,7 +150,7 @@ class BatchSubmitter:
                 if not provider.local:
                     complete = partial(self._complete, provider)
                     limit = (self.settings.concurrency or MAXIMUM_IN_FLIGHT) * provider.n_servers
-                    self.scheduler.start_each(self._judged_requests(model), complete, lambda limit=limit: limit)
+                    self.scheduler.start_each(self._judged_requests(model), complete, partial(int, limit))
 
     async def _judged_requests(self, model: Model) -> AsyncIterator[tuple[Benchmark, Request]]:
         """Yield the requests to a model whose completions go to judges, until the work is stopped."""

@@ -337,8 +337,8 @@ def _no_consent(model: Model, benchmark: str) -> str:
     what = f"{benchmark} is not public and" if benchmark else "data that may not be public"
     otherwise = "" if benchmark else f"; for public data, send the header `{DATA_HEADER}: public`"
     return (
-        f"{what} would leave the gateway's machine for {', '.join(hosts)} ({model.name}). If its terms of use permit that, start "
-        f"the gateway with {consent}{otherwise}. Nothing was sent."
+        f"{what} would leave the gateway's machine for {', '.join(hosts)} ({model.name}). If its terms of use permit "
+        f"that, start the gateway with {consent}{otherwise}. Nothing was sent."
     )
 
 
