@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -65,10 +66,13 @@ def test_the_status_has_every_server(tmp_path: Path, monkeypatch: pytest.MonkeyP
         one.hold_beyond(20)
         model = pool(one.url, "http://127.0.0.1:1")
 
+        def servers_in_use() -> Sequence[ServerProgress]:
+            found = known_evaluations(Store(tmp_path / "store"))
+            return found[0].status.servers if found and any(one.done for one in found[0].status.servers) else ()
+
         def look() -> None:
             one.wait_for(21)
-            status = eventually(lambda: known_evaluations(Store(tmp_path / "store"))[0].status)
-            seen.extend(eventually(lambda: status.servers))
+            seen.extend(eventually(servers_in_use))
             one.release()
 
         with ThreadPoolExecutor(1) as beside:
