@@ -16,6 +16,7 @@ from medhelm.errors import StoreError
 from medhelm.io.encryption import places
 from medhelm.io.encryption.files import is_encrypted
 from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.output_folder import atomic_file
 from medhelm.models.cache import Cache
 from medhelm.results.runs import encryption
 from medhelm.results.runs.encryption import ConvertedStore, decrypt_store, encrypt_store
@@ -106,7 +107,7 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
 ) -> None:
     board = medhelm(*COMMANDS[0], "--store", store).json
     whole = len(list(encryption._text_files(Store(store)))) + 1  # and the cache
-    atomic_file, left = encryption.atomic_file, 0
+    left = 0
 
     def failing(path: Path, **options: Any) -> Any:
         nonlocal left

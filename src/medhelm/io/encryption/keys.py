@@ -75,7 +75,7 @@ def _cipher(key: bytes) -> Any:
     except ImportError as error:
         raise MissingError(
             f"the store is encrypted, which needs the package `{error.name}`. "
-            "`pip install 'medhelm-eval[encryption]'` installs it."
+            "Install it, in a checkout with `pip install '.[encryption]'`."
         ) from None
     return AESGCM(key)
 
