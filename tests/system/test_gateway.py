@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from medhelm.storage.audit_log import check_chain, read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.cli import Medhelm, Outcome
 from tests.support.servers.openai import Server
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and socket files")
@@ -71,9 +72,21 @@ def gateway(folder: Path, *options: str) -> Iterator[dict[str, Any]]:
             stream.close()
 
 
-def worker(folder: Path, found: dict[str, Any], *options: str) -> tuple[int, str, str]:
-    command = ("run", "toy", "--benchmarks", ".", "--model", "m", "--gateway", found["url"], "--json", *options)
-    return finish(start(folder, *command, MEDHELM_GATEWAY_TOKEN_FILE=found["token_file"] or ""))
+Worker = Callable[..., Outcome]
+
+
+@pytest.fixture
+def worker(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Worker:
+    """Run the benchmark through a gateway, in this process, in a folder without models.yaml and without keys."""
+    elsewhere = tmp_path / "elsewhere"
+    make_benchmark(elsewhere, n=6)
+
+    def run(found: dict[str, Any], *options: str) -> Outcome:
+        monkeypatch.chdir(elsewhere)
+        monkeypatch.setenv("MEDHELM_GATEWAY_TOKEN_FILE", found["token_file"] or "")
+        return medhelm("run", "./toy", "--model", "m", "--gateway", found["url"], "--json", *options)
+
+    return run
 
 
 def contents(store: Path) -> list[Any]:
@@ -94,23 +107,22 @@ def folder(tmp_path: Path, server: Server) -> Path:
     return tmp_path
 
 
-def test_workers_share_cache_and_budget_and_their_runs_are_those_of_one_process(folder: Path, server: Server) -> None:
+def test_workers_share_cache_and_budget_and_their_runs_are_those_of_one_process(
+    folder: Path, server: Server, worker: Worker, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gateway(folder, "--budget", "100") as found:
-        elsewhere = folder / "elsewhere"  # without models.yaml and without a key
-        make_benchmark(elsewhere, n=6)
-        code, out, err = worker(elsewhere, found, "--store", "one")
-        assert code == 0, err
-        assert json.loads(out)["runs"][0]["requests_sent"] == 6
-        assert json.loads(out)["cost_usd"] == pytest.approx(6.0)
-        code, out, err = worker(elsewhere, found, "--store", "two")
-        assert code == 0, err
-        assert json.loads(out)["runs"][0]["requests_cached"] == 6
-        assert json.loads(out)["cost_usd"] == 0.0
+        one, two = worker(found, "--store", "one"), worker(found, "--store", "two")
+    assert (one.code, two.code) == (0, 0), one.err + two.err
+    runs = [outcome.json["runs"][0] for outcome in (one, two)]
+    assert [(run["requests_sent"], run["requests_cached"]) for run in runs] == [(6, 0), (0, 6)]
+    assert [outcome.json["cost_usd"] for outcome in (one, two)] == [pytest.approx(6.0), 0.0]
     assert server.count == 6
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
-    code, _, err = finish(start(folder, "run", "./toy", "--model", "m", "--store", "direct", WARD_KEY=KEY))
-    assert code == 0, err
-    assert contents(elsewhere / "one") == contents(elsewhere / "two") == contents(folder / "direct")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("WARD_KEY", KEY)
+    assert medhelm("run", "./toy", "--model", "m", "--store", "direct").code == 0
+    stores = [contents(store) for store in (folder / "elsewhere/one", folder / "elsewhere/two", folder / "direct")]
+    assert stores[0] == stores[1] == stores[2]
     log = folder / "gate" / "audit.jsonl"
     assert check_chain(log).problem == ""
     sent = [entry.content for entry in read_audit_log(log) if entry.content["action"] == "request"]
@@ -118,26 +130,22 @@ def test_workers_share_cache_and_budget_and_their_runs_are_those_of_one_process(
     assert all("@" in entry["worker"] for entry in sent)
 
 
-def test_the_budget_of_the_gateway_stops_workers(folder: Path, server: Server) -> None:
+def test_the_budget_of_the_gateway_stops_workers_and_others_are_refused(
+    folder: Path, server: Server, worker: Worker
+) -> None:
     with gateway(folder, "--budget", "20") as found:
-        code, out, err = worker(folder, found, "--store", "one")
-    assert code == 3, err
-    assert "stopped by the budget of the store" in err
-    assert json.loads(out)["runs"][0]["status"] in ("partial", "failed")
-    assert server.count <= 20
-
-
-def test_what_a_worker_cannot_do_is_said_before_anything_is_sent(folder: Path, server: Server) -> None:
-    with gateway(folder) as found:
-        code, _, err = worker(folder, found, "--model", "other")
-        assert (code, "`other`: not served by this gateway. Served: m." in err) == (2, True), err
-        code, _, err = worker(folder, {**found, "token_file": None})
-        assert (code, "needs a token" in err) == (4, True), err
+        outcome = worker(found, "--store", "one")
+        assert outcome.code == 3
+        assert "stopped by the budget of the store" in outcome.err
+        assert server.count <= 20
+        outcome = worker(found, "--model", "other")
+        assert (outcome.code, "`other`: not served by this gateway. Served: m." in outcome.err) == (2, True)
+        outcome = worker({**found, "token_file": None})
+        assert (outcome.code, "needs a token" in outcome.err) == (4, True)
         (folder / "wrong").touch(mode=0o600)
         (folder / "wrong").write_text("w" * 30, encoding="utf-8")
-        code, _, err = worker(folder, {**found, "token_file": str(folder / "wrong")})
-        assert (code, "the token is missing or wrong" in err) == (2, True), err
-    assert server.count == 0
+        outcome = worker({**found, "token_file": str(folder / "wrong")})
+        assert (outcome.code, "the token is missing or wrong" in outcome.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +160,12 @@ def test_what_a_worker_cannot_do_is_said_before_anything_is_sent(folder: Path, s
         (("--socket", "models.yaml"), "is not a socket"),
     ],
 )
-def test_wrong_options_of_a_gateway(options: tuple[str, ...], words: str, folder: Path) -> None:
-    code, _, err = finish(start(folder, "gateway", *options, WARD_KEY=KEY))
-    assert code == 2, err
-    assert words in err
+def test_wrong_options_of_a_gateway(
+    options: tuple[str, ...], words: str, folder: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARD_KEY", KEY)
+    outcome = medhelm("gateway", *options)
+    assert (outcome.code, words in " ".join(outcome.err.split())) == (2, True), outcome.err
 
 
 @pytest.mark.long
