@@ -74,7 +74,7 @@ WRITTEN: Mapping[type, str] = {
     Model: (
         "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
         "max_concurrency price parameters structured scope "
-        "proxy ca_file client_certificate client_key"
+        "proxy ca_file client_certificate client_key replicas endpoints_file"
     ),
     Price: "input output cached_input cache_write source",
     Origin: "harness version run sha256 asked_here our_task",

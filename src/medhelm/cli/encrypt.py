@@ -62,7 +62,7 @@ def encrypt(shared: Shared, new_key: bool) -> int:
 @shared_options("store", "json")
 @click.pass_obj
 def decrypt(shared: Shared) -> int:
-    """Store an encrypted store as plain files again.
+    """Turn an encrypted store into plain files.
 
     An interrupted conversion loses nothing: repeat the command.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -147,6 +146,8 @@ def gateway(
         else:
             _announce(where.url(listening), tokens, models)
         sys.stdout.flush()
+        import asyncio
+
         return asyncio.run(_run(shared, store, settings, models, environment, tokens, listening, tls))
     finally:
         listening.close()
@@ -266,6 +267,8 @@ async def _run(
     tls: ssl.SSLContext | None,
 ) -> int:
     """Serve until the first signal, and stop gently; return the exit code."""
+    import asyncio
+
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.models.cache_reader import CacheReader
@@ -327,9 +330,11 @@ class _Progress:
 
     async def show(self, served: Gateway, session: Session) -> None:
         """Show the state again and again."""
+        from asyncio import sleep
+
         last = ""
         while True:
-            await asyncio.sleep(REDRAW_S if self._is_terminal else REPORT_S)
+            await sleep(REDRAW_S if self._is_terminal else REPORT_S)
             line = self._line(served, session)
             if line == last:
                 continue

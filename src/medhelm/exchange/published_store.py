@@ -42,7 +42,7 @@ class Publication:
     """Result of a publication."""
 
     url: str
-    """Where it was published."""
+    """Address of the published store."""
     runs: int
     """Runs that were published now."""
     releases: int

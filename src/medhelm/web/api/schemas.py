@@ -352,6 +352,16 @@ RUN_PROGRESS = record(
     judges=map_of(record(expected=INTEGER, failed=INTEGER)),
 )
 
+SERVER_PROGRESS = record(
+    model=STRING,
+    address=STRING,
+    state=STRING,
+    in_flight=INTEGER,
+    limit=INTEGER,
+    done=INTEGER,
+    reason=STRING,
+)
+
 EVALUATION = record(
     id=STRING,
     store=STRING,
@@ -372,6 +382,7 @@ EVALUATION = record(
     spent_usd=NUMBER,
     max_cost_usd=NUMBER,
     runs=list_of(RUN_PROGRESS),
+    servers=list_of(SERVER_PROGRESS),
 )
 
 ERROR = record(error=record(status=INTEGER, code=STRING, message=STRING))
