@@ -17,7 +17,8 @@ from medhelm.cli.agreement import agreement
 from medhelm.cli.audit import audit
 from medhelm.cli.batches import batches
 from medhelm.cli.benchmarks import benchmarks, taxonomy
-from medhelm.cli.common.options import Shared, shared_options, warn
+from medhelm.cli.common.options import Shared, shared_options
+from medhelm.cli.common.printing import warn
 from medhelm.cli.compare import compare
 from medhelm.cli.cost import budget, cost
 from medhelm.cli.data import data

@@ -12,12 +12,12 @@ from medhelm.cli.common.options import (
     Shared,
     format_option,
     load,
-    print_json,
     run_filter_options,
     seed_option,
     shared_options,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import print_json
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import click
 
-from medhelm.cli.common.options import Shared, format_option, print_json, shared_options
+from medhelm.cli.common.options import (
+    Shared,
+    format_option,
+    shared_options,
+)
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import print_json
 
 
 @click.command()

@@ -18,12 +18,12 @@ from medhelm.cli.common.options import (
     load,
     open_datasets,
     own_data_option,
-    print_json,
     sample_option,
     shared_options,
     tier_option,
 )
 from medhelm.cli.common.output import output_option, table_options
+from medhelm.cli.common.printing import print_json
 
 if TYPE_CHECKING:
     from medhelm.domain import Tier

@@ -9,10 +9,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
-    as_shown,
     format_option,
-    print_json,
-    print_remarks,
     run_filter_options,
     scoring_option,
     shared_options,
@@ -20,6 +17,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import as_shown, print_json, print_remarks
 from medhelm.cli.release import print_release_comparison
 from medhelm.errors import UserError
 

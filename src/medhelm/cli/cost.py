@@ -13,14 +13,13 @@ from medhelm.cli.common.options import (
     format_option,
     prices_option,
     pricing_of,
-    print_json,
-    print_remarks,
     run_filter_options,
     scoring_option,
     shared_options,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import print_json, print_remarks
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy

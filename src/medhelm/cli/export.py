@@ -18,12 +18,12 @@ from medhelm.cli.common.options import (
     load,
     prices_option,
     pricing_of,
-    print_json,
     run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
 )
+from medhelm.cli.common.printing import print_json
 from medhelm.cli.serve import make_site, published_option, releases_option, suites_option
 
 if TYPE_CHECKING:

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, shared_options, stored_tier_option
+from medhelm.cli.common.options import (
+    Shared,
+    shared_options,
+    stored_tier_option,
+)
 from medhelm.cli.common.output import write_output
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from medhelm.cli.common.options import (
     Shared,
     allow_host_option,
     pricing_of,
-    print_json,
     service_options,
     shared_options,
-    warn,
 )
+from medhelm.cli.common.printing import print_json, warn
 from medhelm.errors import MedHelmError, UserError
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from medhelm.cli.common.options import Shared, print_json, scoring_option, shared_options, warn
+from medhelm.cli.common.options import (
+    Shared,
+    scoring_option,
+    shared_options,
+)
+from medhelm.cli.common.printing import print_json, warn
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

@@ -11,19 +11,17 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
-    as_shown,
     format_option,
     load,
     prices_option,
     pricing_of,
-    print_json,
-    print_remarks,
     run_filter_options,
     scoring_option,
     shared_options,
     stored_tier_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import as_shown, print_json, print_remarks
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

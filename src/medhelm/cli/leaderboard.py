@@ -10,15 +10,12 @@ import click
 
 from medhelm.cli.common.options import (
     Shared,
-    as_shown,
     completers_option,
     format_option,
     load,
     panel_option,
     prices_option,
     pricing_of,
-    print_json,
-    print_remarks,
     published_options,
     rank_baselines_option,
     resample_option,
@@ -30,6 +27,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import as_shown, print_json, print_remarks
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import Shared, existing_audit_log, print_json, proxy_option, shared_options, warn
+from medhelm.cli.common.options import (
+    Shared,
+    existing_audit_log,
+    proxy_option,
+    shared_options,
+)
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import print_json, warn
 
 if TYPE_CHECKING:
     from medhelm.domain import Model

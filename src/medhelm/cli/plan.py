@@ -12,8 +12,6 @@ from medhelm.cli.common.options import (
     Shared,
     format_option,
     prices_option,
-    print_json,
-    print_remarks,
     run_filter_options,
     run_options,
     scoring_option,
@@ -22,6 +20,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.printing import print_json, print_remarks
 from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like, shard_option
 from medhelm.errors import UserError
 

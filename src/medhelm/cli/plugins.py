@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.common.options import Shared, print_json, shared_options
+from medhelm.cli.common.options import Shared, shared_options
+from medhelm.cli.common.printing import print_json
 
 
 @click.group(invoke_without_command=True)

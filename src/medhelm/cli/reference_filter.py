@@ -14,15 +14,14 @@ from medhelm.cli.common.options import (
     Shared,
     limit_option,
     load,
-    print_json,
     request_options,
     sample_option,
     scoring_option,
     seed_option,
     shared_options,
     tier_option,
-    warn,
 )
+from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.gateway import gateway_option
 from medhelm.errors import UserError
 

@@ -14,11 +14,9 @@ from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
     Shared,
     add_options,
-    as_shown,
     completers_option,
     format_option,
     panel_option,
-    print_json,
     rank_baselines_option,
     resample_option,
     scoring_option,
@@ -28,6 +26,7 @@ from medhelm.cli.common.options import (
     suite_option,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.common.printing import as_shown, print_json
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from medhelm.cli.common.options import (
     load,
     prices_option,
     pricing_of,
-    print_json,
     published_options,
     run_filter_options,
     shared_options,
     stored_tier_option,
     suite_option,
 )
+from medhelm.cli.common.printing import print_json
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier

@@ -12,13 +12,12 @@ from medhelm.cli.common.cluster import cluster_options
 from medhelm.cli.common.options import (
     Shared,
     load,
-    print_json,
     run_options,
     scoring_option,
     shared_options,
-    warn,
 )
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError

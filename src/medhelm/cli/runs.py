@@ -14,12 +14,12 @@ from medhelm.cli.common.options import (
     add_options,
     format_option,
     model_filter_options,
-    print_json,
     run_filter_options,
     scoring_option,
     shared_options,
 )
 from medhelm.cli.common.output import output_option, table_options
+from medhelm.cli.common.printing import print_json
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

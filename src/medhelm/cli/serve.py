@@ -227,7 +227,7 @@ def docs(shared: Shared, page: str | None, only_path: bool) -> int:
       medhelm docs benchmark_yaml
       medhelm docs benchmark.schema.json --path
     """
-    from medhelm.cli.common.options import print_json
+    from medhelm.cli.common.printing import print_json
     from medhelm.io.documents import find_document, find_documents, title_of
 
     if page is not None:

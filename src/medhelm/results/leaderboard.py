@@ -535,13 +535,12 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
     completions = run.n - run.n_failed
     if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
         return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
-    seconds = scored.seconds if scored else None
     is_metered = run.usage.input > 0
     return RunUse(
         completions=completions,
         input_tokens=run.usage.input if is_metered else None,
         output_tokens=run.usage.output if is_metered else None,
-        seconds=seconds,
+        seconds=scored.seconds if scored else None,
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.printing import warn
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
-    from medhelm.domain import Benchmark, Remark, Tier
+    from medhelm.domain import Benchmark, Tier
     from medhelm.results.spending import Pricing
     from medhelm.storage.audit_log import AuditLog
 
@@ -138,11 +138,7 @@ _FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "mode
 
 def _is_utf8(path: Path) -> bool:
     """Return True if a path is UTF-8 text, which the engine that reads Parquet files needs."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not any("\udc80" <= character <= "\udcff" for character in str(path))
 
 
 def _protect(stores: Sequence[Path]) -> None:
@@ -600,30 +596,3 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
     environment = without_gateway(os.environ)
     find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=environment))
     return Pricing(books=read_price_books(prices), day=day, find_model=find)
-
-
-def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:
-    """Return a text that may hold names from elsewhere, escaped for Markdown, or escaped and wrapped for a terminal.
-
-    `indent`: that of further lines.
-    """
-    from medhelm.reports.tables import escape_markdown, printable, wrapped
-
-    return escape_markdown(text) if format_ == "md" else wrapped(printable(text), indent)
-
-
-def warn(text: str) -> None:
-    """Print a message to standard error, without control characters."""
-    click.echo(as_shown(f"medhelm: {text}"), err=True)
-
-
-def print_json(content: object) -> None:
-    """Write JSON to standard output."""
-    click.echo(json.dumps(content, indent=2, ensure_ascii=False))
-
-
-def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
-    """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
-    aside = format_ in ("csv", "latex")
-    for remark in remarks:
-        click.echo(f"- {as_shown(str(remark), format_, indent='  ')}", err=aside)

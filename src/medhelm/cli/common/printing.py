@@ -1,0 +1,39 @@
+"""Printing what commands return: JSON, warnings and remarks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from medhelm.domain import Remark
+
+
+def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:
+    """Return a text that may hold names from elsewhere, escaped for Markdown, or escaped and wrapped for a terminal.
+
+    `indent`: that of further lines.
+    """
+    from medhelm.reports.tables import escape_markdown, printable, wrapped
+
+    return escape_markdown(text) if format_ == "md" else wrapped(printable(text), indent)
+
+
+def warn(text: str) -> None:
+    """Print a message to standard error, without control characters."""
+    click.echo(as_shown(f"medhelm: {text}"), err=True)
+
+
+def print_json(content: object) -> None:
+    """Write JSON to standard output."""
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
+    """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
+    aside = format_ in ("csv", "latex")
+    for remark in remarks:
+        click.echo(f"- {as_shown(str(remark), format_, indent='  ')}", err=aside)
