@@ -2,9 +2,10 @@
 
     python -m bench.studies.gateway [--requests N] [--repeat N] [--write-readme]
 
-The model answers within the process that calls it, so that the gateway alone is measured: `direct` is one process with
-cache and locks; `worker` is a worker's connection to a gateway with the same cache and locks; `OpenAI's API` is one
-HTTP request each. CPU time is that of all processes together, and of the gateway alone. Ratios are to `direct`.
+`Direct` is one process with cache, locks and audit log. `Worker` is a worker's connection to a gateway with the same.
+`OpenAI's API` is one HTTP request each. Completions are cached, bought from a model that answers within the process, so
+that everything else is measured alone, or bought from a server on 127.0.0.1, as in a run. CPU time is that of worker
+and gateway together, and of the gateway alone; the server's does not count. Ratios are to `direct`.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
 
 from bench.cells import ROOT
+from bench.studies.faults import chaos_server
 from bench.table import table
-from bench.tools.gateway_server import MODEL, Instant, client_of
+from bench.tools.gateway_server import model_at, opened
 from medhelm.domain import Message, Prompt, Request
-from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.cache import Cache
 from medhelm.models.gateway import GATEWAY_VARIABLE
 from medhelm.models.gateway.worker import open_gateway_client, open_gateway_providers
 from medhelm.models.limits.budget import Budget
@@ -54,11 +55,11 @@ class Measured(NamedTuple):
     """Requests per second."""
 
 
-def make_requests(n: int) -> list[Request]:
+def make_requests(n: int, url: str) -> list[Request]:
     """Return different requests with prompts of about 500 characters."""
     return [
         Request(
-            model=MODEL,
+            model=model_at(url),
             prompt=Prompt((Message("user", f"Is patient {number} called Ada? " * 20),)),
             max_tokens=8,
             benchmark="toy",
@@ -91,17 +92,16 @@ def cpu_of(pid: int) -> float:
 
 
 @asynccontextmanager
-async def direct(folder: Path) -> AsyncIterator[tuple[Ask, int]]:
+async def direct(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
     """Ask in this process."""
-    with closing(Cache(folder / "cache.sqlite")) as cache, closing(HeldNumbers(folder / "numbers")) as numbers:
-        client, model = client_of(cache, numbers), Instant()
-        yield lambda request: client.complete(model, request), 0
+    async with opened(folder, url) as means:
+        yield lambda request: means.client.complete(means.provider, request), 0
 
 
 @contextmanager
-def gateway_process(folder: Path) -> Iterator[tuple[str, int]]:
+def gateway_process(folder: Path, url: str) -> Iterator[tuple[str, int]]:
     """Run a gateway; yield its address and process id."""
-    command = [sys.executable, "-m", "bench.tools.gateway_server", str(folder)]
+    command = [sys.executable, "-m", "bench.tools.gateway_server", str(folder), url]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -111,29 +111,30 @@ def gateway_process(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 @asynccontextmanager
-async def worker(folder: Path) -> AsyncIterator[tuple[Ask, int]]:
+async def worker(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
     """Ask through a gateway, as `medhelm run --gateway` does."""
-    with gateway_process(folder) as (url, pid), closing(AuditLog(folder / "audit.jsonl")) as audit:
-        environment = {GATEWAY_VARIABLE: url, "MEDHELM_GATEWAY_TOKEN": "none"}
+    with gateway_process(folder, url) as (address, pid), closing(AuditLog(folder / "audit.jsonl")) as audit:
+        environment = {GATEWAY_VARIABLE: address, "MEDHELM_GATEWAY_TOKEN": "none"}
         async with open_gateway_client(environment, EgressPolicy(True), Budget(), audit, 60.0) as client:
-            provider = open_gateway_providers([MODEL], client, ["toy"])[MODEL.name]
+            model = model_at(url)
+            provider = open_gateway_providers([model], client, ["toy"])[model.name]
             yield lambda request: client.complete(provider, request), pid
 
 
 @asynccontextmanager
-async def openai_api(folder: Path) -> AsyncIterator[tuple[Ask, int]]:
+async def openai_api(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
     """Ask through a gateway, as other tools do: one HTTP request each."""
-    with gateway_process(folder) as (url, pid):
+    with gateway_process(folder, url) as (address, pid):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=LANES)) as session:
 
             async def ask(request: Request) -> None:
                 body = {
-                    "model": MODEL.name,
+                    "model": request.model.name,
                     "messages": [{"role": "user", "content": request.prompt.messages[0].text}],
                     "max_tokens": request.max_tokens,
                     "temperature": 0,
                 }
-                async with session.post(f"{url}/v1/chat/completions", json=body) as response:
+                async with session.post(f"{address}/v1/chat/completions", json=body) as response:
                     assert response.status == 200, await response.text()
                     await response.json()
 
@@ -141,52 +142,48 @@ async def openai_api(folder: Path) -> AsyncIterator[tuple[Ask, int]]:
 
 
 WAYS = {"direct": direct, "worker": worker, "OpenAI's API": openai_api}
+CACHED, BOUGHT, FROM_SERVER = "cached", "bought, in process", "bought from a server"
 
 
-async def _both(way: str, requests: list[Request]) -> list[Measured]:
+async def _measured(way: str, n: int, url: str) -> list[Measured]:
     """Measure one way: all bought, then all cached."""
+    requests = make_requests(n, url)
     with tempfile.TemporaryDirectory(prefix="medhelm-gateway-") as name:
-        async with WAYS[way](Path(name)) as (ask, pid):
-            warm = make_requests(200)
-            await _measure(ask, [Request(model=MODEL, prompt=one.prompt, max_tokens=9) for one in warm], pid)
-            return [await _measure(ask, requests, pid) for _ in ("bought", "cached")]
+        async with WAYS[way](Path(name), url) as (ask, pid):
+            await _measure(ask, [replace(one, max_tokens=9) for one in requests[:200]], pid)  # opens connections
+            return [await _measure(ask, requests, pid) for _ in range(2)]
 
 
 def study(n: int, repeat: int) -> str:
-    """Return the table: of each case the repetition with the least CPU time."""
-    requests = make_requests(n)
+    """Return the table: of each case the least CPU time and the most requests per second."""
     best: dict[tuple[str, str], Measured] = {}
-    for _ in range(repeat):
-        for way in WAYS:
-            for case, found in zip(("bought", "cached"), asyncio.run(_both(way, requests)), strict=True):
-                known = best.setdefault((way, case), found)
-                best[way, case] = Measured(
-                    min(known.all_us, found.all_us),
-                    min(known.gateway_us, found.gateway_us),
-                    max(known.per_s, found.per_s),
-                )
+    with chaos_server("--share", "0", "--latency", "0") as server:
+        for _ in range(repeat):
+            for way in WAYS:
+                found = asyncio.run(_measured(way, n, ""))
+                found += asyncio.run(_measured(way, n, server.url))[:1]
+                for case, one in zip((BOUGHT, CACHED, FROM_SERVER), found, strict=True):
+                    known = best.get((way, case), one)
+                    best[way, case] = Measured(
+                        min(known.all_us, one.all_us),
+                        min(known.gateway_us, one.gateway_us),
+                        max(known.per_s, one.per_s),
+                    )
     lines = []
-    for case in ("bought", "cached"):
-        base = best["direct", case]
+    for case in (CACHED, BOUGHT, FROM_SERVER):
+        base = best["direct", case].all_us
         for way in WAYS:
             one = best[way, case]
-            lines.append(
-                [
-                    f"{case}, {way}",
-                    f"{one.per_s:,.0f}",
-                    f"{one.all_us:.0f} us",
-                    f"{one.all_us / base.all_us:.2f}x",
-                    f"{one.gateway_us:.0f} us",
-                    f"{one.gateway_us / base.all_us:.2f}x",
-                ]
-            )
+            cells = [f"{one.per_s:,.0f}", f"{one.all_us:.0f} us", f"{one.all_us / base:.2f}x"]
+            own = ["", ""] if way == "direct" else [f"{one.gateway_us:.0f} us", f"{one.gateway_us / base:.2f}x"]
+            lines.append([f"{case}: {way}", *cells, *own])
     return table(["case", "requests/s", "CPU, all", "ratio", "CPU, gateway", "ratio"], lines)
 
 
 def main() -> None:
     """Print the table, and write it into bench/README.md if asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=6000)
+    parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--write-readme", action="store_true")
     asked = parser.parse_args()

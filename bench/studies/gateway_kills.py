@@ -3,7 +3,8 @@
     python -m bench.studies.gateway_kills [--kills N] [--seed N]
 
 In each round a gateway and two workers, with stores of their own, evaluate one model on one benchmark. Some times in a
-row one of the three, drawn at random, is killed after a random time and started again with the same command. In the
+row one of the three, drawn at random, is killed once the server has received a random number of requests, and started
+again with the same command. In the
 end both workers must have the records of an undisturbed run, a request may have been paid for twice only if it was in
 flight when the gateway was killed, and what the server has billed must be within the budget. Every third round has a
 budget that does not suffice; it is raised at the end. The exit code is 1 if anything was lost.
@@ -39,6 +40,9 @@ AMPLE_USD, TIGHT_USD = 10_000, 160
 """Budgets. The server bills a dollar for each request; the most that one can cost are about 20 dollars."""
 
 PRICE = "{input: 50000, output: 0}"
+
+LONGEST_WAIT_S = 8.0
+"""Longest wait for the moment of a kill: the budget may be used up."""
 
 LIMIT_S = 120.0
 """Time limit of one process."""
@@ -130,14 +134,17 @@ class Round:
             log.close()
 
 
-def play(one: Round, kills: int, random: Random, result: Result, expected: list[Any], *, tight: bool) -> None:
+def play(
+    one: Round, kills: int, random: Random, server: Chaos, result: Result, expected: list[Any], *, tight: bool
+) -> None:
     """Kill processes of a round, start them again, and check the outcome."""
+    before = server.stats()["requests"]
     for name in (GATEWAY, *WORKERS):
         one.start(name)
     n_gateway = 0
-    for _ in range(kills):
+    for moment in sorted(random.sample(range(N), kills)):
         victim = random.choice((GATEWAY, *WORKERS))
-        time.sleep(random.uniform(0.2, 2.5))
+        _wait_for(server, before + moment)
         n_gateway += victim == GATEWAY
         result.killed[victim] += 1
         one.kill(victim)
@@ -157,6 +164,13 @@ def play(one: Round, kills: int, random: Random, result: Result, expected: list[
         result.lost += code == 0 and records_of(one.folder / name) != expected
 
 
+def _wait_for(server: Chaos, requests: int) -> None:
+    """Wait until the server has received so many requests, or until nothing comes any more."""
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while server.stats()["requests"] < requests and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def study(kills: int, seed: int, work: Path) -> tuple[str, Result]:
     """Return a table of all rounds, and their sums."""
     result, random = Result(), Random(seed)
@@ -173,7 +187,7 @@ def study(kills: int, seed: int, work: Path) -> tuple[str, Result]:
             try:
                 if tight:
                     _spend_all(one, server, before, budget, result)
-                play(one, min(left, KILLS_A_ROUND), random, result, expected, tight=tight)
+                play(one, min(left, KILLS_A_ROUND), random, server, result, expected, tight=tight)
             finally:
                 one.close()
             result.twice += server.stats()["twice"] - before["twice"]
@@ -189,7 +203,7 @@ def _spend_all(one: Round, server: Chaos, before: dict[str, Any], budget: int, r
     """Let both workers run until the budget stops them, with a kill of the gateway in the middle."""
     for name in (GATEWAY, *WORKERS):
         one.start(name)
-    time.sleep(2.0)
+    _wait_for(server, before["requests"] + budget // 8)
     one.kill(GATEWAY)
     result.killed[GATEWAY] += 1
     result.in_flight += CONCURRENCY

@@ -1,19 +1,24 @@
-"""A gateway on 127.0.0.1 whose model answers within its process, for measurements of the gateway alone.
+"""A gateway on 127.0.0.1 for measurements: its model answers within its process, or is a server.
 
-    python -m bench.tools.gateway_server FOLDER
+    python -m bench.tools.gateway_server FOLDER [URL]
 
-Prints its port. The cache, the locks between processes and the server are real; there is no token and no budget.
+Prints its port. The cache, the locks between processes and the server are real, and with a URL the audit log of what
+is sent there; there is no token and no budget.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.domain import Completion, Model, Price, Request, Usage
 from medhelm.io.held_numbers import HeldNumbers
+from medhelm.io.http.client import HttpClient
+from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
@@ -21,15 +26,16 @@ from medhelm.models.client import Client
 from medhelm.models.gateway.server import Gateway, serve
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
+from medhelm.models.providers import open_provider
+from medhelm.storage.audit_log import AuditLog
 
-MODEL = Model(
-    name="openai/m",
-    provider="openai",
-    remote_name="m",
-    base_url="http://127.0.0.1:9/v1",
-    price=Price(input=1, output=2),
-)
 IN_FLIGHT = 128
+
+
+def model_at(url: str) -> Model:
+    """Return the model that is asked; without a server the address is never used."""
+    base_url, price = f"{url or 'http://127.0.0.1:9'}/v1", Price(input=1, output=2)
+    return Model(name="openai/m", provider="openai", remote_name="m", base_url=base_url, price=price)
 
 
 class Instant(Provider):
@@ -44,25 +50,46 @@ class Instant(Provider):
         return Completion(text="yes", usage=Usage(input=100, output=3))
 
 
-def client_of(cache: Cache, numbers: HeldNumbers) -> Client:
-    """Return the client that is measured, with and without a gateway."""
-    return Client(cache=cache, budget=Budget(), numbers=numbers, start=IN_FLIGHT, maximum=IN_FLIGHT)
+@dataclass(frozen=True)
+class Means:
+    """What a process needs to call the model."""
+
+    client: Client
+    provider: Provider
 
 
-async def main(folder: Path) -> None:
+@asynccontextmanager
+async def opened(folder: Path, url: str) -> AsyncIterator[Means]:
+    """Open cache, locks, audit log and model; the same with and without a gateway."""
+    with (
+        closing(Cache(folder / "cache.sqlite")) as cache,
+        closing(HeldNumbers(folder / "numbers")) as numbers,
+        closing(AuditLog(folder / "sent.jsonl")) as audit,
+    ):
+        http = HttpClient(EgressPolicy(offline=True), audit=audit)
+        provider = open_provider(model_at(url), http, environment={}) if url else Instant()
+        client = Client(cache=cache, budget=Budget(), numbers=numbers, start=IN_FLIGHT, maximum=IN_FLIGHT)
+        try:
+            yield Means(client, provider)
+        finally:
+            await http.close()
+
+
+async def main(folder: Path, url: str) -> None:
     """Serve until killed."""
-    with closing(Cache(folder / "cache.sqlite")) as cache, closing(HeldNumbers(folder / "numbers")) as numbers:
+    model = model_at(url)
 
-        def known() -> bytes:
-            with CacheReader(folder / "cache.sqlite") as reader:
-                return reader.beginnings(8)
+    def known() -> bytes:
+        with CacheReader(folder / "cache.sqlite") as reader:
+            return reader.beginnings(8)
 
+    async with opened(folder, url) as means:
         gateway = Gateway(
-            client_of(cache, numbers),
-            [MODEL],
-            {MODEL.name: Instant()},
+            means.client,
+            [model],
+            {model.name: means.provider},
             tokens=None,
-            for_private_data=[MODEL.name],
+            for_private_data=[model.name],
             known=known,
             note=print,
         )
@@ -72,4 +99,4 @@ async def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), "".join(sys.argv[2:])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -146,6 +147,43 @@ def test_the_budget_of_the_gateway_stops_workers_and_others_are_refused(
         (folder / "wrong").write_text("w" * 30, encoding="utf-8")
         outcome = worker({**found, "token_file": str(folder / "wrong")})
         assert (outcome.code, "the token is missing or wrong" in outcome.err) == (2, True)
+
+
+def test_with_a_certificate_the_same_is_encrypted(folder: Path, server: Server) -> None:
+    if not shutil.which("openssl"):
+        pytest.skip("needs openssl, to make a certificate")
+    certificate, key = folder / "gate.pem", folder / "gate.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    (folder / "tokens").touch(mode=0o600)
+    (folder / "tokens").write_text(f"ward7 {'w' * 30}\n", encoding="utf-8")
+    with gateway(folder, "--tls", str(certificate), str(key), "--tokens", "tokens") as found:
+        url = found["url"].replace("127.0.0.1", "localhost")
+        assert url.startswith("https://")
+        command = ("run", "./toy", "--model", "m", "--gateway", url, "--store", "one")
+        variables = {"MEDHELM_GATEWAY_TOKEN": "w" * 30}
+        code, _, err = finish(start(folder, *command, **variables))
+        assert (code, "set the environment variable SSL_CERT_FILE" in " ".join(err.split())) == (4, True), err
+        assert server.count == 0
+        code, _, err = finish(start(folder, *command, **variables, SSL_CERT_FILE=str(certificate)))
+        assert code == 0, err
+    sent = [entry.content for entry in read_audit_log(folder / "gate" / "audit.jsonl")]
+    assert {entry.get("worker") for entry in sent} == {"ward7"}
+
+
+def test_a_plan_needs_neither_keys_nor_definitions_and_says_what_it_cannot_know(
+    folder: Path, worker: Worker, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gateway(folder) as found:
+        assert worker(found, "--store", "one").code == 0
+        monkeypatch.setenv("MEDHELM_GATEWAY", found["url"])
+        plan = medhelm("plan", "./toy", "--model", "m")
+        assert plan.code == 0, plan.err
+        assert "the gateway's cache is not counted" in " ".join(f"{plan.out}{plan.err}".split())
+    # Prices and keys of this machine's own models need no gateway: it is gone.
+    assert medhelm("cost", "--store", "one").code == 0
+    assert medhelm("models", "list", "baseline/majority").code == 0
 
 
 @pytest.mark.parametrize(

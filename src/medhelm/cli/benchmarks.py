@@ -304,8 +304,10 @@ def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
     """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
     from medhelm.errors import UserError
     from medhelm.models.catalog import find_models
+    from medhelm.models.gateway import without_gateway
 
-    models = find_models(names, file=shared.models_file, environment=os.environ) if names else []
+    environment = without_gateway(os.environ)
+    models = find_models(names, file=shared.models_file, environment=environment) if names else []
     if unknown := [model.name for model in models if model.window is None]:
         raise UserError(f"the context window of {', '.join(unknown)} is unknown. Set `window: TOKENS` in models.yaml.")
     return {model.name: model.window for model in models if model.window}

@@ -22,7 +22,7 @@ from medhelm.cli.common.options import (
 )
 from medhelm.cli.common.printing import print_json, warn
 from medhelm.errors import MedHelmError, UserError
-from medhelm.models.gateway import GATEWAY_VARIABLE
+from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     import ssl
@@ -129,7 +129,7 @@ def gateway(
     from medhelm.storage.store import create
 
     settings = Settings(offline=shared.offline, **choices)
-    environment = {name: value for name, value in os.environ.items() if name != GATEWAY_VARIABLE}
+    environment = without_gateway(os.environ)
     where = _Where(host, port, socket_file, certificate or None)
     where.check()
     models = _find(shared, names, replace(settings, max_cost_usd=budget_usd), environment)

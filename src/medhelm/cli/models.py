@@ -56,12 +56,13 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """
     from medhelm.models.catalog import defined_models, find_models
     from medhelm.models.example_models import example_models
+    from medhelm.models.gateway import without_gateway
     from medhelm.models.keys import key_state, missing_key
     from medhelm.reports import models as models_report
 
     problems: list[str] = []
     if names:
-        found = find_models(names, file=shared.models_file, environment=os.environ, note=warn)
+        found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     else:
         found, problems = defined_models(file=shared.models_file, environment=os.environ)
     examples = [] if names else example_models(os.environ)
@@ -109,10 +110,11 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
       medhelm models check openai/NAME@http://127.0.0.1:8000/v1
     """
     from medhelm.models.catalog import find_models
+    from medhelm.models.gateway import without_gateway
     from medhelm.models.model_check import NO_KEY, check
     from medhelm.reports import models as models_report
 
-    found = find_models(names, file=shared.models_file, environment=os.environ, note=warn)
+    found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     with existing_audit_log(shared) as audit:
         checked = check(found, environment=os.environ, offline=shared.offline, proxy=proxy, audit=audit)
     told = [{name: getattr(one, name) for name in _SHOWN} for one in checked]

@@ -38,6 +38,7 @@ from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.egress import SentData, missing_consent, policy_for
+from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
@@ -75,12 +76,15 @@ def make_plan(
     check_shard(settings, like=bool(datasets))
     models = with_prices(models, books)
     judges = with_prices(jury.judges if jury else (), books)
-    _check_hosts((*models, *judges), settings)
+    is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
+    if not is_remote:
+        _check_hosts((*models, *judges), settings)
     check_scorable(benchmarks, judged=jury is not None)
     check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
     is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
     existing = None if is_new else open_store(store)
-    keys = {one.name: text for one in (*models, *judges) if (text := missing_key(one, environment))}
+    asked = () if is_remote else (*models, *judges)
+    keys = {one.name: text for one in asked if (text := missing_key(one, environment))}
     local = _local_providers(models, benchmarks, settings, environment)
     waiting = Batches(existing).in_flight() if existing else ()
     with CacheReader.of_store(existing or Store(store)) as cache:
@@ -110,7 +114,9 @@ def make_plan(
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
-    if text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
+    if is_remote:
+        warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
+    elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
         warnings.append(f"a run would not start: {text}")
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         graded = plural(n, "free-text benchmark")

@@ -17,7 +17,7 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.printing import warn
-from medhelm.models.gateway import GATEWAY_VARIABLE
+from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -593,5 +593,6 @@ def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -
     from medhelm.models.price_book import read_price_books
     from medhelm.results.spending import Pricing, model_finder
 
-    find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=os.environ))
+    environment = without_gateway(os.environ)
+    find = model_finder(lambda names: find_models(names, file=shared.models_file, environment=environment))
     return Pricing(books=read_price_books(prices), day=day, find_model=find)

@@ -23,6 +23,7 @@ from sys import byteorder
 from typing import Any, TypeVar
 
 import aiohttp
+from yarl import URL
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import BudgetError, MissingError, StoreError, UserError
@@ -242,33 +243,11 @@ class _Link:
                 await self._task
 
     async def _run(self) -> None:
-        """Keep a connection open while there are requests."""
+        """Keep a connection open until it is given up."""
         attempt = 0
         while True:
-            reason = "it closed the connection"
             began = self._clock()
-            try:
-                async with self._session.ws_connect(
-                    f"{self._address.url}{wire.REQUESTS_PATH}",
-                    headers=headers_of(self._address),
-                    heartbeat=HEARTBEAT_S,
-                    max_msg_size=wire.MOST_BYTES,
-                    compress=0,
-                ) as socket:
-                    await self._use(socket)
-                    if socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA:
-                        self._give_up(f"the gateway {self._address} refused what was sent. Update both sides.")
-            except aiohttp.WSServerHandshakeError as error:
-                reason = f"HTTP status {error.status}"
-                if error.status in (401, 404):
-                    why = "does not accept the token" if error.status == 401 else "is not a gateway of this version"
-                    self._give_up(f"the gateway {self._address} {why}.")
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                reason = _reason(error)
-            except GatewayError as error:
-                self._give_up(f"the gateway {self._address}: {error}")
-            except UserError as error:
-                self._give_up(str(error))
+            reason = await self._connect()
             if self._given_up:
                 return
             if self._clock() - began > HEARTBEAT_S:
@@ -286,6 +265,34 @@ class _Link:
                 )
                 return
             await asyncio.sleep(min(LONGEST_WAIT_S, 0.1 * 2.0**attempt))
+
+    async def _connect(self) -> str:
+        """Use a connection until it ends, and return why it ended; give up what another one cannot change."""
+        try:
+            async with self._session.ws_connect(
+                f"{self._address.url}{wire.REQUESTS_PATH}",
+                headers=headers_of(self._address),
+                heartbeat=HEARTBEAT_S,
+                max_msg_size=wire.MOST_BYTES,
+                compress=0,
+            ) as socket:
+                await self._use(socket)
+                if socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA:
+                    self._give_up(f"the gateway {self._address} refused what was sent. Update both sides.")
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status in (401, 404):
+                why = "does not accept the token" if error.status == 401 else "is not a gateway of this version"
+                self._give_up(f"the gateway {self._address} {why}.")
+            return f"HTTP status {error.status}"
+        except aiohttp.ClientSSLError as error:
+            self._give_up(_not_secure(error, self._address))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return _reason(error)
+        except GatewayError as error:
+            self._give_up(f"the gateway {self._address}: {error}")
+        except UserError as error:
+            self._give_up(str(error))
+        return "it closed the connection"
 
     async def _use(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Exchange requests and results until the connection ends. Raises: GatewayError."""
@@ -409,6 +416,8 @@ async def _get(
                 reason = _message_in(content) or f"HTTP status {response.status}"
                 if response.status < 500:
                     raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
+        except aiohttp.ClientSSLError as error:
+            raise MissingError(f"{_not_secure(error, address)} Nothing was sent.") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             reason = _reason(error)
     raise MissingError(
@@ -422,6 +431,13 @@ def _message_in(content: bytes) -> str:
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         return str(json.loads(content)["error"]["message"])[:2000]
     return ""
+
+
+def _not_secure(error: Exception, address: GatewayAddress) -> str:
+    """Return why there is no TLS connection, and what to do."""
+    from medhelm.io.http.connection_errors import connection_problem
+
+    return str(connection_problem(error, URL(address.url), REPLY_S, near=False))
 
 
 def _reason(error: Exception) -> str:
