@@ -291,8 +291,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help="completions of one letter, no juries")
     chosen = parser.parse_args(words)
     size = Size(chosen.models, chosen.benchmarks, chosen.instances, chosen.short)
-    if min(size.models, size.benchmarks, size.instances) < 1 or size.benchmarks > 2 * BENCHMARKS:
-        parser.error(f"all numbers must be at least 1, and at most {2 * BENCHMARKS} benchmarks")
+    most = 2 * BENCHMARKS if size.is_short else BENCHMARKS
+    if min(size.models, size.benchmarks, size.instances) < 1 or size.benchmarks > most:
+        parser.error(f"all numbers must be at least 1, and there are {most} benchmarks")
     print(json.dumps(write(chosen.folder, size)))
     return 0
 

@@ -80,6 +80,32 @@ def test_every_pair_comes_once_in_the_order_asked_for() -> None:
         assert (pair.unit, pair.n_benchmarks, list(pair.benchmarks)) == ("instances", 3, ["rights", "grades", "noted"])
 
 
+def test_models_in_another_order_have_the_numbers_of_a_comparison_in_that_order() -> None:
+    cells, columns = some_board()
+    order = [2, 0, 3, 1]
+    expected = compare_all_pairs(cells, columns, models=[f"m{i}" for i in order])
+    turned = compare_all_pairs(cells, columns).reordered(order)
+    assert turned.models == expected.models
+    for found, wanted in zip(turned.pairs, expected.pairs, strict=True):
+        assert (found.first, found.second, found.survives_failures) == (
+            wanted.first,
+            wanted.second,
+            wanted.survives_failures,
+        )
+        for one, other in (
+            (found.macro_average, wanted.macro_average),
+            (found.win_share, wanted.win_share),
+            *((found.benchmarks[name], wanted.benchmarks[name]) for name in wanted.benchmarks),
+        ):
+            mine, theirs = known(one), known(other)
+            assert (mine.p_holm, mine.p_bh) == pytest.approx((theirs.p_holm, theirs.p_bh), abs=1e-12)
+            ends = (mine.difference.value, mine.difference.low, mine.difference.high)
+            assert ends == pytest.approx(
+                (theirs.difference.value, theirs.difference.low, theirs.difference.high), abs=1e-12
+            )
+        assert (found.worst_case, found.best_case) == pytest.approx((wanted.worst_case, wanted.best_case), abs=1e-12)
+
+
 def test_point_values_are_those_of_the_leaderboard() -> None:
     cells, columns = some_board()
     found = found_on(cells, columns)

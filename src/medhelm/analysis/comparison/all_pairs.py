@@ -19,7 +19,7 @@ benchmarks together, those of each overall difference over all pairs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -45,6 +45,7 @@ from medhelm.analysis.leaderboard.win_rates import row_means, win_table
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
+from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import LeftOut, Remark, Rule, Tier
 from medhelm.domain.display import Displayable
 from medhelm.errors import UserError
@@ -92,6 +93,10 @@ class TestedDifferences:
         if found is None:
             return None
         return AdjustedDifference(difference=found, p_holm=float(self.p_holm[pair]), p_bh=float(self.p_bh[pair]))
+
+    def taken(self, places: Ints, is_turned: NDArray[np.bool_]) -> TestedDifferences:
+        """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
+        return TestedDifferences(self.differences.taken(places, is_turned), self.p_holm[places], self.p_bh[places])
 
     def significant(self, adjustment: Adjustment = "holm") -> NDArray[np.bool_]:
         """Return which pairs differ at the 5% level after adjustment."""
@@ -152,6 +157,27 @@ class AllPairs:
     survives_failures: NDArray[np.bool_]
     """Shape (n_pairs,): True where the difference of win shares is significant and, if scores are missing, its interval
     excludes 0 even if all missing scores of the better model were losses and all of the other were wins."""
+
+    def reordered(self, order: Sequence[int]) -> AllPairs:
+        """Return the same with the models in another order: no number changes but the signs of differences."""
+        n = len(self.models)
+        first, second = pair_indices(n)
+        place_of = np.zeros((n, n), dtype=np.intp)
+        place_of[first, second] = place_of[second, first] = np.arange(len(first))
+        new = np.array(order, dtype=np.intp)
+        places, is_turned = place_of[new[first], new[second]], new[first] > new[second]
+        below, above = (one[places] for one in self.bounds)
+        return replace(
+            self,
+            models=tuple(self.models[i] for i in order),
+            by_instance=self.by_instance[places],
+            n_benchmarks=self.n_benchmarks[places],
+            macro_average=self.macro_average.taken(places, is_turned),
+            win_share=self.win_share.taken(places, is_turned),
+            benchmarks={name: one.taken(places, is_turned) for name, one in self.benchmarks.items()},
+            bounds=(np.where(is_turned, -above, below), np.where(is_turned, -below, above)),
+            survives_failures=self.survives_failures[places],
+        )
 
     def separated(self, *, adjusted: bool = True) -> frozenset[tuple[str, str]]:
         """Return the pairs that differ at the 5% level, models in their order; differences against it do not count.
@@ -257,7 +283,7 @@ def compare_all_pairs(
 
 def compare_aligned(
     models: Sequence[str],
-    benchmarks: Iterable[AlignedBenchmark],
+    benchmarks: Sequence[AlignedBenchmark],
     values: Floats,
     *,
     kept: tuple[Column, ...],
@@ -279,23 +305,24 @@ def compare_aligned(
     by_instance = np.ones(n_pairs, dtype=np.bool_)
     weights = []
     missing, missing_shares = _Missing(len(models)), _Missing(len(models))
-    for place, benchmark in enumerate(benchmarks):
+    size = max((one.aligned.scores.size for one in benchmarks if one.aligned), default=0)
+    both = in_threads(lambda one: _paired(one, with_p_values=macro_averages), benchmarks, size=size)
+    for place, (benchmark, found) in enumerate(zip(benchmarks, both, strict=True)):
         weight = benchmark.column.weight
         weights.append(weight)
         by_instance &= _known_by_instance(values[:, place], benchmark.aligned)
-        if benchmark.aligned is None:
+        if benchmark.aligned is None or found is None:
             continue
-        paired = PairedScores(benchmark.aligned.tested, benchmark.aligned.codes, benchmark.aligned.k)
+        paired, of_shares = found
         macro.add(paired, weight)
         mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
         if single_benchmarks:
             single[benchmark.column.benchmark] = paired.differences()
         if not paired.is_binary:
             macro.forget_sums()
-        shares = benchmark.aligned.win_shares()
         missing.add(benchmark.aligned.scores, weight)
-        missing_shares.add(shares, weight)
-        won.add(PairedScores(shares, benchmark.aligned.codes, benchmark.aligned.k), weight, paired)
+        missing_shares.add(of_shares.scores, weight)
+        won.add(of_shares, weight, paired)
         macro.forget_sums()
         won.forget_sums()
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
@@ -317,6 +344,18 @@ def compare_aligned(
         bounds=(win_differences.value - shifts[0], win_differences.value + shifts[1]),
         survives_failures=_survives_failures(tested, shifts),
     )
+
+
+def _paired(benchmark: AlignedBenchmark, *, with_p_values: bool) -> tuple[PairedScores, PairedScores] | None:
+    """Return the scores and the win shares of all models, with the sums that are needed in any case."""
+    aligned = benchmark.aligned
+    if aligned is None:
+        return None
+    scores = PairedScores(aligned.tested, aligned.codes, aligned.k)
+    shares = PairedScores(aligned.win_shares(), aligned.codes, aligned.k)
+    scores.prepare(with_fourths=with_p_values)
+    shares.prepare(with_fourths=True)
+    return scores, shares
 
 
 def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:

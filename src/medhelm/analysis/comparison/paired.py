@@ -92,6 +92,14 @@ class PairedDifferences:
     p_value: Floats
     n_clusters: Ints
 
+    def taken(self, places: Ints, is_turned: NDArray[np.bool_]) -> PairedDifferences:
+        """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
+        found = {one.name: getattr(self, one.name)[places] for one in fields(self)}
+        value, low, high = found["value"], found["low"], found["high"]
+        found["value"] = np.where(is_turned, -value, value)
+        found["low"], found["high"] = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
+        return PairedDifferences(**found)
+
     def __getitem__(self, pair: int) -> PairedDifference | None:
         """Return one difference; None if the two models share nothing."""
         if not self.n[pair]:
@@ -170,7 +178,7 @@ class PairedScores:
     @cached_property
     def is_binary(self) -> bool:
         """True for independent 0/1 scores."""
-        return self.is_independent and bool(np.isin(self.scores[self._present], (0.0, 1.0)).all())
+        return self.is_independent and bool(((self.scores == 0) | (self.scores == 1) | ~self._present).all())
 
     @property
     def _is_whole(self) -> bool:
@@ -194,8 +202,12 @@ class PairedScores:
         """The totals to a power, 0 where a score is missing."""
         if exponent == 0:
             return (~np.isnan(self._totals)).astype(float)
-        filled = np.nan_to_num(self._totals)
-        return filled if self.is_binary else _whole_power(filled, exponent)
+        return self._filled if self.is_binary else _whole_power(self._filled, exponent)
+
+    @cached_property
+    def _filled(self) -> Floats:
+        """The totals, 0 where a score is missing."""
+        return np.where(np.isnan(self._totals), 0.0, self._totals)
 
     def _moment(self, left: int, right: int) -> Floats:
         """Return the sum, over clusters that both models have, of x_i^left x_j^right: shape (n_models, n_models)."""
@@ -280,7 +292,7 @@ class PairedScores:
         if self.is_independent:
             return self.total
         if not self._is_complete:
-            sums = (np.nan_to_num(self._totals) * self._sizes) @ self._power(0).T
+            sums = (self._filled * self._sizes) @ self._power(0).T
             return self._of_pairs(sums, -1) + self._broken.total_by_size
         sums = self._totals @ self._sizes
         found: Floats = sums[self.first] - sums[self.second]
@@ -301,20 +313,35 @@ class PairedScores:
         scores, starts = self._by_cluster
         models, missing = len(scores), np.isnan(self._totals)
         found = np.zeros((len(_Sums._fields), models, models))
-        ends = [*starts[1:].tolist(), scores.shape[1]]
-        for c, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
-            lacking = np.flatnonzero(missing[:, c])
-            block = max(1, BLOCK // (models * (end - start)))
-            for some in (lacking[at : at + block] for at in range(0, len(lacking), block)):
-                differences = scores[some, None, start:end] - scores[None, :, start:end]
-                known = ~np.isnan(differences)
-                known[missing[:, c] & (np.arange(models) <= some[:, None])] = False  # met from the other model's side
-                totals, counts = np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2)
-                sums = (counts, counts > 0, totals, totals**2, totals**4, totals * counts, counts**2)
-                for sum_, own in zip(found, sums, strict=True):
-                    sum_[some] += own
+        sizes = np.diff(starts, append=scores.shape[1])
+        for size in np.unique(sizes).tolist():
+            (clusters,) = np.nonzero(sizes == size)
+            lacking, place = np.nonzero(missing[:, clusters])  # models in order
+            block = max(1, BLOCK // (models * size))
+            for at in range(0, len(lacking), block):
+                some, clusters_of = lacking[at : at + block], clusters[place[at : at + block]]
+                own = self._differences_in(some, clusters_of, size, missing)
+                first = np.flatnonzero(np.diff(some, prepend=-1))
+                for sum_, values in zip(found, own, strict=True):
+                    sum_[some[first]] += np.add.reduceat(values, first, axis=1).T
         signs = [-1 if name.startswith("total") else 1 for name in _Sums._fields]
         return _Sums(*(self._of_pairs(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+
+    def _differences_in(self, models: Ints, clusters: Ints, size: int, missing: NDArray[np.bool_]) -> _Sums:
+        """Return the sums of the differences of some models to all others, each within a cluster of this size.
+
+        Parameters: models and clusters, shape (m,); missing, shape (n_models, k), True where a model lacks instances of
+        a cluster. Returns: arrays of shape (n_models, m), with the signs of the first models.
+        """
+        scores, starts = self._by_cluster
+        places = starts[clusters][:, None] + np.arange(size)
+        differences = scores[models[:, None], places] - scores[:, places]
+        known = ~np.isnan(differences)
+        every = np.arange(len(scores))[:, None]
+        known &= ~(missing[:, clusters] & (every <= models))[:, :, None]  # met from the other model's side
+        totals, counts = np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2).astype(float)
+        squares = totals * totals
+        return _Sums(counts, (counts > 0).astype(float), totals, squares, squares * squares, totals * counts, counts**2)
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Ints]:
@@ -329,6 +356,11 @@ class PairedScores:
         known = ~np.isnan(differences)
         sums = np.add.reduceat(np.where(known, differences, 0.0), starts, axis=1)
         return sums, np.add.reduceat(known.astype(float), starts, axis=1)
+
+    def prepare(self, *, with_fourths: bool) -> None:
+        """Compute the sums of all pairs now, as in a thread, instead of when they are first needed."""
+        for name in ("n", "n_clusters", "total", "squares", "variance", *(["fourths"] if with_fourths else [])):
+            getattr(self, name)
 
     def forget_sums(self) -> None:
         """Free the sums of all pairs; they are computed again if needed."""

@@ -52,6 +52,7 @@ from medhelm.analysis.leaderboard.rows import (
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.alignment import AlignedScores, align
+from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.errors import UserError
 
@@ -197,13 +198,10 @@ def _test_pairs(
     if len(order) < 2:
         return None
     scores = aligned or [None] * len(measured.columns)
-    compared = (
-        AlignedBenchmark(column, one and one.reordered(order))
-        for column, one in zip(measured.columns, scores, strict=True)
-    )
-    models = [measured.models[i] for i in order]
-    values = measured.values[list(order)]
-    return compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)
+    compared = [AlignedBenchmark(column, one) for column, one in zip(measured.columns, scores, strict=True)]
+    models, values = measured.models, measured.values
+    found = compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)
+    return found.reordered(order)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:
@@ -338,14 +336,21 @@ class _Instances:
 
     def each(self) -> Iterator[AlignedScores | None]:
         """Scores on each benchmark, in order; None where none are known. To be walked through once."""
-        for column in self._measured.columns:
-            cells = self._table[column.benchmark]
-            if all(cell.scores is None for cell in cells.values()):
-                yield None
-                continue
-            aligned = align(cells, column, self._measured.models)
-            if not aligned.same_instances:
+        size = len(self._measured.models) * max((len(cell.ids) for cell in self._cells()), default=0)
+        columns = self._measured.columns
+        for column, aligned in zip(columns, in_threads(self._aligned, columns, size=size), strict=True):
+            if aligned and not aligned.same_instances:
                 self.differing.append(column.benchmark)
-            if aligned.k == 1:
+            if aligned and aligned.k == 1:
                 self.single.append(column.benchmark)
             yield aligned
+
+    def _aligned(self, column: Column) -> AlignedScores | None:
+        cells = self._table[column.benchmark]
+        if all(cell.scores is None for cell in cells.values()):
+            return None
+        return align(cells, column, self._measured.models)
+
+    def _cells(self) -> Iterator[Cell]:
+        for column in self._measured.columns:
+            yield from self._table[column.benchmark].values()

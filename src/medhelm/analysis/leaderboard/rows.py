@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ from medhelm.analysis.leaderboard.win_rates import (
 )
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule
 
 Table = Mapping[str, Mapping[str, Cell]]
@@ -124,18 +126,38 @@ def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedSc
     shares, rank_shares = np.full((2, *values.shape), np.nan)
     macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
-    for j, one in enumerate(aligned):
-        if one is None or not used[j]:
-            continue
-        macro[j] = macro_means(one, int(used.sum()))
-        if of_panel[j]:
-            instance_shares = one.win_shares(panel)
-            rank_shares[:, j] = row_means(instance_shares)
-            if panel is not None:
-                instance_shares = panel_win_shares(one.scores, panel, instance_shares)
-            won[j] = win_share_means(one, instance_shares, int(of_panel.sum()), panel)
-            shares[:, j] = row_means(instance_shares)
+    n_used, n_of_panel = int(used.sum()), int(of_panel.sum())
+    known = [(j, one) for j, one in enumerate(aligned) if one is not None and used[j]]
+
+    def measured_one(place: tuple[int, AlignedScores]) -> tuple[BenchmarkMeans, _ShareMeans | None]:
+        j, one = place
+        return macro_means(one, n_used), _share_means(one, n_of_panel, panel) if of_panel[j] else None
+
+    size = max((one.scores.size for _, one in known), default=0)
+    for (j, _), (means, own) in zip(known, in_threads(measured_one, known, size=size), strict=True):
+        macro[j] = means
+        if own is not None:
+            rank_shares[:, j], shares[:, j], won[j] = own
     return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
+
+
+class _ShareMeans(NamedTuple):
+    """Win shares of all models on one benchmark, arrays of shape (n_models,); see `LeaderboardMeasures`."""
+
+    rank_shares: Floats
+    shares: Floats
+    means: BenchmarkMeans
+
+
+def _share_means(one: AlignedScores, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _ShareMeans:
+    """Return the win shares on one benchmark of `n_benchmarks`."""
+    instance_shares = one.win_shares(panel)
+    rank_shares = row_means(instance_shares)
+    if panel is None:
+        return _ShareMeans(rank_shares, rank_shares, win_share_means(one, instance_shares, n_benchmarks))
+    instance_shares = panel_win_shares(one.scores, panel, instance_shares)
+    means = win_share_means(one, instance_shares, n_benchmarks, panel)
+    return _ShareMeans(rank_shares, row_means(instance_shares), means)
 
 
 def make_rows(

@@ -151,9 +151,12 @@ def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np
 def row_means(table: Floats, weights: Floats | None = None) -> Floats:
     """Mean of each row over the columns that have a value, weighted if need be; nan for a row without any."""
     present = ~np.isnan(table)
-    weights = np.ones(table.shape[-1]) if weights is None else weights
-    count = (present * weights).sum(axis=-1)
-    total = np.where(present, table * weights, 0.0).sum(axis=-1)
+    if weights is None:
+        count = present.sum(axis=-1).astype(float)
+        total = np.where(present, table, 0.0).sum(axis=-1)
+    else:
+        count = (present * weights).sum(axis=-1)
+        total = np.where(present, table * weights, 0.0).sum(axis=-1)
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 

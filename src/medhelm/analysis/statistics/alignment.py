@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class AlignedScores:
     """True if all models that were run at all were asked the same instances."""
     ratio_values: Floats | None = None
     """Values to compare models with, as `scores`, on a benchmark whose number is a ratio; see `Cell.tested`."""
+    _known: list[Floats] = field(default_factory=list, repr=False)
+    """Win shares among all models, once they were needed."""
 
     @property
     def tested(self) -> Floats:
@@ -36,9 +38,15 @@ class AlignedScores:
 
     def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
         """Share of rivals that each model beats, instance by instance: `instance_win_shares`, `ratio_win_shares`."""
+        if panel is None and self._known:
+            return self._known[0]
         if self.ratio_values is None:
-            return instance_win_shares(self.scores, panel)
-        return ratio_win_shares(self.ratio_values, panel)
+            found = instance_win_shares(self.scores, panel)
+        else:
+            found = ratio_win_shares(self.ratio_values, panel)
+        if panel is None:
+            self._known.append(found)
+        return found
 
     def completed(self, row: int, score: float) -> AlignedScores:
         """Return the same with a score, 0..1, in place of each missing one of a model."""
@@ -51,12 +59,14 @@ class AlignedScores:
         return self._changed(filled)
 
     def reordered(self, order: Sequence[int]) -> AlignedScores:
-        """Return the same with the models in another order."""
+        """Return the same with the models in another order, or some of them."""
+        if list(order) == list(range(len(self.scores))):
+            return self
         return self._changed(lambda values: values[list(order)])
 
     def _changed(self, change: Callable[[Floats], Floats]) -> AlignedScores:
         ratio_values = None if self.ratio_values is None else change(self.ratio_values)
-        return replace(self, scores=change(self.scores), ratio_values=ratio_values)
+        return replace(self, scores=change(self.scores), ratio_values=ratio_values, _known=[])
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:

@@ -60,6 +60,8 @@ def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Flo
     scored = ~np.isnan(scores)
     filled = np.where(scored, scores, 0.0)
     if k == len(codes):
+        if (codes == np.arange(k)).all():
+            return filled.T, scored.T.astype(float)
         order = np.argsort(codes)
         return filled[:, order].T, scored[:, order].T.astype(float)
     return _totals(filled, codes, k), _totals(scored.astype(float), codes, k)
