@@ -64,7 +64,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarnessCosts:
-    """What the harness takes for one request."""
+    """Costs of one request to the harness."""
 
     cpu_us: float
     """Processor time in microseconds."""
@@ -159,7 +159,7 @@ def measured(folder: Path) -> dict[str, float]:
 
 
 def _own_memory(process_id: int) -> int:
-    """Return the memory of a process without mapped files, in KiB; 0 where the system does not tell."""
+    """Return the memory of a process without mapped files, in KiB; 0 if it is not known."""
     try:
         lines = Path(f"/proc/{process_id}/status").read_text(encoding="utf-8").splitlines()
     except OSError:

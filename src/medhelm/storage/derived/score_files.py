@@ -1,10 +1,10 @@
 """Keeps the scores of a benchmark's runs in one file, so that a leaderboard does not read thousands of record files.
 
 STORE/derived/BENCHMARK-DIGEST-RULE.scores holds what `RunScores` needs of every run: numbers, ids of instances and of
-clusters, and codes of failures; no other texts. Runs with a metric that is no mean are always read anew. A run is
-taken from the file only if the file of its records has the size, the times and the number (inode) that it had before
-its scores were read. All else is read from the records again. Records younger than `YOUNG_S` are not kept: a file
-system may give two versions of them the same time.
+clusters, and codes of failures; no other texts. Runs with a pooled metric, such as macro F1, are always read anew. A
+run is taken from the file only if the file of its records has the size, the times and the number (inode) that it had
+before its scores were read. All else is read from the records again. Records younger than `YOUNG_S` are not kept: a
+file system may give two versions of them the same time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _stem(benchmark: str) -> str:
 
 
 def identity_of(run: Run) -> Identity | None:
-    """Return what tells the records of a run from any other; None if they are missing."""
+    """Return the identity of the records of a run; None if they are missing."""
     try:
         found = records_path(run).stat()
     except OSError:
