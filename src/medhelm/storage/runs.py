@@ -194,7 +194,7 @@ def _run_files(store: Store, benchmark: str, *, shards: bool) -> Iterator[Path]:
 def _names_in(folder: Path) -> list[str]:
     """Return the sorted names in a folder; none if it cannot be read. Much faster than `glob` for thousands of runs."""
     try:
-        return sorted(os.listdir(folder))
+        return sorted(entry.name for entry in os.scandir(folder))
     except OSError:
         return []
 
