@@ -79,6 +79,16 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     assert medhelm("verify", *own).code == 4
 
 
+def test_a_verification_has_no_messages_about_its_temporary_store(
+    medhelm: Medhelm, place: Path, server: Server
+) -> None:
+    server.answer_with(answers_with(perfect))
+    for name, *more in (("a",), ("b", "--limit", "5")):
+        medhelm("run", place, "--model", f"openai/{name}@{server.url}/v1", *more)
+    done = medhelm("verify", "--benchmarks", place.parent)
+    assert (done.code, "was missing" in done.err) == (0, False)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("step", ["read_inputs", "leaderboard_json"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

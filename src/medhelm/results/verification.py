@@ -34,7 +34,7 @@ from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, 
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported import is_imported, stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored
-from medhelm.evaluation.run_recorder import NullListener, ProgressListener
+from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.settings import Settings
 from medhelm.io.work_folders import temporary_folder
 from medhelm.models.prices import price_of
@@ -240,6 +240,21 @@ def _rendered(dataset: Dataset) -> str:
     return prompts_digest(messages)
 
 
+class _ProgressOnly(NullListener):
+    """Passes on the progress, but no messages: those are about a temporary store."""
+
+    def __init__(self, listener: ProgressListener) -> None:
+        self._listener = listener
+
+    def began(self, run: RunRecorder) -> None:
+        """Pass it on."""
+        self._listener.began(run)
+
+    def ended(self, run: RunRecorder) -> None:
+        """Pass it on."""
+        self._listener.ended(run)
+
+
 def _derive(
     runs: Mapping[tuple[str, str], Run],
     checked: Mapping[tuple[str, str], RunCheck],
@@ -263,7 +278,7 @@ def _derive(
         target=target,
         data=data,
         settings=Settings(offline=True),
-        listener=listener,
+        listener=_ProgressOnly(listener),
     )
     if ended.stopped:
         raise Interrupted("Interrupted. Nothing was verified, and the store is unchanged.")
