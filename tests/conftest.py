@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,12 +47,6 @@ SLOW = {
 SYSTEM = {"bench", "system"}
 """Folders of tests that start processes, kill them and measure them."""
 
-if sys.dont_write_bytecode:  # as in many containers; else each worker and child process compiles all it imports
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(TESTS.parent / ".pycache")
-    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
-
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="medhelm-tests-config-")
 """Consents that tests record are not the user's."""
 
@@ -83,6 +77,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("system")
         if folder == "bench":  # measuring programs, which only developers start
             item.add_marker("long")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives until the end: thousands of tests, and all modules."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_unconfigure() -> None:
