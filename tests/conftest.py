@@ -19,7 +19,7 @@ from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
 
-settings.register_profile("medhelm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("medhelm", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("medhelm")  # a busy machine fails no test
 
 TESTS = Path(__file__).parent

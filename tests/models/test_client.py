@@ -349,7 +349,7 @@ def test_a_single_refused_request_waits_alone(server: Server) -> None:
 
 
 @pytest.mark.parametrize("retry_after_s", [pytest.param(None, marks=pytest.mark.long), 1.0])
-@pytest.mark.parametrize(("share", "least"), [(0.02, 0.8), (0.05, 0.7)])
+@pytest.mark.parametrize(("share", "least"), [pytest.param(0.02, 0.8, marks=pytest.mark.long), (0.05, 0.7)])
 def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry_after_s: float | None) -> None:
     """10,000 requests of 0.2 s in simulated time, some refused at random: compared with none refused."""
 
