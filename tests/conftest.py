@@ -31,6 +31,7 @@ SLOW = {
     *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means", "ratios")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
+    "benchmarks/test_identifiers",  # spaCy
     "benchmarks/test_plugin_scaffold",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
@@ -60,9 +61,14 @@ def is_fast(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave other modules unread where only fast tests are asked for: reading them takes longer than the tests."""
-    only_fast = config.option.markexpr == "fast"
-    return (only_fast and collection_path.name.startswith("test_") and not is_fast(collection_path)) or None
+    """Leave modules unread of which no test is asked for: reading them may take longer than the tests."""
+    if not collection_path.name.startswith("test_"):
+        return None
+    asked = config.option.markexpr
+    left_out = (asked == "fast" and not is_fast(collection_path)) or (
+        asked == "not long" and collection_path.relative_to(TESTS).parts[0] == "bench"
+    )
+    return left_out or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -86,7 +92,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Delete the configuration of these tests."""
+    """Delete the configuration of these tests, and leave nothing uncollected, which DuckDB would report."""
+    gc.unfreeze()
     shutil.rmtree(os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 
