@@ -187,6 +187,10 @@ def _key(values: Sequence[dict[str, Any]], height: int) -> Any:
     scale = alt.Scale(domain=[height / LINE_H + 0.5, 0.5], nice=False, zero=False)
     y = alt.Y("number:Q", scale=scale, axis=None)
     base = alt.Chart(alt.InlineData(values=list(values))).encode(y=y)
-    names = base.mark_text(align="left", fontSize=FONT_SIZE, color=style.INK).encode(x=alt.XValue(24), text=alt.Text("key:N"))
+    names = base.mark_text(align="left", fontSize=FONT_SIZE, color=style.INK).encode(
+        x=style.fixed(alt.XValue, 24), text=alt.Text("key:N")
+    )
     width = 30 + max(style.text_width(value["key"], FONT_SIZE) for value in values)
-    return alt.layer(*_symbols(base.encode(x=alt.XValue(10))), names).properties(width=width, height=height)
+    return alt.layer(*_symbols(base.encode(x=style.fixed(alt.XValue, 10))), names).properties(
+        width=width, height=height
+    )

@@ -66,7 +66,9 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
     line = base.mark_rule(strokeWidth=1.6, color=style.SOFT).encode(x=x("low:Q"), x2=alt.X2("high:Q"))
     sources = {str(value["source"]) for value in values}
     point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("value:Q"), **_by_source(sources))
-    text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(text=alt.Text("text:N"), x=alt.XValue(WIDTH + 12))
+    text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(
+        text=alt.Text("text:N"), x=style.fixed(alt.XValue, WIDTH + 12)
+    )
     layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
     header = alt.Header(
         labelOrient="left", labelAngle=0, labelAlign="right", labelAnchor="middle", labelPadding=4,
