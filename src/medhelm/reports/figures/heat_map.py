@@ -58,8 +58,9 @@ def heat_map(
         ),
     )
     known = "isValid(datum.value)"
+    shade: Any = color.to_dict()
     filled = base.mark_rect(strokeWidth=1).encode(
-        color=style.fixed(alt.ColorValue, "white", condition={"test": known, **dict(color.to_dict())}),
+        color=style.fixed(alt.ColorValue, "white", condition={"test": known, **shade}),
         stroke=style.fixed(alt.StrokeValue, style.FAINT, condition={"test": known, "value": "white"}),
     )
     light = style.fixed(alt.ColorValue, "#000000", condition={"test": "datum.ink === 'white'", "value": "#ffffff"})
