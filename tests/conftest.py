@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
 
-settings.register_profile("medhelm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("medhelm", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("medhelm")  # a busy machine fails no test
 
 TESTS = Path(__file__).parent
@@ -31,6 +31,7 @@ SLOW = {
     *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means", "ratios")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
+    "benchmarks/test_identifiers",  # spaCy
     "benchmarks/test_plugin_scaffold",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
@@ -47,12 +48,6 @@ SLOW = {
 SYSTEM = {"bench", "system"}
 """Folders of tests that start processes, kill them and measure them."""
 
-if sys.dont_write_bytecode:  # as in many containers; else each worker and child process compiles all it imports
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(TESTS.parent / ".pycache")
-    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
-
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="medhelm-tests-config-")
 """Consents that tests record are not the user's."""
 
@@ -66,9 +61,14 @@ def is_fast(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave other modules unread where only fast tests are asked for: reading them takes longer than the tests."""
-    only_fast = config.option.markexpr == "fast"
-    return (only_fast and collection_path.name.startswith("test_") and not is_fast(collection_path)) or None
+    """Leave modules unread of which no test is asked for: reading them may take longer than the tests."""
+    if not collection_path.name.startswith("test_"):
+        return None
+    asked = config.option.markexpr
+    left_out = (asked == "fast" and not is_fast(collection_path)) or (
+        asked == "not long" and collection_path.relative_to(TESTS).parts[0] == "bench"
+    )
+    return left_out or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -85,8 +85,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("long")
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives until the end: thousands of tests, and all modules."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def pytest_unconfigure() -> None:
-    """Delete the configuration of these tests."""
+    """Delete the configuration of these tests, and leave nothing uncollected, which DuckDB would report."""
+    gc.unfreeze()
     shutil.rmtree(os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 

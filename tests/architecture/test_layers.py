@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source_code import parsed, statements
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "medhelm"
 TESTS = ROOT / "tests"
@@ -56,7 +58,7 @@ MODULES = modules()
 
 def imports(name: str, tree: ast.AST) -> Iterator[str]:
     """Yield the modules of this package that a file imports, wherever in the file."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         targets = []
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             # `from package import module` imports the module; the package itself is imported with any of its modules.
@@ -70,10 +72,9 @@ def imports(name: str, tree: ast.AST) -> Iterator[str]:
                 yield inner
 
 
-@cache
 def trees() -> dict[str, ast.Module]:
     """Parse every module; not while tests are collected, which each process does."""
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    return {name: parsed(path) for name, path in MODULES.items()}
 
 
 @cache

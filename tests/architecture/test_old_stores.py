@@ -28,7 +28,10 @@ EXPECTED = [file for version in VERSIONS for file in sorted((STORES / version / 
 EXPORTED = [file for file in EXPECTED if file.name.endswith("-runs.csv")]
 RESCORES = [file for file in EXPECTED if file.name.endswith("-rescore.json") and not file.name.startswith("imported")]
 """Without imported runs: rescoring gives them scores that their harness did not."""
+JURIES = {"batch-jury.json", "imported-jury.json"}
+"""Like `jury-jury.json`, which is not only tested at length."""
 OUTPUTS = [file for file in EXPECTED if file.suffix == ".json" and file not in RESCORES]
+SHOWN = [pytest.param(file, marks=[pytest.mark.long] * (file.name in JURIES)) for file in OUTPUTS]
 RUNS = [file for file in OUTPUTS if "-run" in file.stem]
 
 VOLATILE = {"seconds"}
@@ -160,7 +163,7 @@ def test_every_version_is_covered() -> None:
         assert {file.name.partition("-")[0] for file in EXPECTED if file.parent.parent.name == version} == stores
 
 
-@pytest.mark.parametrize("file", OUTPUTS, ids=name_of)
+@pytest.mark.parametrize("file", SHOWN, ids=name_of)
 def test_commands_say_of_an_old_store_what_they_said(file: Path, commands: Medhelm, tmp_path: Path) -> None:
     assert_same_output(file, commands, unpack(file, tmp_path))
 

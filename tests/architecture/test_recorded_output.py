@@ -9,14 +9,15 @@ import pytest
 
 from tools.recorded_output import ROOT, recorded, run_page, same
 
-SHORT = [ROOT / "docs/explanation/method.md", ROOT / "docs/how-to/ci.md"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md")), *SHORT]
+SHORT = ROOT / "docs/explanation/method.md"
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = [ROOT / "README.md", *TUTORIALS, ROOT / "docs/how-to/ci.md", SHORT]
 UPDATE = bool(os.environ.get("MEDHELM_UPDATE_GOLDEN"))
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.name, marks=[] if page in SHORT else [pytest.mark.long]) for page in PAGES],
+    [pytest.param(page, id=page.name, marks=[] if page == SHORT else [pytest.mark.long]) for page in PAGES],
 )
 def test_a_page_shows_what_its_commands_print(page: Path, data_dir: Path) -> None:
     """Update: `MEDHELM_UPDATE_GOLDEN=1 pytest tests/architecture/test_recorded_output.py`."""

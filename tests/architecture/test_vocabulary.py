@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.support.source_code import parsed
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "medhelm"
@@ -67,6 +68,8 @@ ALLOWED = {
 }
 """File and word of the places where a retired word is the right one."""
 
+Nodes = Sequence[ast.AST]
+
 Findings = Iterator[tuple[int, str]]
 
 
@@ -75,18 +78,18 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 
 
-def docstrings(tree: ast.AST) -> list[ast.Constant]:
+def docstrings(nodes: Nodes) -> list[ast.Constant]:
     """Return the strings that are statements: docstrings of modules, classes, functions and fields."""
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
 
 
-def in_names(tree: ast.AST) -> Findings:
+def in_names(nodes: Nodes) -> Findings:
     """Find retired words in public names of classes, functions, parameters and fields."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 line = node.lineno
@@ -98,17 +101,17 @@ def in_names(tree: ast.AST) -> Findings:
             yield from ((line, word) for word in words_of(name) if RETIRED_NAMES.fullmatch(word))
 
 
-def in_phrases(tree: ast.AST) -> Findings:
+def in_phrases(nodes: Nodes) -> Findings:
     """Find retired phrases in string literals of several words: messages, help texts, headings."""
-    documented = set(docstrings(tree))
-    for node in ast.walk(tree):
+    documented = set(docstrings(nodes))
+    for node in nodes:
         if isinstance(node, ast.Constant) and node not in documented and " " in str(node.value).strip():
             yield from ((node.lineno, hit.group().lower()) for hit in RETIRED_PHRASES.finditer(str(node.value)))
 
 
-def in_riddles(tree: ast.AST) -> Findings:
+def in_riddles(nodes: Nodes) -> Findings:
     """Find docstrings that begin with a question word."""
-    for text in docstrings(tree):
+    for text in docstrings(nodes):
         if hit := RIDDLE.match(str(text.value).strip()):
             yield text.lineno, hit.group()
 
@@ -119,7 +122,7 @@ def in_page(text: str) -> Findings:
         yield from ((number, hit.group().lower()) for hit in RETIRED_PHRASES.finditer(line))
 
 
-CHECKS: dict[str, Callable[[ast.AST], Findings]] = {
+CHECKS: dict[str, Callable[[Nodes], Findings]] = {
     "names": in_names,
     "phrases": in_phrases,
     "riddles": in_riddles,
@@ -137,17 +140,12 @@ def refused(path: Path, found: Findings) -> list[str]:
     return [f"{file}:{line}: {word}" for line, word in found if (file, word) not in ALLOWED]
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    """Parse a module, once for all checks."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_code_uses_the_words_of_the_field(check: str) -> None:
+def test_code_uses_the_words_of_the_field() -> None:
     hits = []
     for path in modules():
-        hits += refused(path, CHECKS[check](tree(path)))
+        nodes = list(ast.walk(parsed(path)))
+        for check in CHECKS.values():
+            hits += refused(path, check(nodes))
     assert hits == []
 
 
@@ -184,7 +182,7 @@ class JurySitting:
     ],
 )
 def test_retired_words_are_found(check: str, expected: set[tuple[int, str]]) -> None:
-    assert set(CHECKS[check](ast.parse(EXAMPLE))) == expected
+    assert set(CHECKS[check](list(ast.walk(ast.parse(EXAMPLE))))) == expected
 
 
 def test_retired_phrases_are_found_in_documents() -> None:

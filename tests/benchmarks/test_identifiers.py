@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,18 @@ from medhelm.benchmarks.identifiers import IDENTIFIERS, kinds_by_pattern, presid
 from medhelm.errors import MissingError, UserError
 from tests.support.cli import Medhelm
 
-spacy: Any = pytest.importorskip("spacy", reason="spaCy and Presidio are in the dev group only")
-pytest.importorskip("presidio_analyzer")
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.skipif(find_spec("presidio_analyzer") is None, reason="spaCy and Presidio are in the dev group only"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A pipeline that knows one person and one town, in place of a trained one, which cannot be downloaded here."""
-    made = spacy.blank("en")
+    import spacy  # takes two seconds: not while tests are collected, which each process does
+
+    made: Any = spacy.blank("en")
     rules = [{"label": "PERSON", "pattern": "Maria Gomez"}, {"label": "GPE", "pattern": "Springfield"}]
     made.add_pipe("entity_ruler").add_patterns(rules)
     folder = tmp_path_factory.mktemp("pipeline") / "en_two_names"

@@ -13,7 +13,13 @@ from tests.support.cli import Medhelm
 from tests.support.plugins import install_example
 
 
-@pytest.mark.parametrize("kinds", [("provider",), ("metric",), ("benchmark",), ("provider", "metric", "benchmark")])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        *(pytest.param((kind,), marks=pytest.mark.long) for kind in ("provider", "metric", "benchmark")),
+        ("provider", "metric", "benchmark"),
+    ],
+)
 def test_its_own_tests_pass_once_it_is_installed(
     medhelm: Medhelm, site: Path, tmp_path: Path, kinds: tuple[str, ...]
 ) -> None:

@@ -35,8 +35,8 @@ def test_show_and_preview_work_without_data(medhelm: Medhelm, name: str) -> None
     assert preview.out.count(f"--- {name} / ") == 2
 
 
-LARGE = {"head_qa", "med_mcqa", "med_qa", "medhallu"}
-"""Questions with options, as `pubmed_qa` and `medbullets` are, but thousands of them."""
+LARGE = {"head_qa", "med_mcqa", "med_qa", "medcalc_bench", "medhallu", "pubmed_qa"}
+"""Questions with options, as those of `medbullets` are, but a thousand or more; for `medcalc_bench` see below."""
 
 
 @pytest.mark.parametrize(

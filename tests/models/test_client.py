@@ -349,9 +349,9 @@ def test_a_single_refused_request_waits_alone(server: Server) -> None:
 
 
 @pytest.mark.parametrize("retry_after_s", [pytest.param(None, marks=pytest.mark.long), 1.0])
-@pytest.mark.parametrize(("share", "least"), [(0.02, 0.8), (0.05, 0.7)])
+@pytest.mark.parametrize(("share", "least"), [pytest.param(0.02, 0.8, marks=pytest.mark.long), (0.05, 0.7)])
 def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry_after_s: float | None) -> None:
-    """10,000 requests of 0.2 s in simulated time, some refused at random: compared with none refused."""
+    """5,000 requests of 0.2 s in simulated time, some refused at random: compared with none refused."""
 
     def seconds(share: float) -> float:
         rng = random.Random(1)
@@ -369,7 +369,7 @@ def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry
                 cache=None, budget=Budget(None), start=16, maximum=128,
                 clock=loop.time, sleep=asyncio.sleep, random=rng.random,
             )  # fmt: skip
-            provider, numbers = Inside(answer), iter(range(10_000))
+            provider, numbers = Inside(answer), iter(range(5_000))
 
             async def worker() -> None:
                 for number in numbers:

@@ -164,6 +164,7 @@ def test_pods_have_no_more_rights_than_they_need() -> None:
         assert only["resources"]["requests"] and "memory" in only["resources"]["limits"]
 
 
+@pytest.mark.long
 def test_the_jobs_for_kubernetes_run_shards_and_merge_them(tmp_path: Path, environment: dict[str, str]) -> None:
     """Runs the containers' commands, two indexes instead of eight."""
     shards, merge = container("medhelm-shards"), container("medhelm-merge")

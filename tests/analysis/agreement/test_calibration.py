@@ -348,7 +348,7 @@ SHORT = ("crowded, harsh", "useless")
 """Scenarios that are not only tested at length."""
 
 
-@pytest.mark.parametrize(("n", "rated"), [(400, 15), (1000, 100)])
+@pytest.mark.parametrize(("n", "rated"), [(400, 15), pytest.param(1000, 100, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=[pytest.mark.long] * (one not in SHORT)) for one in SCENARIOS]
 )

@@ -215,7 +215,7 @@ def test_a_text_file_is_one_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "text"])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("bom", [b"", codecs.BOM_UTF8])
-@pytest.mark.parametrize("before", [0, 50_000, 300_000])
+@pytest.mark.parametrize("before", [0, pytest.param(50_000, marks=pytest.mark.long), 300_000])
 def test_bytes_that_are_not_text_are_told_where(
     tmp_path: Path, kind: str, encoding: str, bom: bytes, before: int
 ) -> None:

@@ -95,7 +95,7 @@ def test_every_format_that_is_read_can_be_written() -> None:
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     folder = tmp_path_factory.mktemp("files")
 
-    @settings(deadline=None, max_examples=20)
+    @settings(deadline=None, max_examples=10)
     @given(content=ROUND_TRIPS[kind])
     def check(content: list[Row]) -> None:
         if kind != "xlsx" or not_blank(content):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,17 @@ from tests.support.exchange.inspect_logs import evaluated, process
 from tests.support.models.scripted import FAILS, JUDGES, REFUSES, answer, verdict
 from tests.support.servers.openai import Answer, Server
 
-pytest.importorskip("inspect_ai")
+pytestmark = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai comes with the extra inspect")
 
 LIMIT = 4
 """Instances of each benchmark."""
+
+FEW = ("aci_bench", "clear", "ehrshot", "ehrsql", "healthbench", "medcalc_bench")
+"""Benchmarks that are not only tested at length: text and points that judges grade, options, groups, SQL, numbers."""
+
+AT_LENGTH = pytest.mark.parametrize(
+    "roads", [pytest.param(tuple(SHIPPED), marks=pytest.mark.long, id="all")], indirect=True
+)
 
 
 def served(body: Mapping[str, Any]) -> Answer:
@@ -46,18 +54,18 @@ def served(body: Mapping[str, Any]) -> Answer:
 class Roads:
     """Both roads, walked once."""
 
-    def __init__(self, folder: Path, server: Server) -> None:
-        """Ask every benchmark that ships, on its invented rows, with three judges."""
-        self.folder = folder
+    def __init__(self, folder: Path, server: Server, benchmarks: Sequence[str]) -> None:
+        """Ask benchmarks that ship, on their invented rows, with three judges."""
+        self.folder, self.benchmarks = folder, benchmarks
         judges = ",".join(f"scripted/{name}" for name in JUDGES)
-        names = [f"medhelm/{name}" for name in SHIPPED]
+        names = [f"medhelm/{name}" for name in benchmarks]
         self.theirs = evaluated(folder, *names, "-T", "tier=sample", "-T", f"limit={LIMIT}", "-T", f"judges={judges}")
         server.answer_with(served)
         models = find_models(
             [f"openai/{name}@{server.url}/v1" for name in ("model", *JUDGES)], file=None, environment={}
         )
         done = evaluate(
-            [benchmark(name) for name in SHIPPED],
+            [benchmark(name) for name in benchmarks],
             models[:1],
             store=folder / "store",
             settings=Settings(tier="sample", limit=LIMIT),
@@ -67,23 +75,26 @@ class Roads:
         self.asked = list(server.bodies)
 
 
-@pytest.fixture(scope="module")
-def roads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roads]:
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(FEW, id="few"), pytest.param(tuple(SHIPPED), marks=pytest.mark.long, id="all")],
+)
+def roads(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roads]:
     with Server() as server:
-        yield Roads(tmp_path_factory.mktemp("inspect"), server)
+        yield Roads(tmp_path_factory.mktemp("inspect"), server, request.param)
 
 
 def records(run: Run) -> dict[str, dict[str, Any]]:
     return {row["instance_id"]: row for row in read_records(run)}
 
 
-@pytest.mark.long
+@AT_LENGTH
 def test_every_benchmark_that_ships_is_a_task(roads: Roads) -> None:
     assert set(roads.theirs["tasks"]) == {f"medhelm/{name}" for name in SHIPPED}
     assert {task["status"] for task in roads.theirs["tasks"].values()} == {"success"}
 
 
-@pytest.mark.long
+@AT_LENGTH
 def test_both_roads_send_the_same_requests(roads: Roads) -> None:
     """One question of two benchmarks is asked once on our road, for it is remembered."""
     limits = ("max_tokens", "temperature", "stop")
@@ -98,7 +109,7 @@ def test_both_roads_send_the_same_requests(roads: Roads) -> None:
 
 
 def test_both_roads_give_the_same_scores(roads: Roads) -> None:
-    check_cases(SHIPPED, partial(has_the_same_scores, roads))
+    check_cases(roads.benchmarks, partial(has_the_same_scores, roads))
 
 
 def has_the_same_scores(roads: Roads, name: str) -> None:
@@ -126,7 +137,7 @@ def has_the_same_scores(roads: Roads, name: str) -> None:
 
 
 def test_both_roads_come_to_the_same_number(roads: Roads) -> None:
-    check_cases(SHIPPED, partial(has_the_same_estimates, roads))
+    check_cases(roads.benchmarks, partial(has_the_same_estimates, roads))
 
 
 def has_the_same_estimates(roads: Roads, name: str) -> None:
@@ -145,13 +156,15 @@ def has_the_same_estimates(roads: Roads, name: str) -> None:
 def test_the_scripted_model_makes_all_kinds_of_cases(roads: Roads) -> None:
     """Else the tests above would compare nothing with nothing."""
     means = [estimate.value for run in roads.ours.values() for estimate in run.estimates["corrected"].values()]
-    assert sum(0 < value < 1 for value in means) > 20
-    assert sum(run.n_failed for run in roads.ours.values()) > 5
+    at_length = roads.benchmarks != FEW
+    assert sum(0 < value < 1 for value in means) > (20 if at_length else 3)
+    assert sum(run.n_failed for run in roads.ours.values()) > (5 if at_length else 0)
     judged = [run.jury_result for run in roads.ours.values() if run.jury_result]
-    assert len(judged) == 14
-    assert sum(sum(tally.failed for tally in result.tallies.values()) for result in judged) > 5
-    assert sum(result.n_too_few_judges for result in judged) > 0
-    pooled = ("clear", "ehrshot", "n2c2_ct", "med_dialog")
+    assert len(judged) == (14 if at_length else 2)
+    assert sum(sum(tally.failed for tally in result.tallies.values()) for result in judged) > (5 if at_length else 0)
+    assert sum(result.n_too_few_judges for result in judged) > 0 or not at_length
+    pooled = {"clear", "ehrshot", "n2c2_ct", "med_dialog"}.intersection(roads.benchmarks)
+    assert len(pooled) == (4 if at_length else 2)
     assert all(roads.ours[name].groups for name in pooled)
 
 
@@ -166,10 +179,10 @@ def imported(roads: Roads) -> dict[str, Run]:
     return {one.run.benchmark: one.run for one in done.taken}
 
 
-@pytest.mark.long
+@AT_LENGTH
 def test_an_imported_log_is_the_run_that_would_have_been_made_here(roads: Roads, imported: dict[str, Run]) -> None:
     """Up to names, what cannot be known (who was asked how often) and the interval's draws."""
-    check_cases(SHIPPED, lambda name: is_the_same_run(imported[name], roads.ours[name]))
+    check_cases(roads.benchmarks, lambda name: is_the_same_run(imported[name], roads.ours[name]))
 
 
 def is_the_same_run(theirs: Run, ours: Run) -> None:

@@ -236,9 +236,18 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, int]] = {
 }  # fmt: skip
 """Change of a benchmark -> how, the command, the reason, and requests that a model needs after it."""
 
+BY_BOTH = {"answer key", "answer column"}
+"""One change for each of the two commands: on these, two models before the change are not only tested at length."""
 
-@pytest.mark.parametrize("n_before", [1, 2])
-@pytest.mark.parametrize(("change", "action", "reason", "n_sent"), CHANGES.values(), ids=CHANGES)
+
+@pytest.mark.parametrize(
+    ("n_before", "change", "action", "reason", "n_sent"),
+    [
+        pytest.param(n, *change, id=f"{name}-{n}", marks=[pytest.mark.long] if n == 2 and name not in BY_BOTH else [])
+        for n in (1, 2)
+        for name, change in CHANGES.items()
+    ],
+)
 def test_the_command_brings_the_others_in(
     change: Callable[[Path], None],
     action: str,

@@ -182,7 +182,7 @@ def test_any_options_may_be_given(texts: list[str], reply: str) -> None:
     assert option is None or 0 <= option < len(texts)
 
 
-LENGTH = 200_000
+LENGTH = 100_000
 ADVERSARIAL = ["A", "answer: ", "the answer to ", "(", "A, ", "A or ", "A.\n", " ", "1", "\\boxed{", "<think>", "B is "]
 ADVERSARIAL += ["*", "İ", "yes ", "\nQuestion:", "答案", "-", '"']
 

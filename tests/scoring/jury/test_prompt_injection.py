@@ -133,8 +133,8 @@ def test_a_text_as_a_model_reads_it(text: str, read: str) -> None:
      "\U000e0041"],
 )  # fmt: skip
 def test_repetitions_take_time_in_proportion_to_their_length(piece: str) -> None:
-    """What looked at every pair of 300,000 characters would take minutes."""
-    text = piece * (300_000 // len(piece))
+    """What looked at every pair of 100,000 characters would take minutes."""
+    text = piece * (100_000 // len(piece))
     assert "length" in find_injections(text, CRITERIA)
 
 
@@ -151,7 +151,9 @@ def test_an_order_is_found_wherever_it_stands(text: str, planted: Planted) -> No
     assert "instruction" in find_injections(f"{text}\n\n{planted.text}", CRITERIA)
 
 
-@pytest.mark.parametrize("name", ["aci_bench", "mtsamples", "medication_qa", "mediqa_qa"])
+@pytest.mark.parametrize(
+    "name", ["aci_bench", pytest.param("mtsamples", marks=pytest.mark.long), "medication_qa", "mediqa_qa"]
+)
 def test_references_that_people_wrote_are_left_alone(name: str, data_dir: Path) -> None:
     """Real notes, plans and answers: none of them is meant for a judge."""
     texts = {instance.id: text for instance in real(name, "default", data_dir) for text in instance.correct}

@@ -107,7 +107,7 @@ def problems(store: Path, document: dict[str, Any], **settings: Any) -> str:
         {
             "seed": 7,
             "headers": {"Authorization": f"Bearer {TOKEN}"},
-            "generation": {"deterministic": True, "no-shrink": True, "database": "none", "max-examples": 5},
+            "generation": {"deterministic": True, "no-shrink": True, "database": "none", "max-examples": 3},
             "phases": {"stateful": off, "examples": off},
             **settings,
         }

@@ -163,7 +163,7 @@ def _points(values: Sequence[dict[str, Any]], x: Any, y: Any) -> Any:
     import altair as alt
 
     base = alt.Chart(alt.InlineData(values=list(values))).encode(x=x)
-    bars = base.mark_rule(strokeWidth=1.2, color="#8c8c8c").encode(y=y("low:Q"), y2="high:Q")
+    bars = base.mark_rule(strokeWidth=1.2, color="#8c8c8c").encode(y=y("low:Q"), y2=alt.Y2("high:Q"))
     return alt.layer(bars, *_symbols(base.encode(y=y("value:Q"))))
 
 
@@ -177,7 +177,7 @@ def _symbols(base: Any) -> list[Any]:
     shape = alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["circle", "square", "diamond"]), legend=legend)
     points = base.mark_point(size=260, filled=True, opacity=1, stroke="white", strokeWidth=1)
     numbers = base.mark_text(fontSize=10, fontWeight="bold", color="white")
-    return [points.encode(color=color, shape=shape), numbers.encode(text="number:N")]
+    return [points.encode(color=color, shape=shape), numbers.encode(text=alt.Text("number:N"))]
 
 
 def _key(values: Sequence[dict[str, Any]], height: int) -> Any:
@@ -187,6 +187,10 @@ def _key(values: Sequence[dict[str, Any]], height: int) -> Any:
     scale = alt.Scale(domain=[height / LINE_H + 0.5, 0.5], nice=False, zero=False)
     y = alt.Y("number:Q", scale=scale, axis=None)
     base = alt.Chart(alt.InlineData(values=list(values))).encode(y=y)
-    names = base.mark_text(align="left", fontSize=FONT_SIZE, color=style.INK).encode(x=alt.value(24), text="key:N")
+    names = base.mark_text(align="left", fontSize=FONT_SIZE, color=style.INK).encode(
+        x=style.fixed(alt.XValue, 24), text=alt.Text("key:N")
+    )
     width = 30 + max(style.text_width(value["key"], FONT_SIZE) for value in values)
-    return alt.layer(*_symbols(base.encode(x=alt.value(10))), names).properties(width=width, height=height)
+    return alt.layer(*_symbols(base.encode(x=style.fixed(alt.XValue, 10))), names).properties(
+        width=width, height=height
+    )

@@ -58,12 +58,13 @@ def heat_map(
         ),
     )
     known = "isValid(datum.value)"
+    shade: Any = color.to_dict()
     filled = base.mark_rect(strokeWidth=1).encode(
-        color=alt.condition(known, color, alt.value("white")),
-        stroke=alt.condition(known, alt.value("white"), alt.value(style.FAINT)),
+        color=style.fixed(alt.ColorValue, "white", condition={"test": known, **shade}),
+        stroke=style.fixed(alt.StrokeValue, style.FAINT, condition={"test": known, "value": "white"}),
     )
-    light = alt.condition("datum.ink === 'white'", alt.value("#ffffff"), alt.value("#000000"))
-    text = base.mark_text(fontSize=10).encode(text="text:N", color=light)
+    light = style.fixed(alt.ColorValue, "#000000", condition={"test": "datum.ink === 'white'", "value": "#ffffff"})
+    text = base.mark_text(fontSize=10).encode(text=alt.Text("text:N"), color=light)
     layers = alt.layer(filled, text).properties(width=alt.Step(CELL_W), height=alt.Step(CELL_H))
     beside = max(style.text_width(label, 11) for label in labels)
     title = style.title(heading, notes, sample=sample, width=max(beside + CELL_W * len(models), 320))

@@ -63,10 +63,12 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
 
     y = alt.Y("model:N", sort=shown, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=8))
     base = alt.Chart().encode(y=y)
-    line = base.mark_rule(strokeWidth=1.6, color=style.SOFT).encode(x=x("low:Q"), x2="high:Q")
+    line = base.mark_rule(strokeWidth=1.6, color=style.SOFT).encode(x=x("low:Q"), x2=alt.X2("high:Q"))
     sources = {str(value["source"]) for value in values}
     point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("value:Q"), **_by_source(sources))
-    text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(text="text:N", x=alt.value(WIDTH + 12))
+    text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(
+        text=alt.Text("text:N"), x=style.fixed(alt.XValue, WIDTH + 12)
+    )
     layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
     header = alt.Header(
         labelOrient="left", labelAngle=0, labelAlign="right", labelAnchor="middle", labelPadding=4,
@@ -120,7 +122,7 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
     )
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y)
     cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=color)
-    signs = base.mark_text(fontSize=11, color="#000000").encode(text="text:N")
+    signs = base.mark_text(fontSize=11, color="#000000").encode(text=alt.Text("text:N"))
     title = style.title(heading, notes, sample=board.tier == "sample", width=max(CELL * len(shown) + 220, 460))
     return style.finish(
         alt.layer(cells, signs).properties(width=alt.Step(CELL), height=alt.Step(CELL), title=title)
