@@ -187,10 +187,9 @@ def _key(values: Sequence[dict[str, Any]], height: int) -> Any:
     scale = alt.Scale(domain=[height / LINE_H + 0.5, 0.5], nice=False, zero=False)
     y = alt.Y("number:Q", scale=scale, axis=None)
     base = alt.Chart(alt.InlineData(values=list(values))).encode(y=y)
+    channel: Any = alt.XValue  # named, because Altair finds that of a bare value by trying its whole schema
     names = base.mark_text(align="left", fontSize=FONT_SIZE, color=style.INK).encode(
-        x=style.fixed(alt.XValue, 24), text=alt.Text("key:N")
+        x=channel(24), text=alt.Text("key:N")
     )
     width = 30 + max(style.text_width(value["key"], FONT_SIZE) for value in values)
-    return alt.layer(*_symbols(base.encode(x=style.fixed(alt.XValue, 10))), names).properties(
-        width=width, height=height
-    )
+    return alt.layer(*_symbols(base.encode(x=channel(10))), names).properties(width=width, height=height)

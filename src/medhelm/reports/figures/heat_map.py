@@ -60,10 +60,10 @@ def heat_map(
     known = "isValid(datum.value)"
     shade: Any = color.to_dict()
     filled = base.mark_rect(strokeWidth=1).encode(
-        color=style.fixed(alt.ColorValue, "white", condition={"test": known, **shade}),
-        stroke=style.fixed(alt.StrokeValue, style.FAINT, condition={"test": known, "value": "white"}),
+        color=alt.ColorValue("white", condition={"test": known, **shade}),
+        stroke=alt.StrokeValue(style.FAINT, condition={"test": known, "value": "white"}),
     )
-    light = style.fixed(alt.ColorValue, "#000000", condition={"test": "datum.ink === 'white'", "value": "#ffffff"})
+    light = alt.ColorValue("#000000", condition={"test": "datum.ink === 'white'", "value": "#ffffff"})
     text = base.mark_text(fontSize=10).encode(text=alt.Text("text:N"), color=light)
     layers = alt.layer(filled, text).properties(width=alt.Step(CELL_W), height=alt.Step(CELL_H))
     beside = max(style.text_width(label, 11) for label in labels)

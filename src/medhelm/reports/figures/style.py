@@ -160,11 +160,6 @@ def without_checks(figure: Callable[P, R]) -> Callable[P, R]:
     return make
 
 
-def fixed(channel: Any, value: Any, **settings: Any) -> Any:
-    """Return a channel with a fixed value: from a bare value, Altair finds the channel by trying its whole schema."""
-    return channel(value, **settings)
-
-
 def finish(chart: Any) -> dict[str, Any]:
     """Return a chart as a specification with the common style."""
     axis = {

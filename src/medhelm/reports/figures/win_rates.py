@@ -67,7 +67,7 @@ def win_rates(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict
     sources = {str(value["source"]) for value in values}
     point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("value:Q"), **_by_source(sources))
     text = base.mark_text(align="left", fontSize=11, color=style.INK).encode(
-        text=alt.Text("text:N"), x=style.fixed(alt.XValue, WIDTH + 12)
+        text=alt.Text("text:N"), x=alt.value(WIDTH + 12)
     )
     layers = alt.layer(line, point, text).properties(width=WIDTH, height=alt.Step(LINE_H))
     header = alt.Header(
