@@ -20,8 +20,6 @@ from tests.support.benchmarks.choice import DEFINITION, make_benchmark
 from tests.support.plugins import write_metadata
 from tests.support.running import eventually
 
-pytestmark = pytest.mark.long  # what needs no nodes of a real cluster is in scoring/test_cluster.py
-
 pytest.importorskip("ray", reason="Ray comes with the extra ray")
 
 PLUGIN = '''
@@ -157,6 +155,7 @@ def test_a_cluster_gives_the_results_of_one_process(site: Path, tmp_path: Path) 
     assert {call["digest"] for call in calls} == {str(row["request_digest"]) for row in records(tmp_path / "cluster")}
 
 
+@pytest.mark.long
 def test_a_worker_a_node_and_the_driver_killed_in_the_middle_change_nothing(
     three_nodes: RayNodes, tmp_path: Path
 ) -> None:
@@ -186,6 +185,7 @@ def test_a_worker_a_node_and_the_driver_killed_in_the_middle_change_nothing(
     assert len(records(store)) == N
 
 
+@pytest.mark.long
 def test_a_request_that_ends_every_actor_fails_alone(three_nodes: RayNodes, tmp_path: Path) -> None:
     benchmark, store = benchmark_of(tmp_path, 30), tmp_path / "store"
     code, out, err = run(three_nodes, benchmark, store, "--cluster", "auto", model="ward/poison")
@@ -196,6 +196,7 @@ def test_a_request_that_ends_every_actor_fails_alone(three_nodes: RayNodes, tmp_
     assert failed == ["q7"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", ["", "fedcba9876543210" * 3])
 def test_a_missing_or_wrong_token_is_refused(three_nodes: RayNodes, token: str, tmp_path: Path) -> None:
     others = {name: text for name, text in three_nodes.environment.items() if not name.startswith("RAY_AUTH")}
