@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from medhelm.analysis.agreement.reliability import RaterAgreement
-from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.jury.verdict import judges_by_chance
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import comparison_values, linearized
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
-from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
-from medhelm.domain.titles import metric_title
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.jury import judge_agreement
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.remarks import (
@@ -43,8 +36,7 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
-from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced
-from medhelm.scoring.metrics import METRICS
+from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
@@ -52,10 +44,6 @@ from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
-
-UNKNOWN = "unknown"
-"""Category of a benchmark that is not in the catalog, such as one of another harness."""
-
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -508,64 +496,6 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
     )
 
 
-def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
-    """Return a run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
-    found = run.estimates.get(rule, {}).get(run.main_metric)
-    if found and not math.isfinite(found.value):
-        found = None  # JSON of others can hold NaN, which is no result
-    cell = Cell(
-        model=model,
-        benchmark=run.benchmark,
-        value=found.value if found else None,
-        estimate=found,
-        n_failed=found.n_failed if found else run.n_failed,
-        ids=scored.ids if scored else (),
-        scores=linearized(scored.values, scored.parts) if scored else None,
-        tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
-        clusters=scored.clusters if scored else None,
-        cost_usd=run.cost_usd,
-        use=_use(run, scored),
-        dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
-    )
-    return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
-
-
-def _use(run: Run, scored: RunScores | None) -> RunUse:
-    """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
-    completions = run.n - run.n_failed
-    if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
-        return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
-    is_metered = run.usage.input > 0
-    return RunUse(
-        completions=completions,
-        input_tokens=run.usage.input if is_metered else None,
-        output_tokens=run.usage.output if is_metered else None,
-        seconds=scored.seconds if scored else None,
-    )
-
-
-def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
-    """Count the failures that the model caused as the worst answer."""
-    if cell.scores is None or scored.failure_codes is None:
-        return cell
-    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
-    if not caused.any():
-        return cell
-    worst = column.low if column.higher_is_better else column.high
-    scores = np.where(caused, worst, cell.scores)
-    counted = estimate(scores, cell.clusters, low=column.low, high=column.high)
-    return replace(
-        cell,
-        value=counted.value if counted else None,
-        estimate=counted,
-        n_failed_by_model=int(caused.sum()),
-        n_failed=int(np.isnan(cell.scores).sum()),
-        completers=cell.estimate,
-        scores=scores,
-        tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
-    )
-
-
 def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
     """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
     found: dict[str, ConstantBaseline] = {}
@@ -576,25 +506,3 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
             if baseline := read_baseline(store.baseline_file(benchmark, *digests)):
                 found[benchmark] = baseline
     return found
-
-
-def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
-    """Return the benchmark of a run with its metric and scale."""
-    judged = run.jury_result if run.main_metric == JURY else None
-    metric = METRICS.if_usable(run.main_metric)
-    if baseline and baseline.metric not in ("", run.main_metric):
-        baseline = None
-    return Column(
-        benchmark=run.benchmark,
-        title=run.title,
-        category=run.taxonomy.category or UNKNOWN,
-        subcategory=run.taxonomy.subcategory or UNKNOWN,
-        metric=run.main_metric,
-        metric_title=metric.title if metric else metric_title(run.main_metric),
-        low=judged.low if judged else metric.low if metric else 0.0,
-        high=judged.high if judged else metric.high if metric else 1.0,
-        higher_is_better=metric.higher_is_better if metric else True,
-        judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
-        constant_baseline=baseline.values[rule] if baseline else None,
-        constant_answer=baseline.answer if baseline else "",
-    )
