@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.jury.verdict import judges_by_chance
+from medhelm.analysis.leaderboard.benchmark_numbers import NumbersCache
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -38,6 +39,7 @@ from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.storage.constant_baselines import read_baseline
+from medhelm.storage.derived.number_files import number_files
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
@@ -217,6 +219,7 @@ def leaderboard_from_inputs(
         panel=panel,
         scoring=scoring,
         tier=finished.tier,
+        cache=finished.numbers,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
@@ -251,11 +254,13 @@ def leaderboard_from_cells(
     panel: Sequence[str] = (),
     scoring: Rule,
     tier: Tier = "real",
+    cache: NumbersCache | None = None,
 ) -> Leaderboard:
     """A leaderboard of these cells on the benchmarks of a suite, with its weights.
 
     Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though no model was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
+    name though no model was run on them; cache, as of `build_leaderboard`. Raises: UserError as `find_suite` and
+    `build_leaderboard`.
     """
     if PUBLISHED in panel:
         raise UserError(
@@ -274,6 +279,7 @@ def leaderboard_from_cells(
         suite=chosen.name,
         scoring=scoring,
         tier=tier,
+        cache=cache,
     )
     return replace(board, suite_description=chosen.description)
 
@@ -374,6 +380,8 @@ class LeaderboardInputs:
     """Name of each model and judge -> its name without the address of its server."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
     """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
+    numbers: NumbersCache | None = None
+    """Numbers computed before, of the store of these runs; None for several stores."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
@@ -477,6 +485,7 @@ def _inputs_of(
         choice.left_out,
         names_in(found),
         {name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
+        number_files(stores[0]) if len(stores) == 1 else None,
         injection_effects(chosen, rule),
     )
 

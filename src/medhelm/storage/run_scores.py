@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import groupby, pairwise
 from os import cpu_count
 from typing import Any, NamedTuple
@@ -60,24 +62,35 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
-    with (
-        connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1)) as database
-    ):
+    with ExitStack() as open_database:
+        connection: list[Any] = []
+
+        def database() -> Any:
+            if not connection:
+                few = len(runs) <= TOGETHER
+                opened = connect() if few else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1))
+                connection.append(open_database.enter_context(opened))
+            return connection[0]
+
         for _, group in groupby(runs, key=lambda run: run.benchmark):
             own = list(group)
             yield from zip(own, _read_benchmark(database, own, rule), strict=True)
 
 
-def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunScores]:
-    """Return the scores of runs of one benchmark."""
-    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(map(derived_folder, runs)) if folder}
-    file_of = {run.folder: files[folder] for run in runs if (folder := derived_folder(run))}
-    kept = [(run, file_of.get(run.folder), identity_of(run)) for run in runs]
+def _read_benchmark(database: Callable[[], Any], runs: Sequence[Run], rule: Rule) -> list[RunScores]:
+    """Return the scores of runs of one benchmark. `database`: opens the engine, which is not needed for kept scores."""
+    parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
+    folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
+    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
+    kept = []
+    for run in runs:
+        folder = folders[run.folder.parent if run.folder else None]
+        kept.append((run, files[folder] if folder else None, identity_of(run)))
     found = [file.find(run, identity) if file else None for run, file, identity in kept]
     missing = [run for run, scores in zip(runs, found, strict=True) if scores is None]
     if missing:
         known = next((scores for scores in found if scores), None)
-        read = _read_records(database, missing, rule, known)
+        read = _read_records(database(), missing, rule, known)
         found = [scores or next(read) for scores in found]
         for (run, file, identity), scores in zip(kept, found, strict=True):
             if file and scores:
@@ -87,7 +100,8 @@ def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunS
         # What was kept is mapped into memory, in place of what was read.
         mapped = [file.find(run, identity) if file else None for run, file, identity in kept]
         found = [one or scores for one, scores in zip(mapped, found, strict=True)]
-    return [scores for scores in found if scores]
+    sources = [file.source(run, identity) if file else "" for run, file, identity in kept]
+    return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
 
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:

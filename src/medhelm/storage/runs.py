@@ -43,6 +43,9 @@ RECORD_COLUMNS: Mapping[str, str] = {
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
 `METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
 
+RECORDS = "records.parquet"
+"""Name of the file of records in a run's folder."""
+
 _SHARD_FOLDER = re.compile(r"-[0-9a-f]{10}_[0-9]+of[0-9]+$")
 """End of the name of a shard's folder, see `Store.run_folder`."""
 
@@ -234,6 +237,8 @@ class RunScores:
     """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
     seconds: np.ndarray | None = None
     """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
+    source: str = ""
+    """Identity of the records and of the score within their store; empty if the records are not identified."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
@@ -381,7 +386,7 @@ def records_path(run: Run) -> Path:
     """Return the path of a run's records."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return run.folder / "records.parquet"
+    return run.folder / RECORDS
 
 
 def damaged_records(run: Run, error: Exception) -> DamagedRunError:

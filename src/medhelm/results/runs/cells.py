@@ -39,6 +39,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
+        source=scored.source if scored else "",
         dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
     return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
@@ -60,7 +61,7 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
 
 def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
     """Count the failures that the model caused as the worst answer."""
-    if cell.scores is None or scored.failure_codes is None:
+    if cell.scores is None or scored.failure_codes is None or CAUSED_BY_MODEL.isdisjoint(scored.failure_codes.names):
         return cell
     caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
     if not caused.any():
@@ -76,6 +77,7 @@ def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Ce
         n_failed=int(np.isnan(cell.scores).sum()),
         completers=cell.estimate,
         scores=scores,
+        source=cell.source and f"{cell.source} failures as worst",
         tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
     )
 
