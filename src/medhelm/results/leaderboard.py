@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.jury.verdict import judges_by_chance
-from medhelm.analysis.leaderboard.benchmark_numbers import NumbersCache
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
+from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice

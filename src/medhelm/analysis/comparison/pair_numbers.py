@@ -6,7 +6,7 @@ be kept in files. Tests that need single differences get them from the scores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -16,9 +16,7 @@ from medhelm.analysis.comparison.paired import ENDLESS, Ints, PairedDifferences,
 from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-
-Arrays = Mapping[str, NDArray[np.generic]]
-"""Arrays by name."""
+from medhelm.analysis.statistics.numbers_cache import Arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

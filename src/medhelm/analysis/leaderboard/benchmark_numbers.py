@@ -7,23 +7,21 @@ are read again only where single differences are needed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, benchmark_of
-from medhelm.analysis.comparison.pair_numbers import Arrays, PairNumbers, pair_numbers
+from medhelm.analysis.comparison.pair_numbers import PairNumbers, pair_numbers
 from medhelm.analysis.cost.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.averages import ScoreMeans, score_means, share_means
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, digest
 from medhelm.analysis.statistics.threads import in_threads
 
 VERSION = 1
@@ -37,16 +35,6 @@ MOST_IN_MEMORY = 20_000_000
 
 SCORES_PER_PAIR = 6
 """Numbers are kept if there are so many scores for each pair of models: else they would take as much room."""
-
-
-class NumbersCache(Protocol):
-    """Keeps arrays between processes."""
-
-    def find(self, benchmark: str, slot: str, key: str) -> Arrays | None:
-        """Return the arrays in a slot of a benchmark; None unless they were kept under this key."""
-
-    def add(self, benchmark: str, slot: str, key: str, arrays: Arrays) -> None:
-        """Keep some arrays, in place of those that the slot had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,7 +232,7 @@ class _Result:
 
 def _slot(cells: Sequence[Cell], with_pairs: bool) -> str:
     """Return the name of the place for the numbers of some models."""
-    return _digest([with_pairs, *sorted(cell.model for cell in cells)])[:12]
+    return digest([with_pairs, *sorted(cell.model for cell in cells)])[:12]
 
 
 def _key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:
@@ -252,8 +240,4 @@ def _key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bo
     if any(not cell.source for cell in cells):
         return ""
     scale = [column.low, column.high, column.higher_is_better]
-    return _digest([VERSION, np.__version__, scale, with_pairs, with_joint, [cell.source for cell in cells]])
-
-
-def _digest(value: object) -> str:
-    return sha256(json.dumps(value).encode()).hexdigest()
+    return digest([VERSION, scale, with_pairs, with_joint, [cell.source for cell in cells]])

@@ -34,7 +34,8 @@ from typing import Literal
 import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
-from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, InstanceScores, NumbersCache
+from medhelm.analysis.cost.use import KeptTimes
+from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, InstanceScores
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
 from medhelm.analysis.leaderboard.panel import find_members
@@ -52,6 +53,7 @@ from medhelm.analysis.leaderboard.rows import (
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.errors import UserError
 
@@ -102,7 +104,9 @@ def build_leaderboard(
     if panel:
         members = find_members(panel, models, chosen.baselines)
         measured = measure_instances(measure(models, by_id, table, members), numbers)
-    rows, ranked_by = make_rows(measured, table, method, scoring)
+    times = KeptTimes(cache)
+    rows, ranked_by = make_rows(measured, table, method, scoring, times)
+    times.save()
     bounds = rank_bounds(measured, table, numbers, scoring)
     rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
     described = list(zip(by_id, every, strict=True))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
-from medhelm.analysis.cost.use import pooled_use
+from medhelm.analysis.cost.use import Times, pooled_times, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
@@ -159,11 +159,11 @@ def _share_means(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[np.boo
 
 
 def make_rows(
-    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule
+    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
 ) -> tuple[list[Row], RankedBy]:
     """Rows in order of rank, and the number that ranks them.
 
-    Parameters: table, benchmark -> model -> cell; method, unit of the intervals.
+    Parameters: table, benchmark -> model -> cell; method, unit of the intervals; times, as of `pooled_use`.
     """
     models, columns, values = measured.models, measured.columns, measured.values
     share, rate, macro = _averages(measured, table, method)
@@ -193,7 +193,7 @@ def make_rows(
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
                 cost_usd=cost_usd,
-                use=pooled_use((cell.use for cell in cells.values()), cost_usd),
+                use=pooled_use((cell.use for cell in cells.values()), cost_usd, times),
                 cells=cells,
                 categories=_group_means(values[i], measured.weights, [c.category for c in columns]),
                 subcategories=_group_means(values[i], measured.weights, [c.subcategory for c in columns]),

@@ -56,6 +56,7 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
         input_tokens=run.usage.input if is_metered else None,
         output_tokens=run.usage.output if is_metered else None,
         seconds=scored.seconds if scored else None,
+        source=scored.source if scored else "",
     )
 
 
