@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.tools.leaderboard_store import Size, write
-from medhelm.storage.derived.score_files import FOLDER, YOUNG_S
+from medhelm.storage.derived.folder import FOLDER, YOUNG_S
 
 RESULTS = Path(__file__).parents[1] / "results.json"
 """Results of the last `make bench`."""

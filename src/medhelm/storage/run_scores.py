@@ -14,7 +14,8 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
-from medhelm.storage.derived.score_files import ScoreFile, derived_folder, identity_of
+from medhelm.storage.derived.folder import derived_folder
+from medhelm.storage.derived.score_files import ScoreFile, identity_of
 from medhelm.storage.runs import (
     CodedTexts,
     RunScores,

@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -170,12 +171,13 @@ def load_shards(store: Store) -> list[Run]:
 
 def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     """Read the runs whose folders have the name of a shard, or all others."""
+    from medhelm.storage.derived.run_index import read_runs  # lazy: an evaluation does not list runs
+
     runs, problems = [], []
-    for path in _run_files(store, benchmark, shards=shards):
-        try:
-            runs.append(read_run(path))
-        except DamagedRunError as error:
-            problems.append(error)
+    for _, paths in groupby(_run_files(store, benchmark, shards=shards), key=lambda path: path.parent.parent.name):
+        found, damaged = read_runs(list(paths))
+        runs += found
+        problems += damaged
     if problems:
         from medhelm.storage.recovery.damaged_runs import leave_out
 

@@ -154,7 +154,7 @@ def _joint_means(aligned: AlignedScores) -> JointMeans:
         return joint_means(aligned)
 
 
-class InstanceScores:
+class ScoredBenchmarks:
     """The instance scores of a leaderboard, one benchmark at a time."""
 
     def __init__(

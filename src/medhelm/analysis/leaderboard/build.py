@@ -35,7 +35,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
 from medhelm.analysis.cost.use import KeptTimes
-from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, InstanceScores
+from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, ScoredBenchmarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
 from medhelm.analysis.leaderboard.panel import find_members
@@ -97,7 +97,7 @@ def build_leaderboard(
     models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
     measured = measure(models, by_id, table)
     method = _method(resample, measured, table)
-    every = InstanceScores(models, by_id, table, cache).numbers(with_pairs=True)
+    every = ScoredBenchmarks(models, by_id, table, cache).numbers(with_pairs=True)
     numbers = every if method == "instances within benchmarks" else []
     measured, tested = measure_instances(measured, numbers), method != "nothing" and len(models) <= MOST_MODELS
     pairs = _test_pairs(measured, numbers, rank_order(measured, scoring), tuple(shown)) if tested else None
@@ -222,7 +222,7 @@ def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule 
     measured = measure(sorted({model for row in table.values() for model in row}), shown, table)
     method = _method(None, measured, table)
     if method == "instances within benchmarks":
-        numbers = InstanceScores(measured.models, shown, table).numbers(with_pairs=False)
+        numbers = ScoredBenchmarks(measured.models, shown, table).numbers(with_pairs=False)
         measured = measure_instances(measured, numbers)
     return [measured.models[i] for i in rank_order(measured, scoring)]
 
@@ -243,7 +243,7 @@ def _baseline_rows(
     if not models:
         return ()
     measured = measure(models, columns, _every(table, columns))
-    numbers = InstanceScores(models, columns, _every(table, columns), cache).numbers(with_pairs=False)
+    numbers = ScoredBenchmarks(models, columns, _every(table, columns), cache).numbers(with_pairs=False)
     if method == "instances within benchmarks":
         has = [bool(table.get(column.benchmark)) for column in columns]
         is_known = all(one is not None for one, here in zip(numbers, has, strict=True) if here)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.storage.derived.array_file import read_arrays, write_arrays
-from medhelm.storage.derived.score_files import derived_folder, stem_of
+from medhelm.storage.derived.folder import derived_folder, stem_of
 from medhelm.storage.permissions import file_mask
 
 if TYPE_CHECKING:

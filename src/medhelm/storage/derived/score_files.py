@@ -11,58 +11,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Rule, Run
-from medhelm.io.encryption.places import key_of
 from medhelm.io.output_folder import atomic_file
 from medhelm.storage.derived.array_file import ArrayFile, Identity, file_identity, read_arrays, write_arrays
+from medhelm.storage.derived.folder import LEAST_RUNS, is_young, stem_of
 from medhelm.storage.permissions import file_mask
 from medhelm.storage.runs import RECORDS, CodedTexts, RunScores, score_column
-from medhelm.storage.store import file_name
 
 if TYPE_CHECKING:
     import numpy as np
 
-FOLDER = "derived"
-"""Folder of a store with these files."""
-
 VERSION = 1
 """Version of their content. Files of another version are made again."""
 
-LEAST_RECORDS, LEAST_RUNS = 5_000, 50
-"""Records, or runs, of a benchmark from which its scores are kept: fewer are read at once."""
-
-YOUNG_S = 2.0
-"""Age of records below which their scores are not kept, in seconds."""
+LEAST_RECORDS = 5_000
+"""Records of a benchmark from which its scores are kept."""
 
 CHECKED = "checked.json"
 """File with the identity that each file of scores had when its checksum was right: it takes long to compute."""
-
-
-def derived_folder(run_folder: Path | None) -> Path | None:
-    """Return the folder of the store of a run for such files; None for one in no store, or in an encrypted one."""
-    if run_folder is None or run_folder.parent.parent.name != "runs" or key_of(run_folder) is not None:
-        return None
-    return run_folder.parents[2] / FOLDER
-
-
-def clear_derived(store: Path, benchmarks: Iterable[str]) -> None:
-    """Delete what was made from the runs of some benchmarks. Raises: OSError."""
-    for name in set(benchmarks):
-        for path in (store / FOLDER).glob(f"{stem_of(name)}-*"):
-            path.unlink(missing_ok=True)
-
-
-def stem_of(benchmark: str) -> str:
-    """Return the start of the names of the files of a benchmark."""
-    return f"{file_name(benchmark)}-{sha256(benchmark.encode()).hexdigest()[:10]}"
 
 
 def identity_of(run: Run) -> Identity | None:
@@ -71,11 +43,6 @@ def identity_of(run: Run) -> Identity | None:
         return file_identity(os.stat(f"{run.folder}/{RECORDS}"))  # noqa: PTH116 - faster, for thousands of runs
     except OSError:
         return None
-
-
-def is_young(identity: Identity) -> bool:
-    """Return whether a file may be written again within the precision of its times."""
-    return time_ns() - max(identity[1:3]) < YOUNG_S * 1e9
 
 
 @dataclass(slots=True)
