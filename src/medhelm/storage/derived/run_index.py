@@ -49,7 +49,7 @@ class _Index:
         found = read_arrays(path)
         about = found.about if found else {}
         self._known: dict[str, tuple[list[int], dict[str, Any]]] = {}
-        if isinstance(about, dict) and about.get("version") == VERSION:
+        if isinstance(about, dict) and about.get("version") == VERSION and isinstance(about.get("runs"), dict):
             self._known = about["runs"]
         self._kept: dict[str, tuple[Identity | list[int], dict[str, Any]]] = {}
 
@@ -61,8 +61,8 @@ class _Index:
         except OSError:
             return read_run(path)
         entry = self._known.get(name)
-        if entry is not None and tuple(entry[0]) == identity:
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
+        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
+            if entry and tuple(entry[0]) == identity:
                 run = RUN.read(entry[1], folder=path.parent)
                 self._kept[name] = entry
                 return run
