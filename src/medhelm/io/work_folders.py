@@ -114,11 +114,11 @@ def clear_old(parent: Path, names: re.Pattern[str], *, keep: Callable[[Path], bo
 
     `keep`: tells of a folder whether it stays.
     """
-    for name in _names(parent):
+    for name in filter(names.fullmatch, _names(parent)):
         path = parent / name
         with suppress(OSError):
             about = path.lstat()
-            if not names.fullmatch(name) or about.st_uid != os.geteuid() or time() - about.st_mtime < _DAY_S:
+            if about.st_uid != os.geteuid() or time() - about.st_mtime < _DAY_S:
                 continue
             if not path.is_dir() or path.is_symlink():
                 path.unlink()
@@ -129,7 +129,7 @@ def clear_old(parent: Path, names: re.Pattern[str], *, keep: Callable[[Path], bo
 def _names(folder: Path) -> Iterable[str]:
     """Return the names in a folder; none if it cannot be read."""
     try:
-        return [path.name for path in folder.iterdir()]
+        return os.listdir(folder)  # noqa: PTH208 - much faster for thousands of names
     except OSError:
         return []
 

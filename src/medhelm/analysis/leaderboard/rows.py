@@ -173,6 +173,8 @@ def make_rows(
     places = competition_ranks([keys[i] for i in order])
     spread = win_rate_sd(values, measured.weights, measured.panel)
     wider = _over_benchmarks(measured, method)
+    categories = _groups([column.category for column in columns])
+    subcategories = _groups([column.subcategory for column in columns])
     rows = []
     for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
@@ -195,8 +197,8 @@ def make_rows(
                 cost_usd=cost_usd,
                 use=pooled_use((cell.use for cell in cells.values()), cost_usd, times),
                 cells=cells,
-                categories=_group_means(values[i], measured.weights, [c.category for c in columns]),
-                subcategories=_group_means(values[i], measured.weights, [c.subcategory for c in columns]),
+                categories=_group_means(values[i], measured.weights, categories),
+                subcategories=_group_means(values[i], measured.weights, subcategories),
                 guarded_win_rate=_known(measured.guarded[i]),
                 guarded_win_share=_known(guarded_share[i]),
                 macro_bounds=_macro_bounds(cells, columns, measured.weights),
@@ -403,11 +405,16 @@ def _cost(cells: Iterable[Cell]) -> float | None:
     return math.fsum(known) if known and len(known) == len(costs) else None
 
 
-def _group_means(values: Floats, weights: Floats, groups: Sequence[str]) -> dict[str, GroupMean]:
+def _groups(names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    """Group -> which benchmarks are in it, by name."""
+    return {group: np.array([name == group for name in names]) for group in sorted(set(names))}
+
+
+def _group_means(values: Floats, weights: Floats, groups: Mapping[str, NDArray[np.bool_]]) -> dict[str, GroupMean]:
     """Group -> weighted mean of one model's normalized values, shape (n_benchmarks,), in it."""
     means = {}
-    for group in sorted(set(groups)):
-        own = np.array([name == group for name in groups]) & ~np.isnan(values)
+    for group, members in groups.items():
+        own = members & ~np.isnan(values)
         mean = float(values[own] @ weights[own] / weights[own].sum()) if own.any() else None
         means[group] = GroupMean(value=mean, n_benchmarks=int(own.sum()))
     return means

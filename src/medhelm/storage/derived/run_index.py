@@ -7,77 +7,77 @@ encrypted stores, are not kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from os import stat
 from pathlib import Path
-from typing import Any
 
 from medhelm.domain import Run
 from medhelm.storage.derived.array_file import Identity, file_identity, read_arrays, write_arrays
 from medhelm.storage.derived.folder import LEAST_RUNS, derived_folder, is_young, stem_of
 from medhelm.storage.permissions import file_mask
-from medhelm.storage.run_file import RUN, DamagedRunError, read_run
+from medhelm.storage.run_file import NAME, RUN, DamagedRunError, read_run
 
 VERSION = 1
 """Version of the file. Those of another version are made again."""
 
 
-def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
-    """Read the `run.json` files of one benchmark, and return the runs and what is wrong with the others.
+def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
+    """Read the `run.json` in folders of one benchmark, and return the runs and what is wrong with the others.
 
     Raises: StoreError for a run of a newer version.
     """
-    folder = derived_folder(paths[0].parent) if len(paths) >= LEAST_RUNS else None
-    index = _Index(folder / f"{stem_of(paths[0].parent.parent.name)}-runs.index") if folder else None
-    runs, problems = [], []
-    for path in paths:
+    store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
+    index = store / f"{stem_of(folders[0].parent.name)}-runs.index" if store else None
+    known = _read_index(index, folders[0].parent) if index else {}
+    identities = [_identity_of(folder) if index else None for folder in folders]
+    runs, problems, is_changed = [], [], False
+    kept: list[tuple[Identity, Run]] = []
+    for folder, identity in zip(folders, identities, strict=True):
+        found = known.get(folder.name)
+        is_known = found is not None and found[0] == identity
         try:
-            runs.append(index.read(path) if index else read_run(path))
+            run = found[1] if found and is_known else read_run(folder / NAME)
         except DamagedRunError as error:
             problems.append(error)
-    if index:
-        index.save()
+            continue
+        runs.append(run)
+        if identity and (is_known or not is_young(identity)):
+            kept.append((identity, run))
+            is_changed |= not is_known
+    if index and is_changed:
+        _write_index(index, kept)
     return runs, problems
 
 
-class _Index:
-    """The runs of one benchmark by the name of their folder, each with the identity of its file."""
+def _identity_of(folder: Path) -> Identity | None:
+    try:
+        return file_identity(stat(f"{folder}/{NAME}"))  # noqa: PTH116 - faster
+    except OSError:
+        return None
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._is_changed = path, False
-        found = read_arrays(path)
-        about = found.about if found else {}
-        self._known: dict[str, tuple[list[int], dict[str, Any]]] = {}
-        if isinstance(about, dict) and about.get("version") == VERSION and isinstance(about.get("runs"), dict):
-            self._known = about["runs"]
-        self._kept: dict[str, tuple[Identity | list[int], dict[str, Any]]] = {}
 
-    def read(self, path: Path) -> Run:
-        """Read one run. Raises: StoreError."""
-        name = path.parent.name
-        try:
-            identity = file_identity(stat(path))  # noqa: PTH116 - faster
-        except OSError:
-            return read_run(path)
-        entry = self._known.get(name)
+def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
+    """Return name of a folder -> identity of its file, and the run; nothing from a damaged index."""
+    if (found := read_arrays(path)) is not None:
         with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
-            if entry and tuple(entry[0]) == identity:
-                run = RUN.read(entry[1], folder=path.parent)
-                self._kept[name] = entry
-                return run
-        run = read_run(path)
-        if not is_young(identity):
-            self._kept[name] = (identity, RUN.write(run))
-            self._is_changed = True
-        return run
+            about = found.about
+            if about["version"] == VERSION:
+                runs = RUN.read_many(about["runs"], [{"folder": place / name} for name in about["names"]])
+                identities = (tuple(identity) for identity in about["identities"])
+                return dict(zip(about["names"], zip(identities, runs, strict=True), strict=True))
+    return {}
 
-    def save(self) -> None:
-        """Write the file if any run is new in it; a store that cannot be written is left alone."""
-        if not self._is_changed:
-            return
-        store = self._path.parent.parent
-        with suppress(OSError):
-            mask = file_mask(store)
-            self._path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            write_arrays(self._path, {"version": VERSION, "runs": self._kept}, {}, mode=0o660 & ~mask)
+
+def _write_index(path: Path, kept: Sequence[tuple[Identity, Run]]) -> None:
+    """Write the file; a store that cannot be written is left alone."""
+    about = {
+        "version": VERSION,
+        "names": [run.folder.name for _, run in kept if run.folder],
+        "identities": [identity for identity, _ in kept],
+        "runs": RUN.write_many([run for _, run in kept]),
+    }
+    with suppress(OSError):
+        mask = file_mask(path.parents[1])
+        path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
+        write_arrays(path, about, {}, mode=0o660 & ~mask)
