@@ -270,6 +270,14 @@ class _Compared:
         """The scores and win shares of all models."""
         return ComparedScores(self._load())
 
+    def load_scores(self) -> PairedScores:
+        """Return the scores of all models."""
+        return self.paired.scores
+
+    def load_shares(self) -> PairedScores:
+        """Return their win shares."""
+        return self.paired.shares
+
 
 def benchmark_of(column: Column, numbers: PairNumbers, load: Callable[[], AlignedScores]) -> AlignedBenchmark:
     """Return a benchmark whose numbers were computed before. `load`: reads its scores, if they are needed."""
@@ -334,7 +342,7 @@ def compare_aligned(
     ):
         weight, name = benchmark.column.weight, benchmark.column.benchmark
         weights.append(weight)
-        numbers = found and found.numbers
+        numbers = found.numbers if found else None
         by_instance &= _known_by_instance(values[:, place], numbers)
         if found is None or numbers is None:
             continue
@@ -343,8 +351,8 @@ def compare_aligned(
             single[name] = found.single
         missing.add(numbers.lacking, numbers.mean, weight)
         missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
-        macro.add(numbers.scores, weight, lambda found=found: found.paired.scores)
-        won.add(numbers.shares, weight, lambda found=found: found.paired.shares, numbers.scores)
+        macro.add(numbers.scores, weight, found.load_scores)
+        won.add(numbers.shares, weight, found.load_shares, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)

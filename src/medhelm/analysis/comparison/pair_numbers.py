@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.numbers_cache import Arrays
+from medhelm.analysis.statistics.threads import in_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +47,7 @@ class PairSums:
 
     def spread(self, places: Ints, n_pairs: int) -> PairSums:
         """Return the sums of more pairs, which share nothing. `places`: those of these pairs among them."""
-        found = {}
+        found: dict[str, Any] = {}
         for name in SUMS:
             own = getattr(self, name)
             found[name] = np.zeros(n_pairs, dtype=own.dtype)
@@ -100,7 +102,7 @@ class PairNumbers:
             mde=self.mde,
         )
 
-    def as_arrays(self) -> dict[str, NDArray[np.generic]]:
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the numbers as arrays, see `from_arrays`."""
         found = {f"pairs_{name}": getattr(self, name) for name in BY_MODEL}
         for kind, sums in (("scores", self.scores), ("shares", self.shares)):
@@ -111,14 +113,13 @@ class PairNumbers:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> PairNumbers:
         """Return the numbers in some arrays. Raises: KeyError."""
-        sums = {}
+        found: dict[str, Any] = {name: arrays[f"pairs_{name}"] for name in BY_MODEL}
         for kind in ("scores", "shares"):
             is_binary, n_instances = arrays[f"{kind}_facts"].tolist()
-            own = {name: arrays[f"{kind}_{name}"] for name in SUMS}
-            sums[kind] = PairSums(is_binary=bool(is_binary), n_instances=n_instances, **own)  # type: ignore[arg-type]
+            own: dict[str, Any] = {name: arrays[f"{kind}_{name}"] for name in SUMS}
+            found[kind] = PairSums(is_binary=bool(is_binary), n_instances=n_instances, **own)
         mde = float(arrays["mde"][0])
-        of_models = {name: arrays[f"pairs_{name}"] for name in BY_MODEL}
-        return cls(**sums, mde=None if np.isnan(mde) else mde, **of_models)  # type: ignore[arg-type]
+        return cls(**found, mde=None if np.isnan(mde) else mde)
 
 
 BY_MODEL = ("lacking", "lacking_shares", "mean", "mean_share")
@@ -142,12 +143,12 @@ def pair_numbers(
     `with_p_values`: also the fourth powers of the differences of scores.
     """
     found = ComparedScores(aligned)
-    scores = _sums(found.scores, with_fourths=with_p_values)
+    kinds = [(found.scores, with_p_values), (found.shares, True)]
+    scores, shares = in_threads(lambda kind: _sums(kind[0], with_fourths=kind[1]), kinds, size=aligned.scores.size)
     mde = found.scores.minimum_detectable_effect()
     single = found.scores.differences() if single_benchmarks else None
-    found.scores.forget_sums()  # memory stays small for many models
-    shares = _sums(found.shares, with_fourths=True)
-    found.shares.forget_sums()
+    for paired, _ in kinds:
+        paired.forget_sums()  # memory stays small for many models
     numbers = PairNumbers(
         scores=scores,
         shares=shares,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,11 +89,9 @@ class BenchmarkNumbers:
             pairs=self.pairs and self.pairs.of_models(rows, n_models),
         )
 
-    def as_arrays(self) -> dict[str, NDArray[np.generic]]:
+    def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the numbers as arrays, see `from_arrays`."""
-        found: dict[str, NDArray[np.generic]] = {
-            "facts": np.array([self.n_instances, self.n_clusters, self.same_instances])
-        }
+        found: dict[str, NDArray[Any]] = {"facts": np.array([self.n_instances, self.n_clusters, self.same_instances])}
         found["mean_shares"] = self.mean_shares
         for kind, means in (("of_scores", self.scores), ("of_shares", self.shares)):
             found |= {f"{kind}_{name}": one for name, one in means._asdict().items()}
@@ -181,7 +180,7 @@ class ScoredBenchmarks:
         for column, result in zip(self._columns, work, strict=True):
             if result is not None and result.new is not None and self._cache is not None:
                 self._cache.add(column.benchmark, result.slot, result.key, result.new)
-            found.append(result and result.numbers)
+            found.append(result.numbers if result else None)
         return found
 
     def _of(self, column: Column, with_pairs: bool) -> _Result | None:
