@@ -52,16 +52,12 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"
 """Beginning of the names of baselines."""
-
-FEW = 100
-"""Scores of a model that are looked at before all of them."""
 
 Resample = Literal["instances", "benchmarks", "none"]
 """Unit to resample."""
@@ -96,8 +92,8 @@ def build_leaderboard(
     table, shown = chosen.table, chosen.columns
     models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
     measured = measure(models, by_id, table)
-    method = _method(resample, measured, table)
     every = ScoredBenchmarks(models, by_id, table, cache).numbers(with_pairs=True)
+    method = _method(resample, measured, table, every)
     numbers = every if method == "instances within benchmarks" else []
     measured, tested = measure_instances(measured, numbers), method != "nothing" and len(models) <= MOST_MODELS
     pairs = _test_pairs(measured, numbers, rank_order(measured, scoring), tuple(shown)) if tested else None
@@ -220,9 +216,8 @@ def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule 
     described = _describe(columns, table)
     shown = sorted((described[name] for name in table), key=lambda column: column.benchmark)
     measured = measure(sorted({model for row in table.values() for model in row}), shown, table)
-    method = _method(None, measured, table)
-    if method == "instances within benchmarks":
-        numbers = ScoredBenchmarks(measured.models, shown, table).numbers(with_pairs=False)
+    numbers = ScoredBenchmarks(measured.models, shown, table).numbers(with_pairs=False)
+    if _method(None, measured, table, numbers) == "instances within benchmarks":
         measured = measure_instances(measured, numbers)
     return [measured.models[i] for i in rank_order(measured, scoring)]
 
@@ -306,20 +301,22 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
-def _is_empty(scores: Floats) -> bool:
-    """Return whether no instance has a score. Looks at a few first: scores that are not used stay on the disk."""
-    return bool(np.isnan(scores[:FEW]).all() and np.isnan(scores).all())
-
-
-def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> IntervalUnit:
+def _method(
+    resample: Resample | None,
+    measured: LeaderboardMeasures,
+    table: Table,
+    numbers: Sequence[BenchmarkNumbers | None],
+) -> IntervalUnit:
     """Return the unit to resample. Raises UserError for instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"
+    place = {model: i for i, model in enumerate(measured.models)}
     lacking = [
         f"{cell.model} on {cell.benchmark}"
-        for column in measured.columns
+        for column, one in zip(measured.columns, numbers, strict=True)
         for cell in table[column.benchmark].values()
-        if cell.value is not None and (cell.scores is None or _is_empty(cell.scores))
+        if cell.value is not None
+        and (cell.scores is None or one is None or bool(np.isnan(one.scores.mean[place[cell.model]])))
     ]
     if resample == "instances" and lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
