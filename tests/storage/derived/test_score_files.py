@@ -1,4 +1,4 @@
-"""What is kept never changes a number: whatever happens to runs or files, numbers equal those made from the records."""
+"""Kept files never change a number: whatever happens to runs or files, numbers equal those made from the records."""
 
 from __future__ import annotations
 
@@ -267,13 +267,13 @@ def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypa
     assert len(computed) == 1
 
 
-def test_numbers_of_few_selections_are_kept(store: Path) -> None:
-    for name in ("01", "02", "03"):
-        numbers(store, wanted=RunFilter(excluded=[f"lab/model-{name}"]))
-        numbers(store, wanted=RunFilter(models=[f"lab/model-{name}"]))
+def test_the_oldest_numbers_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(number_files, "MOST_SLOTS", 2)
+    for names in ("01", "02"), ("01",), ("01", "02", "03"):
+        numbers(store, wanted=RunFilter(models=[f"lab/model-{name}" for name in names]))
     benchmark = records_of(store, 0).parent.parent.name
-    kept = [path for path in kept_files(store, "numbers") if path.name.startswith(benchmark)]
-    assert len(kept) == number_files.MOST_SLOTS
+    kept = [path.stem for path in kept_files(store, "numbers") if path.name.startswith(benchmark)]
+    assert [name[-7:] for name in kept] == ["pairs-1", "pairs-3"]
 
 
 def test_nothing_is_kept_in_an_encrypted_store(store: Path, store_key: str) -> None:

@@ -193,7 +193,7 @@ class ScoredBenchmarks:
         with_joint = sum(cell.cost_usd is not None for cell in own) > 1
         with_pairs = with_pairs and len(self._models) <= MOST_MODELS
         load = self._loader(cells, column)
-        slot, key = _slot(own, with_pairs), _key(own, column, with_pairs, with_joint)
+        slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", _key(own, column, with_pairs, with_joint)
         is_kept = self._cache is not None and key and n_scores >= max(LEAST_KEPT, SCORES_PER_PAIR * len(own) ** 2 // 2)
         if is_kept and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
@@ -227,11 +227,6 @@ class _Result:
     key: str
     new: Arrays | None
     """The numbers to keep; None if they were kept before, or are not."""
-
-
-def _slot(cells: Sequence[Cell], with_pairs: bool) -> str:
-    """Return the name of the place for the numbers of some models."""
-    return digest([with_pairs, *sorted(cell.model for cell in cells)])[:12]
 
 
 def _key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:

@@ -24,7 +24,7 @@ VERSION = 1
 """Version of the files. Those of another version are made again."""
 
 MOST_SLOTS = 4
-"""Most files of one benchmark: one for each selection of models. The oldest is removed."""
+"""Most files of one benchmark, such as those for selections of models. The oldest is removed."""
 
 
 class NumberFiles:
