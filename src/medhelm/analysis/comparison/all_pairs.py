@@ -253,21 +253,22 @@ class AlignedBenchmark:
     """The benchmark, with its weight."""
     aligned: AlignedScores | None
     """Instance scores of all models; None if none are known, or if they are in `computed`."""
-    computed: _Compared | None = None
-    """Numbers that were computed before."""
+    computed: PairNumbers | None = None
+    """Its numbers, if they were computed before."""
+    load: Callable[[], AlignedScores] | None = None
+    """Returns the scores where these numbers are not enough."""
 
 
-class _Compared:
-    """The numbers of one benchmark, and its scores where numbers are not enough."""
+class _Scores:
+    """The scores of one benchmark, for what numbers do not say."""
 
-    def __init__(self, numbers: PairNumbers, load: Callable[[], AlignedScores]) -> None:
-        """`load`: reads the scores."""
-        self.numbers, self._load = numbers, load
-        self.single: PairedDifferences | None = None
+    def __init__(self, load: Callable[[], AlignedScores] | None) -> None:
+        self._load = load
 
     @cached_property
     def paired(self) -> ComparedScores:
         """The scores and win shares of all models."""
+        assert self._load is not None, "computed numbers come with their scores"
         return ComparedScores(self._load())
 
     def load_scores(self) -> PairedScores:
@@ -277,11 +278,6 @@ class _Compared:
     def load_shares(self) -> PairedScores:
         """Return their win shares."""
         return self.paired.shares
-
-
-def benchmark_of(column: Column, numbers: PairNumbers, load: Callable[[], AlignedScores]) -> AlignedBenchmark:
-    """Return a benchmark whose numbers were computed before. `load`: reads its scores, if they are needed."""
-    return AlignedBenchmark(column, None, _Compared(numbers, load))
 
 
 def compare_all_pairs(
@@ -342,17 +338,17 @@ def compare_aligned(
     ):
         weight, name = benchmark.column.weight, benchmark.column.benchmark
         weights.append(weight)
-        numbers = found.numbers if found else None
-        by_instance &= _known_by_instance(values[:, place], numbers)
-        if found is None or numbers is None:
+        by_instance &= _known_by_instance(values[:, place], found[0] if found else None)
+        if found is None:
             continue
+        numbers, differences, scores = found
         mde[name] = numbers.mde
-        if found.single is not None:
-            single[name] = found.single
+        if differences is not None:
+            single[name] = differences
         missing.add(numbers.lacking, numbers.mean, weight)
         missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
-        macro.add(numbers.scores, weight, found.load_scores)
-        won.add(numbers.shares, weight, found.load_shares, numbers.scores)
+        macro.add(numbers.scores, weight, scores.load_scores)
+        won.add(numbers.shares, weight, scores.load_shares, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
@@ -374,15 +370,19 @@ def compare_aligned(
     )
 
 
-def _compared(benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool) -> _Compared | None:
-    """Return the numbers of one benchmark; None if no instance scores are known."""
-    aligned = benchmark.aligned
-    if aligned is None:
-        return benchmark.computed
-    numbers, single, paired = pair_numbers(aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks)
-    found = _Compared(numbers, lambda: aligned)
-    found.single, found.paired = single, paired
-    return found
+def _compared(
+    benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool
+) -> tuple[PairNumbers, PairedDifferences | None, _Scores] | None:
+    """Return the numbers of one benchmark, its differences if needed, and its scores; None if these are not known."""
+    scores = _Scores(benchmark.load)
+    if benchmark.computed is not None:
+        return benchmark.computed, None, scores
+    if benchmark.aligned is None:
+        return None
+    numbers, single, scores.paired = pair_numbers(
+        benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks
+    )
+    return numbers, single, scores
 
 
 def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
@@ -436,7 +436,7 @@ class _Sum:
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._parts: list[tuple[PairSums, float, Callable[[], PairedScores]]] = []
+        self._parts: list[tuple[NDArray[np.bool_], float, Callable[[], PairedScores]]] = []
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
 
@@ -461,7 +461,7 @@ class _Sum:
             self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
         self._counts += np.stack([sums.n, sums.n_instances - sums.n, sums.n_clusters]) * here
         self.n_benchmarks += here
-        self._parts.append((sums, weight, load))
+        self._parts.append((here, weight, load))
 
     def _shares(self, pairs: Ints) -> Floats:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
@@ -498,8 +498,8 @@ class _Sum:
     def of_single_benchmarks(self, differences: PairedDifferences) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
-        for sums, _, load in self._parts if alone.any() else ():
-            pairs = np.flatnonzero(alone & (sums.n > 0))
+        for here, _, load in self._parts if alone.any() else ():
+            pairs = np.flatnonzero(alone & here)
             if len(pairs):
                 paired = load()
                 low, high = paired.limits()

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, benchmark_of
+from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark
 from medhelm.analysis.comparison.pair_numbers import PairNumbers, pair_numbers
+from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.cost.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.averages import ScoreMeans, score_means, share_means
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -35,7 +36,7 @@ MOST_IN_MEMORY = 20_000_000
 """Scores on all benchmarks up to which they stay in memory once they are aligned."""
 
 SCORES_PER_PAIR = 6
-"""Numbers are kept if there are so many scores for each pair of models: else they would take as much room."""
+"""Scores for each pair of models from which numbers of pairs are kept: else they would take as much room as these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,15 +58,24 @@ class BenchmarkNumbers:
     mean_shares: Floats
     """Mean win share of each model, nan for none."""
     pairs: PairNumbers | None = None
-    """Sums for the tests of every two models; None if they were not asked for."""
+    """Sums for the tests of every two models; None if they were not asked for, or would take more room than scores."""
     joint: JointMeans | None = None
-    """Joint distribution of the means of the models in `present`; None if fewer than two have known costs."""
+    """Joint distribution of the means of the models in `present`; None if it is not needed, or as `pairs`."""
     present: tuple[int, ...] = ()
     """Places of the models that have scores."""
 
     def as_compared(self, column: Column) -> AlignedBenchmark:
         """Return the benchmark for tests of all pairs."""
-        return AlignedBenchmark(column, None) if self.pairs is None else benchmark_of(column, self.pairs, self.load)
+        return AlignedBenchmark(column, None if self.pairs else self.load(), self.pairs, self.load)
+
+    def minimum_detectable_effect(self) -> float | None:
+        """Return the minimum detectable effect, mean over pairs; None for too many models."""
+        if self.pairs is not None:
+            return self.pairs.mde
+        if len(self.mean_shares) > MOST_MODELS:
+            return None
+        aligned = self.load()
+        return PairedScores(aligned.tested, aligned.codes, aligned.k).minimum_detectable_effect()
 
     def joint_means(self, order: Sequence[int]) -> JointMeans:
         """Return the joint distribution of the means of some models."""
@@ -190,11 +200,12 @@ class ScoredBenchmarks:
             return None
         own = [cells[self._models[i]] for i in present]
         n_scores = sum(len(cell.ids) for cell in own)
-        with_joint = sum(cell.cost_usd is not None for cell in own) > 1
-        with_pairs = with_pairs and len(self._models) <= MOST_MODELS
+        is_small = n_scores >= SCORES_PER_PAIR * len(own) ** 2 // 2
+        with_joint = is_small and sum(cell.cost_usd is not None for cell in own) > 1
+        with_pairs = with_pairs and is_small and len(self._models) <= MOST_MODELS
         load = self._loader(cells, column)
         slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", _key(own, column, with_pairs, with_joint)
-        is_kept = self._cache is not None and key and n_scores >= max(LEAST_KEPT, SCORES_PER_PAIR * len(own) ** 2 // 2)
+        is_kept = self._cache is not None and key and n_scores >= LEAST_KEPT
         if is_kept and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
                 numbers = BenchmarkNumbers.from_arrays(arrays, present, load)

@@ -109,7 +109,7 @@ def build_leaderboard(
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=tested)),
         columns=tuple(shown),
-        mde={column.benchmark: one.pairs.mde if one and one.pairs else None for column, one in described},
+        mde=_detectable(described, pairs),
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
@@ -299,6 +299,19 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
             "Leave out --shared, or name a --suite that they have."
         )
     return kept
+
+
+def _detectable(
+    described: Sequence[tuple[Column, BenchmarkNumbers | None]], pairs: AllPairs | None
+) -> dict[str, float | None]:
+    """Benchmark -> minimum detectable effect; None where scores are not known. Tests that were made have it already."""
+    known = {} if pairs is None else pairs.mde
+    missing = {
+        column.benchmark: one.minimum_detectable_effect() if one else None
+        for column, one in described
+        if column.benchmark not in known
+    }
+    return {**known, **missing}
 
 
 def _method(
