@@ -13,6 +13,9 @@ from medhelm.analysis.statistics.numbers_cache import NumbersCache, digest
 VERSION = "1"
 """Version of the times that are kept."""
 
+ALL = "all"
+"""In place of the name of a benchmark: times are pooled over all."""
+
 LEAST_KEPT, MOST_KEPT = 20_000, 10_000
 """Completions of a model from which its times are kept, and most models and selections of runs."""
 
@@ -81,7 +84,7 @@ class KeptTimes:
     def __init__(self, cache: NumbersCache | None) -> None:
         """`cache`: None to keep nothing."""
         self._cache, self._known, self._is_changed = cache, dict[bytes, Floats](), False
-        found = cache and cache.find("", "seconds", VERSION)
+        found = cache and cache.find(ALL, "seconds", VERSION)
         if found and {"keys", "times"} <= found.keys():
             self._known = {key.tobytes(): times for key, times in zip(found["keys"], found["times"], strict=False)}
 
@@ -101,7 +104,7 @@ class KeptTimes:
         if self._cache is not None and self._is_changed:
             kept = dict(list(self._known.items())[-MOST_KEPT:])
             keys = np.array([np.frombuffer(key, np.uint8) for key in kept])
-            self._cache.add("", "seconds", VERSION, {"keys": keys, "times": np.array(list(kept.values()))})
+            self._cache.add(ALL, "seconds", VERSION, {"keys": keys, "times": np.array(list(kept.values()))})
 
 
 def pooled_use(
