@@ -197,7 +197,7 @@ def _run_folders(store: Store, benchmark: str, *, shards: bool) -> Iterator[list
 def _names_in(folder: Path) -> list[str]:
     """Return the sorted names in a folder; none if it cannot be read. Much faster than `glob` for thousands of runs."""
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
+        return sorted(entry.name for entry in os.scandir(folder))
     except OSError:
         return []
 
