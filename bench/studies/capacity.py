@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.tools.leaderboard_store import Size, write
-from medhelm.storage.derived.score_files import FOLDER, YOUNG_S
+from medhelm.storage.derived.folder import FOLDER, YOUNG_S
 
 RESULTS = Path(__file__).parents[1] / "results.json"
 """Results of the last `make bench`."""
@@ -191,8 +191,10 @@ def board_table(folder: Path, title: str) -> list[str]:
             f"| {name} | {found['wall_s']:.1f} s | {found['cpu_s']:.1f} s | {found['peak_mib']:,.0f} MiB | "
             f"{found['own_mib']:,.0f} MiB |"
         )
+    loads = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     kept = sum(path.stat().st_size for path in (folder / FOLDER).glob("*")) / 1e9
-    return [*lines, "", f"Kept scores: {kept:.2f} GB."]
+    waiting = f"{loads} processes in the last 1, 5 and 15 minutes, on {os.cpu_count()} cores"
+    return [*lines, "", f"Kept files: {kept:.2f} GB. Load of the machine: {waiting}."]
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -11,7 +11,8 @@ import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
-from medhelm.results.leaderboard import UNKNOWN, leaderboard, leaderboard_from_scores
+from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
+from medhelm.results.runs.cells import UNKNOWN
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts

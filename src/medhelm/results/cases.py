@@ -16,8 +16,8 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.errors import UserError, suggestion
-from medhelm.results.leaderboard import column_of
 from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import Pricing, is_local, run_day
 from medhelm.storage.cases import (
     HALF,

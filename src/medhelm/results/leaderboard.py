@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from medhelm.analysis.agreement.reliability import RaterAgreement
-from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.jury.verdict import judges_by_chance
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import comparison_values, linearized
+from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, LeftOut, Remark, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
-from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.suite import Suite, SuiteEntry
-from medhelm.domain.titles import metric_title
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.jury import judge_agreement
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.remarks import (
@@ -43,19 +37,15 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.scores_csv import read_scores as read_published
-from medhelm.results.spending import Pricing, is_local, is_replayed, model_finder, repriced
-from medhelm.scoring.metrics import METRICS
+from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.storage.constant_baselines import read_baseline
+from medhelm.storage.derived.number_files import number_files
 from medhelm.storage.judgments import read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
-
-UNKNOWN = "unknown"
-"""Category of a benchmark that is not in the catalog, such as one of another harness."""
-
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -229,6 +219,7 @@ def leaderboard_from_inputs(
         panel=panel,
         scoring=scoring,
         tier=finished.tier,
+        cache=finished.numbers,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
@@ -263,11 +254,13 @@ def leaderboard_from_cells(
     panel: Sequence[str] = (),
     scoring: Rule,
     tier: Tier = "real",
+    cache: NumbersCache | None = None,
 ) -> Leaderboard:
     """A leaderboard of these cells on the benchmarks of a suite, with its weights.
 
     Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though no model was run on them. Raises: UserError as `find_suite` and `build_leaderboard`.
+    name though no model was run on them; cache, as of `build_leaderboard`. Raises: UserError as `find_suite` and
+    `build_leaderboard`.
     """
     if PUBLISHED in panel:
         raise UserError(
@@ -286,6 +279,7 @@ def leaderboard_from_cells(
         suite=chosen.name,
         scoring=scoring,
         tier=tier,
+        cache=cache,
     )
     return replace(board, suite_description=chosen.description)
 
@@ -386,6 +380,8 @@ class LeaderboardInputs:
     """Name of each model and judge -> its name without the address of its server."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
     """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
+    numbers: NumbersCache | None = None
+    """Numbers computed before, of the store of these runs; None for several stores."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
@@ -489,6 +485,7 @@ def _inputs_of(
         choice.left_out,
         names_in(found),
         {name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
+        number_files(stores[0]) if len(stores) == 1 else None,
         injection_effects(chosen, rule),
     )
 
@@ -508,64 +505,6 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
     )
 
 
-def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
-    """Return a run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
-    found = run.estimates.get(rule, {}).get(run.main_metric)
-    if found and not math.isfinite(found.value):
-        found = None  # JSON of others can hold NaN, which is no result
-    cell = Cell(
-        model=model,
-        benchmark=run.benchmark,
-        value=found.value if found else None,
-        estimate=found,
-        n_failed=found.n_failed if found else run.n_failed,
-        ids=scored.ids if scored else (),
-        scores=linearized(scored.values, scored.parts) if scored else None,
-        tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
-        clusters=scored.clusters if scored else None,
-        cost_usd=run.cost_usd,
-        use=_use(run, scored),
-        dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
-    )
-    return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
-
-
-def _use(run: Run, scored: RunScores | None) -> RunUse:
-    """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
-    completions = run.n - run.n_failed
-    if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
-        return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
-    is_metered = run.usage.input > 0
-    return RunUse(
-        completions=completions,
-        input_tokens=run.usage.input if is_metered else None,
-        output_tokens=run.usage.output if is_metered else None,
-        seconds=scored.seconds if scored else None,
-    )
-
-
-def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
-    """Count the failures that the model caused as the worst answer."""
-    if cell.scores is None or scored.failure_codes is None:
-        return cell
-    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
-    if not caused.any():
-        return cell
-    worst = column.low if column.higher_is_better else column.high
-    scores = np.where(caused, worst, cell.scores)
-    counted = estimate(scores, cell.clusters, low=column.low, high=column.high)
-    return replace(
-        cell,
-        value=counted.value if counted else None,
-        estimate=counted,
-        n_failed_by_model=int(caused.sum()),
-        n_failed=int(np.isnan(cell.scores).sum()),
-        completers=cell.estimate,
-        scores=scores,
-        tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
-    )
-
-
 def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
     """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
     found: dict[str, ConstantBaseline] = {}
@@ -576,25 +515,3 @@ def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str
             if baseline := read_baseline(store.baseline_file(benchmark, *digests)):
                 found[benchmark] = baseline
     return found
-
-
-def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
-    """Return the benchmark of a run with its metric and scale."""
-    judged = run.jury_result if run.main_metric == JURY else None
-    metric = METRICS.if_usable(run.main_metric)
-    if baseline and baseline.metric not in ("", run.main_metric):
-        baseline = None
-    return Column(
-        benchmark=run.benchmark,
-        title=run.title,
-        category=run.taxonomy.category or UNKNOWN,
-        subcategory=run.taxonomy.subcategory or UNKNOWN,
-        metric=run.main_metric,
-        metric_title=metric.title if metric else metric_title(run.main_metric),
-        low=judged.low if judged else metric.low if metric else 0.0,
-        high=judged.high if judged else metric.high if metric else 1.0,
-        higher_is_better=metric.higher_is_better if metric else True,
-        judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
-        constant_baseline=baseline.values[rule] if baseline else None,
-        constant_answer=baseline.answer if baseline else "",
-    )

@@ -16,9 +16,9 @@ from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, d
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import CellProvenance, Release, Rule, Run
 from medhelm.errors import StoreError
-from medhelm.results.leaderboard import cell_of, column_of
 from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.run_selection import store_label
+from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.cases import HALF
 from medhelm.storage.releases import file_digest, read_release, release_names
 from medhelm.storage.run_scores import read_all

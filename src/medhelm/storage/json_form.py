@@ -6,7 +6,8 @@ unknown one, so that no field is dropped silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from sys import intern
 from types import MappingProxyType
@@ -92,16 +93,40 @@ class JsonForm(Generic[T]):
         if not content.keys() <= plans.keys():
             unknown = content.keys() - plans.keys()
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
-        for key, value in content.items():
-            field, kind, read = plans[key]
-            if not isinstance(value, kind):
-                raise TypeError(f"`{key}` is {str(value)[:40]!r}")
-            if read is not None:
-                value = read(value)
-            elif isinstance(value, str | dict):
-                value = _shared(value)
-            found[field] = value
+        found.update(self._field(key, value) for key, value in content.items())
         return self.kind(**found)
+
+    def _field(self, key: str, value: Any) -> tuple[str, Any]:
+        """Return the name of a field, and its value."""
+        field, kind, read = self._plans[key]
+        if not isinstance(value, kind):
+            raise TypeError(f"`{key}` is {str(value)[:40]!r}")
+        return field, read(value) if read is not None else _shared(value)
+
+    def write_many(self, values: Sequence[T]) -> dict[str, Any]:
+        """Convert values to columns: for each key its different contents, and the place of that of each value."""
+        written = [self.write(value) for value in values]
+        columns = {}
+        for key in self.keys:
+            texts = [json.dumps(content[key]) if key in content else "" for content in written]
+            places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+            columns[key] = [[text and json.loads(text) for text in places], [places[text] for text in texts]]
+            columns[key].append([not text for text in places].index(True) if "" in places else None)
+        return columns
+
+    def read_many(self, columns: Mapping[str, Any], not_stored: Sequence[dict[str, Any]]) -> list[T]:
+        """Convert columns of `write_many` to values. Equal contents become one object.
+
+        `not_stored`: for each value the fields that are not stored.
+        Raises: as `read`; AttributeError, KeyError, IndexError or ValueError for what are no such columns.
+        """
+        found = [dict(more) for more in not_stored]
+        for key, (contents, places, absent) in columns.items():
+            fields = [None if at == absent else self._field(key, content) for at, content in enumerate(contents)]
+            for one, place in zip(found, places, strict=True):
+                if (field := fields[place]) is not None:
+                    one[field[0]] = field[1]
+        return [self.kind(**one) for one in found]
 
     @property
     def one(self) -> Nested:

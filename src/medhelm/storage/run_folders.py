@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from medhelm.domain import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
-from medhelm.storage.derived.score_files import clear_derived
+from medhelm.storage.derived.folder import clear_derived
 from medhelm.storage.recovery.damaged_runs import damage
 from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_file import ADVICE, NAME, read_run

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import groupby, pairwise
 from os import cpu_count
 from typing import Any, NamedTuple
@@ -12,7 +14,8 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
-from medhelm.storage.derived.score_files import ScoreFile, derived_folder, identity_of
+from medhelm.storage.derived.folder import derived_folder
+from medhelm.storage.derived.score_files import ScoreFile, identity_of
 from medhelm.storage.runs import (
     CodedTexts,
     RunScores,
@@ -60,26 +63,35 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
-    with (
-        connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1)) as database
-    ):
+    with ExitStack() as open_database:
+        connection: list[Any] = []
+
+        def database() -> Any:
+            if not connection:
+                few = len(runs) <= TOGETHER
+                opened = connect() if few else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1))
+                connection.append(open_database.enter_context(opened))
+            return connection[0]
+
         for _, group in groupby(runs, key=lambda run: run.benchmark):
             own = list(group)
             yield from zip(own, _read_benchmark(database, own, rule), strict=True)
 
 
-def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunScores]:
-    """Return the scores of runs of one benchmark."""
-    folders = [derived_folder(run) for run in runs]
-    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders) if folder}
-    kept = [
-        (run, files[folder] if folder else None, identity_of(run)) for run, folder in zip(runs, folders, strict=True)
-    ]
+def _read_benchmark(database: Callable[[], Any], runs: Sequence[Run], rule: Rule) -> list[RunScores]:
+    """Return the scores of runs of one benchmark. `database`: opens the engine, which is not needed for kept scores."""
+    parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
+    folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
+    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
+    kept = []
+    for run in runs:
+        folder = folders[run.folder.parent if run.folder else None]
+        kept.append((run, files[folder] if folder else None, identity_of(run)))
     found = [file.find(run, identity) if file else None for run, file, identity in kept]
     missing = [run for run, scores in zip(runs, found, strict=True) if scores is None]
     if missing:
         known = next((scores for scores in found if scores), None)
-        read = _read_records(database, missing, rule, known)
+        read = _read_records(database(), missing, rule, known)
         found = [scores or next(read) for scores in found]
         for (run, file, identity), scores in zip(kept, found, strict=True):
             if file and scores:
@@ -89,7 +101,8 @@ def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunS
         # What was kept is mapped into memory, in place of what was read.
         mapped = [file.find(run, identity) if file else None for run, file, identity in kept]
         found = [one or scores for one, scores in zip(mapped, found, strict=True)]
-    return [scores for scores in found if scores]
+    sources = [file.source(run, identity) if file else "" for run, file, identity in kept]
+    return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
 
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:

@@ -44,6 +44,9 @@ RECORD_COLUMNS: Mapping[str, str] = {
 """Columns of every `records.parquet`, before one `METRIC_RULE` column of numbers per metric and rule, and one
 `METRIC_RULE_parts` of JSON where the metric is not a mean of these. The last two are empty without a jury."""
 
+RECORDS = "records.parquet"
+"""Name of the file of records in a run's folder."""
+
 _SHARD_FOLDER = re.compile(r"-[0-9a-f]{10}_[0-9]+of[0-9]+$")
 """End of the name of a shard's folder, see `Store.run_folder`."""
 
@@ -167,12 +170,13 @@ def load_shards(store: Store) -> list[Run]:
 
 def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     """Read the runs whose folders have the name of a shard, or all others."""
+    from medhelm.storage.derived.run_index import read_runs  # lazy: an evaluation does not list runs
+
     runs, problems = [], []
-    for path in _run_files(store, benchmark, shards=shards):
-        try:
-            runs.append(read_run(path))
-        except DamagedRunError as error:
-            problems.append(error)
+    for folders in _run_folders(store, benchmark, shards=shards):
+        found, damaged = read_runs(folders)
+        runs += found
+        problems += damaged
     if problems:
         from medhelm.storage.recovery.damaged_runs import leave_out
 
@@ -180,15 +184,14 @@ def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     return runs
 
 
-def _run_files(store: Store, benchmark: str, *, shards: bool) -> Iterator[Path]:
-    """Yield the paths of `run.json` in folders with the name of a shard, or in all others, sorted."""
+def _run_folders(store: Store, benchmark: str, *, shards: bool) -> Iterator[list[Path]]:
+    """Yield the folders of the runs of each benchmark, sorted: those with the name of a shard, or all others."""
     root = store.folder / "runs"
-    for folder in (name for name in _names_in(root) if benchmark in ("", name)):
-        for name in _names_in(root / folder):
-            if not name.startswith(".") and bool(_SHARD_FOLDER.search(name)) == shards:
-                path = root / folder / name / NAME
-                if path.exists():
-                    yield path
+    for name in (name for name in _names_in(root) if benchmark in ("", name)):
+        place = root / name
+        names = [one for one in _names_in(place) if one[0] != "." and bool(_SHARD_FOLDER.search(one)) == shards]
+        if found := [place / one for one in names if os.path.exists(f"{place}/{one}/{NAME}")]:  # noqa: PTH110 - faster
+            yield found
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -252,6 +255,8 @@ class RunScores:
     """Code of the failure of each instance, "" for none; None if no instance failed, or it was not read."""
     seconds: np.ndarray | None = None
     """Seconds of each request whose completion arrived, nan for batches and unknown times; None if it was not read."""
+    source: str = ""
+    """Identity of the records and of the score within their store; empty if the records are not identified."""
 
 
 def read_scores(run: Run, metric: str, rule: Rule) -> RunScores:
@@ -399,7 +404,7 @@ def records_path(run: Run) -> Path:
     """Return the path of a run's records."""
     if run.folder is None:
         raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return run.folder / "records.parquet"
+    return run.folder / RECORDS
 
 
 def damaged_records(run: Run, error: Exception) -> DamagedRunError:

@@ -12,7 +12,8 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
-├── derived/             scores of many runs in one file, to be read fast; may be deleted (see `storage.derived`)
+├── derived/             what was read and computed from many runs, kept to save time; may be deleted (see
+│                        `storage.derived`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)

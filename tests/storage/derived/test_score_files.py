@@ -1,19 +1,28 @@
-"""Kept scores never change a number: whatever happens to runs or files, they equal those read from the records."""
+"""Kept files never change a number: whatever happens to runs or files, numbers equal those made from the records."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.tools.leaderboard_store import Size, write
+from medhelm.analysis.cost import use
+from medhelm.analysis.leaderboard import benchmark_numbers
+from medhelm.domain import Run
 from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
-from medhelm.storage.derived import score_files
+from medhelm.results.runs.encryption import encrypt_store
+from medhelm.results.runs.selection import RunFilter
+from medhelm.storage.derived import folder as derived
+from medhelm.storage.derived import number_files, run_index, score_files
 from medhelm.storage.derived.array_file import read_arrays, write_arrays
+from medhelm.storage.run_file import read_run, write_run
 from medhelm.storage.run_folders import delete_runs, purge, read_removals, read_run_folders, remove_runs, restore_runs
 from medhelm.storage.store import open_store
 
@@ -28,24 +37,28 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy the store, and keep scores however few and young they are."""
-    monkeypatch.setattr(score_files, "LEAST_RECORDS", 1)
-    monkeypatch.setattr(score_files, "YOUNG_S", 0.0)
+    """Copy the store, and keep everything however small and young it is."""
+    for module in (score_files, run_index):
+        monkeypatch.setattr(module, "LEAST_RUNS", 1)
+    for module in (benchmark_numbers, use):
+        monkeypatch.setattr(module, "LEAST_KEPT", 1)
+    monkeypatch.setattr(benchmark_numbers, "SCORES_PER_PAIR", 0)
+    monkeypatch.setattr(derived, "YOUNG_S", 0.0)
     return Path(shutil.copytree(written, tmp_path / "store"))
 
 
-def numbers(store: Path) -> object:
-    return as_json(leaderboard([store]))
+def numbers(store: Path, **options: Any) -> object:
+    return as_json(leaderboard([store], **options))
 
 
-def from_records(store: Path, place: Path) -> object:
-    """Return the numbers of a copy of a store without kept scores."""
+def from_records(store: Path, place: Path, **options: Any) -> object:
+    """Return the numbers of a copy of a store in which nothing is kept."""
     shutil.copytree(store, place, ignore=shutil.ignore_patterns("derived"))
-    return numbers(place)
+    return numbers(place, **options)
 
 
-def kept_files(store: Path) -> list[Path]:
-    return sorted((store / "derived").iterdir())
+def kept_files(store: Path, kind: str = "*") -> list[Path]:
+    return sorted(path for path in (store / "derived").glob(f"*.{kind}") if path.name != score_files.CHECKED)
 
 
 def records_of(store: Path, place: int) -> Path:
@@ -88,6 +101,31 @@ def delete_one(store: Path) -> None:
     delete_runs(opened, read_run_folders(opened)[:1], before=lambda: None)
 
 
+def add_one(store: Path) -> None:
+    """Add a run of another model."""
+    old = records_of(store, 0).parent
+    new = Path(shutil.copytree(old, old.with_name("lab_model-09-0123456789")))
+    change_run(new, lambda run: replace(run, id="0123456789" * 6 + "0123", model="lab/model-09"))
+
+
+def change_value(store: Path) -> None:
+    """Change numbers of a run, but not its records."""
+    folder = records_of(store, 0).parent
+    change_run(folder, lambda run: replace(run, cost_usd=9.0, started="2026-02-02T00:00:00+00:00"))
+
+
+def change_run(folder: Path, change: Callable[[Run], Run]) -> None:
+    write_run(folder, change(read_run(folder / "run.json")))
+
+
+def exchange_runs(store: Path) -> None:
+    """Exchange the `run.json` of two models."""
+    first, second = (records_of(store, place).with_name("run.json") for place in (0, 1))
+    contents = second.read_bytes(), first.read_bytes()
+    first.write_bytes(contents[0])
+    second.write_bytes(contents[1])
+
+
 def cut(store: Path) -> None:
     for path in kept_files(store):
         os.truncate(path, path.stat().st_size // 2)
@@ -104,7 +142,7 @@ def other_version(store: Path) -> None:
     for path in kept_files(store):
         found = read_arrays(path)
         assert found is not None
-        arrays = {**found.arrays, "values": found.arrays["values"] + 1}
+        arrays = {name: one + 1 if one.dtype.kind == "f" else one for name, one in found.arrays.items()}
         write_arrays(path, {**found.about, "version": 99}, arrays, mode=0o600)
 
 
@@ -113,17 +151,33 @@ def other_structure(store: Path) -> None:
         write_arrays(path, {"version": score_files.VERSION, "runs": [{}]}, {}, mode=0o600)
 
 
+def without_arrays(store: Path) -> None:
+    for path in kept_files(store):
+        found = read_arrays(path)
+        assert found is not None
+        write_arrays(path, found.about, {}, mode=0o600)
+
+
+def other_entries(store: Path) -> None:
+    for path in kept_files(store, "index"):
+        found = read_arrays(path)
+        assert found is not None
+        runs = {**found.about["runs"], "n": [["forty"], [0] * len(found.about["names"]), None]}
+        write_arrays(path, {**found.about, "runs": runs}, {}, mode=0o600)
+
+
 def empty(store: Path) -> None:
     for path in kept_files(store):
         path.write_bytes(b"")
 
 
 def exchange_benchmarks(store: Path) -> None:
-    """Give each benchmark the file of another one."""
-    first, second = kept_files(store)
-    contents = second.read_bytes(), first.read_bytes()
-    first.write_bytes(contents[0])
-    second.write_bytes(contents[1])
+    """Give each benchmark the files of another one."""
+    for kind in ("scores", "numbers", "index"):
+        first, second = kept_files(store, kind)[-2:]
+        contents = second.read_bytes(), first.read_bytes()
+        first.write_bytes(contents[0])
+        second.write_bytes(contents[1])
 
 
 def do_nothing(store: Path) -> None:
@@ -135,6 +189,9 @@ CHANGES: tuple[Callable[[Path], None], ...] = (
     replace_records,
     overwrite_records,
     swap_records,
+    add_one,
+    change_value,
+    exchange_runs,
     remove_one,
     remove_and_restore,
     delete_one,
@@ -142,6 +199,8 @@ CHANGES: tuple[Callable[[Path], None], ...] = (
     change_byte,
     other_version,
     other_structure,
+    without_arrays,
+    other_entries,
     empty,
     exchange_benchmarks,
 )
@@ -152,23 +211,80 @@ def test_kept_scores_equal_the_records_after_any_change(
     change: Callable[[Path], None], store: Path, tmp_path: Path
 ) -> None:
     before = numbers(store)
-    assert len(kept_files(store)) == 2
+    assert [len(kept_files(store, kind)) for kind in ("scores", "numbers", "index")] == [2, 3, 2]
     change(store)
     expected = from_records(store, tmp_path / "copy")
     assert numbers(store) == expected
     assert numbers(store) == expected, "of the files that were made again"
-    if change in (replace_records, overwrite_records, swap_records, remove_one, delete_one):
+    if change in CHANGES[1:8]:
         assert expected != before, "the change must be visible"
 
 
-def test_kept_scores_are_read_instead_of_unchanged_records(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "published"},
+        {"completers_only": True},
+        {"resample": "benchmarks"},
+        {"panel": "lab/model-02"},
+        {"wanted": RunFilter(models=["lab/model-01", "lab/model-03"])},
+        {"wanted": RunFilter(models=["lab/model-02"])},
+        {"wanted": RunFilter(benchmarks=["clear"])},
+    ],
+    ids=str,
+)
+def test_other_options_never_get_numbers_that_were_kept_for_these(
+    options: dict[str, Any], store: Path, tmp_path: Path
+) -> None:
+    before = numbers(store)
+    expected = from_records(store, tmp_path / "copy", **options)
+    for _ in range(2):
+        assert numbers(store, **options) == expected
+        assert numbers(store) == before
+
+
+def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = numbers(store)
-    monkeypatch.setattr("medhelm.storage.run_scores._read_records", lambda *_: pytest.fail("records were read"))
+    for used in ("storage.run_scores._read_records", "storage.derived.run_index.read_run"):
+        monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
+    for used in ("analysis.leaderboard.benchmark_numbers._computed", "analysis.cost.use.pooled_times"):
+        monkeypatch.setattr(f"medhelm.{used}", lambda *_, **__: pytest.fail("numbers were computed"))
     assert numbers(store) == expected
 
 
-def test_young_records_are_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_files, "YOUNG_S", 3600.0)
+def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers(store)
+    replace_records(store)
+    compute = benchmark_numbers._computed
+    computed: list[int] = []
+
+    def watched(*given: Any, **options: Any) -> Any:
+        computed.append(1)
+        return compute(*given, **options)
+
+    monkeypatch.setattr(benchmark_numbers, "_computed", watched)
+    numbers(store)
+    assert len(computed) == 1
+
+
+def test_the_oldest_numbers_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(number_files, "MOST_SLOTS", 2)
+    for names in ("01", "02"), ("01",), ("01", "02", "03"):
+        numbers(store, wanted=RunFilter(models=[f"lab/model-{name}" for name in names]))
+    benchmark = records_of(store, 0).parent.parent.name
+    kept = [path.stem for path in kept_files(store, "numbers") if path.name.startswith(benchmark)]
+    assert [name[-7:] for name in kept] == ["pairs-1", "pairs-3"]
+
+
+def test_nothing_is_kept_in_an_encrypted_store(store: Path, store_key: str) -> None:
+    expected = numbers(store)
+    encrypt_store(store, os.environ)
+    assert numbers(store) == expected
+    assert not (store / "derived").exists()
+
+
+def test_young_files_are_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derived, "YOUNG_S", 3600.0)
     numbers(store)
     assert not (store / "derived").exists()
 
@@ -195,6 +311,7 @@ def test_store_that_cannot_be_written_is_read(store: Path, monkeypatch: pytest.M
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(score_files, "write_arrays", refuse)
+    for module in (score_files, number_files, run_index):
+        monkeypatch.setattr(module, "write_arrays", refuse)
     expected = numbers(store)
     assert numbers(store) == expected

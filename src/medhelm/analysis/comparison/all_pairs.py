@@ -18,9 +18,9 @@ benchmarks together, those of each overall difference over all pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
+from medhelm.analysis.comparison.pair_numbers import ComparedScores, PairNumbers, PairSums, pair_numbers
 from medhelm.analysis.comparison.paired import (
     ENDLESS,
     LEVEL,
@@ -251,7 +252,32 @@ class AlignedBenchmark:
     column: Column
     """The benchmark, with its weight."""
     aligned: AlignedScores | None
-    """Instance scores of all models; None if none are known."""
+    """Instance scores of all models; None if none are known, or if they are in `computed`."""
+    computed: PairNumbers | None = None
+    """Its numbers, if they were computed before."""
+    load: Callable[[], AlignedScores] | None = None
+    """Returns the scores where these numbers are not enough."""
+
+
+class _Scores:
+    """The scores of one benchmark, for what numbers do not say."""
+
+    def __init__(self, load: Callable[[], AlignedScores] | None) -> None:
+        self._load = load
+
+    @cached_property
+    def paired(self) -> ComparedScores:
+        """The scores and win shares of all models."""
+        assert self._load is not None, "computed numbers come with their scores"
+        return ComparedScores(self._load())
+
+    def load_scores(self) -> PairedScores:
+        """Return the scores of all models."""
+        return self.paired.scores
+
+    def load_shares(self) -> PairedScores:
+        """Return their win shares."""
+        return self.paired.shares
 
 
 def compare_all_pairs(
@@ -306,25 +332,23 @@ def compare_aligned(
     weights = []
     missing, missing_shares = _Missing(len(models)), _Missing(len(models))
     size = max((one.aligned.scores.size for one in benchmarks if one.aligned), default=0)
-    both = in_threads(lambda one: _paired(one, with_p_values=macro_averages), benchmarks, size=size)
-    for place, (benchmark, found) in enumerate(zip(benchmarks, both, strict=True)):
-        weight = benchmark.column.weight
+    compare = partial(_compared, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
+    for place, (benchmark, found) in enumerate(
+        zip(benchmarks, in_threads(compare, benchmarks, size=size), strict=True)
+    ):
+        weight, name = benchmark.column.weight, benchmark.column.benchmark
         weights.append(weight)
-        by_instance &= _known_by_instance(values[:, place], benchmark.aligned)
-        if benchmark.aligned is None or found is None:
+        by_instance &= _known_by_instance(values[:, place], found[0] if found else None)
+        if found is None:
             continue
-        paired, of_shares = found
-        macro.add(paired, weight)
-        mde[benchmark.column.benchmark] = paired.minimum_detectable_effect()
-        if single_benchmarks:
-            single[benchmark.column.benchmark] = paired.differences()
-        if not paired.is_binary:
-            macro.forget_sums()
-        missing.add(benchmark.aligned.scores, weight)
-        missing_shares.add(of_shares.scores, weight)
-        won.add(of_shares, weight, paired)
-        macro.forget_sums()
-        won.forget_sums()
+        numbers, differences, scores = found
+        mde[name] = numbers.mde
+        if differences is not None:
+            single[name] = differences
+        missing.add(numbers.lacking, numbers.mean, weight)
+        missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
+        macro.add(numbers.scores, weight, scores.load_scores)
+        won.add(numbers.shares, weight, scores.load_shares, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
@@ -346,16 +370,19 @@ def compare_aligned(
     )
 
 
-def _paired(benchmark: AlignedBenchmark, *, with_p_values: bool) -> tuple[PairedScores, PairedScores] | None:
-    """Return the scores and the win shares of all models, with the sums that are needed in any case."""
-    aligned = benchmark.aligned
-    if aligned is None:
+def _compared(
+    benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool
+) -> tuple[PairNumbers, PairedDifferences | None, _Scores] | None:
+    """Return the numbers of one benchmark, its differences if needed, and its scores; None if these are not known."""
+    scores = _Scores(benchmark.load)
+    if benchmark.computed is not None:
+        return benchmark.computed, None, scores
+    if benchmark.aligned is None:
         return None
-    scores = PairedScores(aligned.tested, aligned.codes, aligned.k)
-    shares = PairedScores(aligned.win_shares(), aligned.codes, aligned.k)
-    scores.prepare(with_fourths=with_p_values)
-    shares.prepare(with_fourths=True)
-    return scores, shares
+    numbers, single, scores.paired = pair_numbers(
+        benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks
+    )
+    return numbers, single, scores
 
 
 def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
@@ -368,10 +395,10 @@ def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[
         return np.where(shifts.any(axis=0), (low > 0) | (high < 0), win_share.p_holm <= LEVEL)
 
 
-def _known_by_instance(values: Floats, aligned: AlignedScores | None) -> NDArray[np.bool_]:
+def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[np.bool_]:
     """Return the pairs that lack no instance scores on a benchmark that both have. `values`: means of the models."""
     has = ~np.isnan(values)
-    lacking = has if aligned is None else has & np.isnan(aligned.scores).all(axis=1)
+    lacking = has if numbers is None else has & ~(numbers.lacking < 1)
     first, second = pair_indices(len(values))
     known: NDArray[np.bool_] = ~((has[first] & has[second]) & (lacking[first] | lacking[second]))
     return known
@@ -387,10 +414,8 @@ class _Missing:
         self._first, self._second = pair_indices(n_models)
         self._below, self._above, self._weight = np.zeros((3, len(self._first)))
 
-    def add(self, scores: Floats, weight: float) -> None:
-        """Add a benchmark. `scores`: shape (n_models, n), scores or win shares, 0..1, nan where one is missing."""
-        missing = np.isnan(scores).mean(axis=1)
-        mean = np.nan_to_num(row_means(scores))
+    def add(self, missing: Floats, mean: Floats, weight: float) -> None:
+        """Add a benchmark: the share of missing scores or win shares of each model, and the mean of the others."""
         down, up = missing * mean, missing * (1 - mean)
         here = weight * (np.maximum(missing[self._first], missing[self._second]) < 1)
         self._below += here * (down[self._first] + up[self._second])
@@ -411,36 +436,36 @@ class _Sum:
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._parts: list[tuple[PairedScores, float]] = []
+        self._parts: list[tuple[NDArray[np.bool_], float, Callable[[], PairedScores]]] = []
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
 
-    def add(self, paired: PairedScores, weight: float, raw: PairedScores | None = None) -> None:
-        """Add a benchmark. `raw` are the scores behind win shares: on 0/1 scores their variance is a multiple."""
-        here = paired.n > 0
-        n = np.maximum(paired.n, 1)
-        variance, df = paired.variance, paired.df
+    def add(self, sums: PairSums, weight: float, load: Callable[[], PairedScores], raw: PairSums | None = None) -> None:
+        """Add a benchmark.
+
+        Parameters: load, returns the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1
+        scores their variance is a multiple.
+        """
+        here = sums.n > 0
+        n = np.maximum(sums.n, 1)
+        variance, df = sums.variance, sums.df
         if raw is not None and raw.is_binary:
-            ratio = np.divide(paired.squares, raw.squares, out=np.full(len(n), 0.25), where=raw.squares > 0)
+            ratio = np.divide(sums.squares, raw.squares, out=np.full(len(n), 0.25), where=raw.squares > 0)
             variance, df = raw.variance * ratio, raw.df
         self._weight += weight * here
-        self._value += np.where(here, weight * paired.total / n, 0.0)
+        self._value += np.where(here, weight * sums.total / n, 0.0)
         self._variance += here * weight**2 * variance
         self._below += here * weight**4 * variance**2 / df
-        self._squares += here * weight**2 * paired.squares / n**2
+        self._squares += here * weight**2 * sums.squares / n**2
         if self._with_p_values:
-            self._fourths += here * weight**4 * paired.fourths / _fourth_power(n)
-        self._counts += np.stack([paired.n, paired.scores.shape[1] - paired.n, paired.n_clusters]) * here
+            self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
+        self._counts += np.stack([sums.n, sums.n_instances - sums.n, sums.n_clusters]) * here
         self.n_benchmarks += here
-        self._parts.append((paired, weight))
-
-    def forget_sums(self) -> None:
-        """Free what the benchmark added last does not need any more: memory stays small for many models."""
-        self._parts[-1][0].forget_sums()
+        self._parts.append((here, weight, load))
 
     def _shares(self, pairs: Ints) -> Floats:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
-        return np.concatenate([weight * paired.shares(pairs) for paired, weight in self._parts], axis=1)
+        return np.concatenate([weight * load().shares(pairs) for _, weight, load in self._parts], axis=1)
 
     def differences(self) -> PairedDifferences:
         """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
@@ -473,9 +498,10 @@ class _Sum:
     def of_single_benchmarks(self, differences: PairedDifferences) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
-        for paired, _ in self._parts if alone.any() else ():
-            pairs = np.flatnonzero(alone & (paired.n > 0))
+        for here, _, load in self._parts if alone.any() else ():
+            pairs = np.flatnonzero(alone & here)
             if len(pairs):
+                paired = load()
                 low, high = paired.limits()
                 differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
                 differences.p_value[pairs] = paired.p_values_of(pairs)

@@ -32,6 +32,29 @@ class BenchmarkMeans(NamedTuple):
     """Degrees of freedom of the variance."""
 
 
+class ScoreMeans(NamedTuple):
+    """Means of the scores, or win shares, of all models on one benchmark alone. Arrays of shape (n_models,)."""
+
+    mean: Floats
+    """Mean, nan for a model without a score."""
+    variance: Floats
+    """Variance of the mean."""
+    df: Floats
+    """Degrees of freedom of the variance."""
+    size: Floats
+    """Number of win shares; effective number of scores if all are 0/1."""
+    is_binary: NDArray[np.bool_]
+    """True for models with no other scores than 0 and 1."""
+
+    def of_models(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
+        """Return the means of more models, which have no scores. `rows`: places of these models among them."""
+        empty = (np.nan, 1 / 12, 1.0, 0.0, True)
+        found = [np.full(n_models, value) for value in empty]
+        for new, own in zip(found, self, strict=True):
+            new[list(rows)] = own
+        return ScoreMeans(*found)
+
+
 class Averages(NamedTuple):
     """Averages of all models: arrays of shape (n_models,), nan for a model without a value."""
 
@@ -69,41 +92,51 @@ def average_over_benchmarks(values: Floats, means: Sequence[BenchmarkMeans], wei
     )
 
 
-def macro_means(aligned: AlignedScores, n_benchmarks: int) -> BenchmarkMeans:
-    """Means of the normalized scores on one benchmark of `n_benchmarks`."""
-    scores = aligned.scores
-    middle, variance, df = _means(scores, aligned)
-    if _binary_rows(scores).all():
-        p, n = np.nan_to_num(middle), np.maximum(_effective_sizes(aligned), 1.0)
-        extra = 4 / n_benchmarks
-        shrunk = (p * n + extra / 2) / (n + extra)
-        return BenchmarkMeans(
-            np.where(np.isnan(middle), np.nan, shrunk),
-            shrunk * (1 - shrunk) / np.maximum(n - 1 + extra, 1.0),
-            np.full(len(scores), ENDLESS),
-        )
-    return BenchmarkMeans(middle, variance, df)
+def score_means(aligned: AlignedScores) -> ScoreMeans:
+    """Means of the normalized scores on one benchmark."""
+    is_binary = _binary_rows(aligned.scores)
+    sizes = _effective_sizes(aligned) if is_binary.all() else np.zeros(len(is_binary))
+    return ScoreMeans(*_means(aligned.scores, aligned), sizes, is_binary)
 
 
-def win_share_means(
-    aligned: AlignedScores, shares: Floats, n_benchmarks: int, panel: NDArray[np.bool_] | None = None
-) -> BenchmarkMeans:
+def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bool_]) -> ScoreMeans:
     """Means of the win shares on one benchmark.
 
-    Parameters: shares, as `aligned.scores`, from `instance_win_shares`, or from `panel_win_shares` for a panel; panel,
-    shape (n_models,), its members; None: the rivals are all other models.
+    Parameters: shares, as `aligned.scores`, from `instance_win_shares`, or from `panel_win_shares` for a panel;
+    is_binary, of the means of the scores.
     """
-    middle, variance, df = _means(shares, aligned)
-    rivals = np.ones(len(shares), dtype=np.bool_) if panel is None else panel
+    return ScoreMeans(*_means(shares, aligned), (~np.isnan(shares)).sum(axis=1).astype(float), is_binary)
+
+
+def macro_means(found: ScoreMeans, n_benchmarks: int) -> BenchmarkMeans:
+    """Means of the normalized scores on one benchmark of `n_benchmarks`."""
+    if not found.is_binary.all():
+        return BenchmarkMeans(found.mean, found.variance, found.df)
+    p, n = np.nan_to_num(found.mean), np.maximum(found.size, 1.0)
+    extra = 4 / n_benchmarks
+    shrunk = (p * n + extra / 2) / (n + extra)
+    return BenchmarkMeans(
+        np.where(np.isnan(found.mean), np.nan, shrunk),
+        shrunk * (1 - shrunk) / np.maximum(n - 1 + extra, 1.0),
+        np.full(len(p), ENDLESS),
+    )
+
+
+def win_share_means(found: ScoreMeans, n_benchmarks: int, panel: NDArray[np.bool_] | None = None) -> BenchmarkMeans:
+    """Means of the win shares on one benchmark.
+
+    `panel`: shape (n_models,), its members; None: the rivals are all other models.
+    """
+    middle, variance, df, size, is_binary = found
+    rivals = np.ones(len(middle), dtype=np.bool_) if panel is None else panel
     # With a panel, whether scores are 0/1 depends on the panel and the model alone, as the number itself does.
-    is_binary = _binary_rows(aligned.scores)
-    is_binary &= is_binary[rivals].all()
+    is_binary = is_binary & is_binary[rivals].all()
     if not is_binary.any():
         return BenchmarkMeans(middle, variance, df)
-    extra, n = 4 / n_benchmarks, np.maximum((~np.isnan(shares)).sum(axis=1), 1)
-    size = int(rivals.sum())
+    extra, n = 4 / n_benchmarks, np.maximum(size, 1)
+    n_rivals = int(rivals.sum())
     # Lead over one half of a right answer, where half of the rivals are right; one that is a rival itself has one less.
-    reach = np.where(rivals, size / (4 * max(size - 1, 1)), 0.25)
+    reach = np.where(rivals, n_rivals / (4 * max(n_rivals - 1, 1)), 0.25)
     distance = (np.nan_to_num(middle) - 0.5) ** 2
     invented = extra * (reach**2 + distance * n / (n + extra)) / ((n + extra) * np.maximum(n - 1 + extra, 1.0))
     shrunk = np.where(np.isnan(middle), np.nan, (np.nan_to_num(middle) * n + extra / 2) / (n + extra))
@@ -138,8 +171,8 @@ def averages_of_benchmarks(table: Floats, weights: Floats) -> Averages:
     return Averages(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0))
 
 
-def _means(scores: Floats, aligned: AlignedScores) -> BenchmarkMeans:
-    """Mean of each model with the variance of a ratio over clusters (Cochran 1977, section 6.4)."""
+def _means(scores: Floats, aligned: AlignedScores) -> tuple[Floats, Floats, Floats]:
+    """Mean of each model with the variance of a ratio over clusters (Cochran 1977, section 6.4), and its freedom."""
     sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
     n, k = counts.sum(axis=0), (counts > 0).sum(axis=0)
     mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
@@ -147,7 +180,7 @@ def _means(scores: Floats, aligned: AlignedScores) -> BenchmarkMeans:
     variance = np.where(k > 1, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2, 1 / 12)  # any mean
     equal = (k > 1) & (residual <= 1e-20 * np.maximum(n, 1))
     variance[equal] = constant_variance(k[equal], 0.0, 1.0)
-    return BenchmarkMeans(mean, variance, np.maximum(k - 1.0, 1.0))
+    return mean, variance, np.maximum(k - 1.0, 1.0)
 
 
 def _binary_rows(scores: Floats) -> NDArray[np.bool_]:

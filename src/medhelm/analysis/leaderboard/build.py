@@ -27,14 +27,15 @@ With a panel of models win shares, win rates and ranks are against its members a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark, AllPairs, compare_aligned
-from medhelm.analysis.comparison.paired import PairedScores
+from medhelm.analysis.cost.use import KeptTimes
+from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, ScoredBenchmarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
 from medhelm.analysis.leaderboard.panel import find_members
@@ -51,8 +52,7 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.analysis.statistics.alignment import AlignedScores, align
-from medhelm.analysis.statistics.threads import in_threads
+from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Remark, Rule, Tier
 from medhelm.errors import UserError
 
@@ -75,6 +75,7 @@ def build_leaderboard(
     suite: str = "all",
     scoring: Rule = "corrected",
     tier: Tier = "real",
+    cache: NumbersCache | None = None,
 ) -> Leaderboard:
     """Rank the models. The order of cells and columns does not change a number.
 
@@ -82,7 +83,8 @@ def build_leaderboard(
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
     whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
-    against, none for the other models on the board; suite, scoring and tier, carried along for readers.
+    against, none for the other models on the board; suite, scoring and tier, carried along for readers;
+    cache, where numbers of single benchmarks are kept.
     Raises: UserError for two cells or columns of the same place, a cell without a column, a scale or weight that is
     none, instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
@@ -90,43 +92,47 @@ def build_leaderboard(
     table, shown = chosen.table, chosen.columns
     models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
     measured = measure(models, by_id, table)
-    method = _method(resample, measured, table)
-    instances = _Instances(measured, table)
-    every = list(instances.each())
-    aligned = every if method == "instances within benchmarks" else []
-    measured, tested = measure_instances(measured, aligned), method != "nothing" and len(models) <= MOST_MODELS
-    pairs = _test_pairs(measured, aligned, rank_order(measured, scoring), tuple(shown)) if tested else None
+    every = ScoredBenchmarks(models, by_id, table, cache).numbers(with_pairs=True)
+    method = _method(resample, measured, table, every)
+    numbers = every if method == "instances within benchmarks" else []
+    measured, tested = measure_instances(measured, numbers), method != "nothing" and len(models) <= MOST_MODELS
+    pairs = _test_pairs(measured, numbers, rank_order(measured, scoring), tuple(shown)) if tested else None
     if panel:
         members = find_members(panel, models, chosen.baselines)
-        measured = measure_instances(measure(models, by_id, table, members), aligned)
-    rows, ranked_by = make_rows(measured, table, method, scoring)
-    bounds = rank_bounds(measured, table, aligned, scoring)
+        measured = measure_instances(measure(models, by_id, table, members), numbers)
+    times = KeptTimes(cache)
+    rows, ranked_by = make_rows(measured, table, method, scoring, times)
+    times.save()
+    bounds = rank_bounds(measured, table, numbers, scoring)
     rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
+    described = list(zip(by_id, every, strict=True))
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs, tested=tested)),
         columns=tuple(shown),
-        mde=_detectable(every, by_id, pairs),
+        mde=_detectable(described, pairs),
         interval_method=method,
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        frontier=cost_frontier(rows, by_id, aligned, pairs, method if tested else "nothing"),
-        baselines=_baseline_rows(chosen.baselines, by_id, method),
+        frontier=cost_frontier(rows, by_id, numbers, pairs, method if tested else "nothing"),
+        baselines=_baseline_rows(chosen.baselines, by_id, method, cache),
         suite=suite,
         scoring=scoring,
         tier=tier,
     )
-    return replace(board, remarks=tuple(_remarks(board, chosen, instances)), verdict=tuple(verdict(board)))
+    return replace(board, remarks=tuple(_remarks(board, chosen, described)), verdict=tuple(verdict(board)))
 
 
-def _remarks(board: Leaderboard, chosen: _Selection, instances: _Instances) -> list[Remark]:
-    """Return the remarks on a leaderboard, on what was left out of it and on its instances."""
+def _remarks(
+    board: Leaderboard, chosen: _Selection, described: Sequence[tuple[Column, BenchmarkNumbers | None]]
+) -> list[Remark]:
+    """Return the remarks on a leaderboard, on what was left out of it and on the instances of each benchmark."""
     context = RemarkContext(
         absent=chosen.absent,
         not_shared=chosen.not_shared,
         only_baselines=chosen.only_baselines,
-        differing=instances.differing,
-        single=instances.single,
+        differing=[column.benchmark for column, one in described if one and not one.same_instances],
+        single=[column.benchmark for column, one in described if one and one.n_clusters == 1],
     )
     return list(all_remarks(board, context))
 
@@ -190,15 +196,15 @@ def _split(cells: Iterable[Cell], rank_baselines: bool) -> tuple[list[Cell], lis
 
 def _test_pairs(
     measured: LeaderboardMeasures,
-    aligned: Sequence[AlignedScores | None],
+    numbers: Sequence[BenchmarkNumbers | None],
     order: Sequence[int],
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in this order; None if there is one. `aligned`: empty to test over benchmarks."""
+    """Test every two models, in this order; None if there is one. `numbers`: empty to test over benchmarks."""
     if len(order) < 2:
         return None
-    scores = aligned or [None] * len(measured.columns)
-    compared = [AlignedBenchmark(column, one) for column, one in zip(measured.columns, scores, strict=True)]
+    known = zip(measured.columns, numbers or [None] * len(measured.columns), strict=True)
+    compared = [one.as_compared(column) if one else AlignedBenchmark(column, None) for column, one in known]
     models, values = measured.models, measured.values
     found = compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)
     return found.reordered(order)
@@ -210,9 +216,9 @@ def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule 
     described = _describe(columns, table)
     shown = sorted((described[name] for name in table), key=lambda column: column.benchmark)
     measured = measure(sorted({model for row in table.values() for model in row}), shown, table)
-    method = _method(None, measured, table)
-    if method == "instances within benchmarks":
-        measured = measure_instances(measured, list(_Instances(measured, table).each()))
+    numbers = ScoredBenchmarks(measured.models, shown, table).numbers(with_pairs=False)
+    if _method(None, measured, table, numbers) == "instances within benchmarks":
+        measured = measure_instances(measured, numbers)
     return [measured.models[i] for i in rank_order(measured, scoring)]
 
 
@@ -223,19 +229,21 @@ def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> lis
     return [*competing, *named] if competing else list(cells)
 
 
-def _baseline_rows(cells: Sequence[Cell], columns: Sequence[Column], method: IntervalUnit) -> tuple[Row, ...]:
+def _baseline_rows(
+    cells: Sequence[Cell], columns: Sequence[Column], method: IntervalUnit, cache: NumbersCache | None
+) -> tuple[Row, ...]:
     """Rows of baselines on the benchmarks of the board, by macro average: no ranks, no win shares, no win rates."""
     table = {name: row for name, row in _table(cells).items() if any(name == c.benchmark for c in columns)}
     models = sorted({model for row in table.values() for model in row})
     if not models:
         return ()
     measured = measure(models, columns, _every(table, columns))
-    aligned = list(_Instances(measured, _every(table, columns)).each())
+    numbers = ScoredBenchmarks(models, columns, _every(table, columns), cache).numbers(with_pairs=False)
     if method == "instances within benchmarks":
         has = [bool(table.get(column.benchmark)) for column in columns]
-        is_known = all(one is not None for one, here in zip(aligned, has, strict=True) if here)
+        is_known = all(one is not None for one, here in zip(numbers, has, strict=True) if here)
         method = method if is_known else "nothing"
-        measured = measure_instances(measured, aligned) if is_known else measured
+        measured = measure_instances(measured, numbers) if is_known else measured
     rows, _ = make_rows(measured, _every(table, columns), method, "corrected")
     bare = [
         replace(row, rank=None, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
@@ -294,28 +302,34 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
 
 
 def _detectable(
-    aligned: Sequence[AlignedScores | None], columns: Sequence[Column], pairs: AllPairs | None
+    described: Sequence[tuple[Column, BenchmarkNumbers | None]], pairs: AllPairs | None
 ) -> dict[str, float | None]:
     """Benchmark -> minimum detectable effect; None where scores are not known. Tests that were made have it already."""
     known = {} if pairs is None else pairs.mde
-    found = dict(known)
-    for column, one in zip(columns, aligned, strict=True):
-        if column.benchmark not in known:
-            can_pair = one is not None and len(one.scores) <= MOST_MODELS
-            paired = PairedScores(one.tested, one.codes, one.k) if one and can_pair else None
-            found[column.benchmark] = paired.minimum_detectable_effect() if paired else None
-    return found
+    missing = {
+        column.benchmark: one.minimum_detectable_effect() if one else None
+        for column, one in described
+        if column.benchmark not in known
+    }
+    return {**known, **missing}
 
 
-def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Table) -> IntervalUnit:
+def _method(
+    resample: Resample | None,
+    measured: LeaderboardMeasures,
+    table: Table,
+    numbers: Sequence[BenchmarkNumbers | None],
+) -> IntervalUnit:
     """Return the unit to resample. Raises UserError for instances whose scores are not known."""
     if resample == "none" or not measured.columns:
         return "nothing" if resample == "none" else "benchmarks"
+    place = {model: i for i, model in enumerate(measured.models)}
     lacking = [
         f"{cell.model} on {cell.benchmark}"
-        for column in measured.columns
+        for column, one in zip(measured.columns, numbers, strict=True)
         for cell in table[column.benchmark].values()
-        if cell.value is not None and (cell.scores is None or bool(np.isnan(cell.scores).all()))
+        if cell.value is not None
+        and (cell.scores is None or one is None or bool(np.isnan(one.scores.mean[place[cell.model]])))
     ]
     if resample == "instances" and lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
@@ -324,33 +338,3 @@ def _method(resample: Resample | None, measured: LeaderboardMeasures, table: Tab
             "`--resample benchmarks` needs means only."
         )
     return "benchmarks" if resample == "benchmarks" or lacking else "instances within benchmarks"
-
-
-class _Instances:
-    """Instance scores, one benchmark at a time, and findings about them."""
-
-    def __init__(self, measured: LeaderboardMeasures, table: Table) -> None:
-        self._measured, self._table = measured, table
-        self.differing: list[str] = []
-        self.single: list[str] = []
-
-    def each(self) -> Iterator[AlignedScores | None]:
-        """Scores on each benchmark, in order; None where none are known. To be walked through once."""
-        size = len(self._measured.models) * max((len(cell.ids) for cell in self._cells()), default=0)
-        columns = self._measured.columns
-        for column, aligned in zip(columns, in_threads(self._aligned, columns, size=size), strict=True):
-            if aligned and not aligned.same_instances:
-                self.differing.append(column.benchmark)
-            if aligned and aligned.k == 1:
-                self.single.append(column.benchmark)
-            yield aligned
-
-    def _aligned(self, column: Column) -> AlignedScores | None:
-        cells = self._table[column.benchmark]
-        if all(cell.scores is None for cell in cells.values()):
-            return None
-        return align(cells, column, self._measured.models)
-
-    def _cells(self) -> Iterator[Cell]:
-        for column in self._measured.columns:
-            yield from self._table[column.benchmark].values()

@@ -87,6 +87,8 @@ class Cell:
     """Tokens and time of its completions; None if unknown."""
     calibrated: CalibratedMean | None = None
     """Estimated mean clinician rating, in the same unit; None if there are too few ratings."""
+    source: str = ""
+    """Identity of what ids, scores and clusters were made from: equal only if these are. Empty if it is not known."""
     dates: tuple[str, str] | None = None
     """First and last day on which its completions arrived, ISO 8601; None if unknown."""
 

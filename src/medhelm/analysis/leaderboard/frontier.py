@@ -16,27 +16,26 @@ from medhelm.analysis.cost.frontier import (
     FrontierStep,
     draw_averages,
     frontier_probabilities,
-    joint_means,
     joint_means_over_benchmarks,
 )
 from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
+from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import IntervalUnit, Row
-from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 
 def cost_frontier(
     rows: Sequence[Row],
     columns: Sequence[Column],
-    aligned: Sequence[AlignedScores | None],
+    numbers: Sequence[BenchmarkNumbers | None],
     pairs: AllPairs | None,
     method: IntervalUnit,
 ) -> CostFrontier | None:
     """Return the frontier among the models of known cost on the same benchmarks; None for fewer than two such models.
 
-    Parameters: columns, sorted by id; aligned, scores on each of them, models sorted by name; empty where instance
-    scores are not known; pairs, tests of every two models; method, the unit of intervals.
+    Parameters: columns, sorted by id; numbers, of the scores on each of them, models sorted by name; empty where
+    instance scores are not known; pairs, tests of every two models; method, the unit of intervals.
     """
     places = {row.model: place for place, row in enumerate(sorted(rows, key=lambda row: row.model))}
     by_name = sorted(rows, key=lambda row: row.model)
@@ -52,7 +51,7 @@ def cost_frontier(
     found = _probabilities(
         alike,
         [columns[place] for place in used],
-        [aligned[place] for place in used if aligned],
+        [numbers[place] for place in used if numbers],
         order,
         costs,
         values,
@@ -75,7 +74,7 @@ def cost_frontier(
     ]
     return CostFrontier(
         models=tuple(sorted(models, key=lambda one: (one.usd_per_1000, -one.value, one.model))),
-        steps=tuple(_step(a, b, pairs) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0)),
+        steps=_steps(best, pairs),
         unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
         other_benchmarks=tuple(row.model for row in priced if row not in alike),
     )
@@ -95,7 +94,7 @@ def _most_common_benchmarks(rows: Sequence[Row]) -> frozenset[str]:
 def _probabilities(
     rows: Sequence[Row],
     columns: Sequence[Column],
-    aligned: Sequence[AlignedScores | None],
+    numbers: Sequence[BenchmarkNumbers | None],
     order: Sequence[int],
     costs: Floats,
     values: Floats,
@@ -103,7 +102,7 @@ def _probabilities(
 ) -> Floats | None:
     """Return the probability of each model to be on the frontier; None where it has no basis.
 
-    Parameters: order, the rows of `aligned` that the models have.
+    Parameters: order, the places of the models in `numbers`.
     """
     weights = np.array([column.weight for column in columns], dtype=float)
     shares = weights / weights.sum()
@@ -113,10 +112,10 @@ def _probabilities(
         table = np.array([[_value(row, column) for column in columns] for row in rows])
         over = joint_means_over_benchmarks(table, shares)
         return None if over is None else frontier_probabilities(costs, draw_averages(values, [(1.0, over)]))
-    known = [one for one in aligned if one is not None]
+    known = [one for one in numbers if one is not None]
     if len(known) < len(columns):
         return None
-    parts = ((float(share), joint_means(one.reordered(order))) for share, one in zip(shares, known, strict=True))
+    parts = ((float(share), one.joint_means(order)) for share, one in zip(shares, known, strict=True))
     return frontier_probabilities(costs, draw_averages(values, parts))
 
 
@@ -126,12 +125,20 @@ def _value(row: Row, column: Column) -> float:
     return np.nan if value is None else column.normalize(value)
 
 
-def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
+def _steps(best: Sequence[CostPoint[str]], pairs: AllPairs | None) -> tuple[FrontierStep, ...]:
+    """Return the steps along the frontier, cheapest first."""
+    separated = frozenset() if pairs is None else pairs.separated()
+    return tuple(_step(a, b, pairs, separated) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0))
+
+
+def _step(
+    cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None, separated: frozenset[tuple[str, str]]
+) -> FrontierStep:
     """Return a step along the frontier, with the paired difference of the two models where they were tested."""
     found = None if pairs is None else _difference(costlier.name, cheaper.name, pairs)
     points = (costlier.value or 0.0) - (cheaper.value or 0.0)
     value, low, high = found or (points, None, None)
-    is_better = pairs is not None and (costlier.name, cheaper.name) in pairs.separated()
+    is_better = (costlier.name, cheaper.name) in separated
     return FrontierStep(
         cheaper=cheaper.name,
         costlier=costlier.name,

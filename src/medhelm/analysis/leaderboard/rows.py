@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
-from medhelm.analysis.cost.use import pooled_use
+from medhelm.analysis.cost.use import Times, pooled_times, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
@@ -20,8 +20,10 @@ from medhelm.analysis.leaderboard.averages import (
     averages_of_benchmarks,
     benchmark_means,
     macro_means,
+    share_means,
     win_share_means,
 )
+from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.panel import guarded_panel_shares, panel_win_shares
 from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
@@ -37,7 +39,6 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_rate_sd,
     win_table,
 )
-from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule
@@ -113,12 +114,12 @@ def _guarded_rates(values: Floats, weights: Floats, panel: NDArray[np.bool_] | N
     return np.round(row_means(table, weights), DECIMALS)
 
 
-def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedScores | None]) -> LeaderboardMeasures:
+def measure_instances(measured: LeaderboardMeasures, numbers: Sequence[BenchmarkNumbers | None]) -> LeaderboardMeasures:
     """Add win shares, and variances for intervals.
 
-    Parameters: aligned, the scores on each benchmark, None if not known; empty if averages go by benchmarks.
+    Parameters: numbers, of the scores on each benchmark, None if not known; empty if averages go by benchmarks.
     """
-    if not aligned:
+    if not numbers:
         return measured
     values, panel = measured.values, measured.panel
     used = has_any_value(values)
@@ -127,17 +128,14 @@ def measure_instances(measured: LeaderboardMeasures, aligned: Sequence[AlignedSc
     macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
     n_used, n_of_panel = int(used.sum()), int(of_panel.sum())
-    known = [(j, one) for j, one in enumerate(aligned) if one is not None and used[j]]
-
-    def measured_one(place: tuple[int, AlignedScores]) -> tuple[BenchmarkMeans, _ShareMeans | None]:
-        j, one = place
-        return macro_means(one, n_used), _share_means(one, n_of_panel, panel) if of_panel[j] else None
-
-    size = max((one.scores.size for _, one in known), default=0)
-    for (j, _), (means, own) in zip(known, in_threads(measured_one, known, size=size), strict=True):
-        macro[j] = means
-        if own is not None:
-            rank_shares[:, j], shares[:, j], won[j] = own
+    known = [(j, one) for j, one in enumerate(numbers) if one is not None and used[j]]
+    size = max((values.shape[0] * one.n_instances for _, one in known), default=0) if panel is not None else 0
+    for j, one in known:
+        macro[j] = macro_means(one.scores, n_used)
+    met = [(j, one) for j, one in known if of_panel[j]]
+    found = in_threads(lambda place: _share_means(place[1], n_of_panel, panel), met, size=size)
+    for (j, _), own in zip(met, found, strict=True):
+        rank_shares[:, j], shares[:, j], won[j] = own
     return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
 
 
@@ -149,23 +147,23 @@ class _ShareMeans(NamedTuple):
     means: BenchmarkMeans
 
 
-def _share_means(one: AlignedScores, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _ShareMeans:
+def _share_means(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _ShareMeans:
     """Return the win shares on one benchmark of `n_benchmarks`."""
-    instance_shares = one.win_shares(panel)
-    rank_shares = row_means(instance_shares)
     if panel is None:
-        return _ShareMeans(rank_shares, rank_shares, win_share_means(one, instance_shares, n_benchmarks))
-    instance_shares = panel_win_shares(one.scores, panel, instance_shares)
-    means = win_share_means(one, instance_shares, n_benchmarks, panel)
-    return _ShareMeans(rank_shares, row_means(instance_shares), means)
+        return _ShareMeans(one.mean_shares, one.mean_shares, win_share_means(one.shares, n_benchmarks))
+    aligned = one.load()
+    instance_shares = aligned.win_shares(panel)
+    shown = panel_win_shares(aligned.scores, panel, instance_shares)
+    means = win_share_means(share_means(aligned, shown, one.scores.is_binary), n_benchmarks, panel)
+    return _ShareMeans(row_means(instance_shares), row_means(shown), means)
 
 
 def make_rows(
-    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule
+    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
 ) -> tuple[list[Row], RankedBy]:
     """Rows in order of rank, and the number that ranks them.
 
-    Parameters: table, benchmark -> model -> cell; method, unit of the intervals.
+    Parameters: table, benchmark -> model -> cell; method, unit of the intervals; times, as of `pooled_use`.
     """
     models, columns, values = measured.models, measured.columns, measured.values
     share, rate, macro = _averages(measured, table, method)
@@ -175,6 +173,8 @@ def make_rows(
     places = competition_ranks([keys[i] for i in order])
     spread = win_rate_sd(values, measured.weights, measured.panel)
     wider = _over_benchmarks(measured, method)
+    categories = _groups([column.category for column in columns])
+    subcategories = _groups([column.subcategory for column in columns])
     rows = []
     for place, i in zip(places, order, strict=True):
         has = ~np.isnan(values[i])
@@ -195,10 +195,10 @@ def make_rows(
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
                 cost_usd=cost_usd,
-                use=pooled_use((cell.use for cell in cells.values()), cost_usd),
+                use=pooled_use((cell.use for cell in cells.values()), cost_usd, times),
                 cells=cells,
-                categories=_group_means(values[i], measured.weights, [c.category for c in columns]),
-                subcategories=_group_means(values[i], measured.weights, [c.subcategory for c in columns]),
+                categories=_group_means(values[i], measured.weights, categories),
+                subcategories=_group_means(values[i], measured.weights, subcategories),
                 guarded_win_rate=_known(measured.guarded[i]),
                 guarded_win_share=_known(guarded_share[i]),
                 macro_bounds=_macro_bounds(cells, columns, measured.weights),
@@ -319,14 +319,14 @@ def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule
 
 
 def rank_bounds(
-    measured: LeaderboardMeasures, table: Table, aligned: Sequence[AlignedScores | None], scoring: Rule
+    measured: LeaderboardMeasures, table: Table, numbers: Sequence[BenchmarkNumbers | None], scoring: Rule
 ) -> dict[str, tuple[int, int]]:
     """Model -> its rank if each of its missing scores were the best, and if each were the worst.
 
     One model at a time, so that the others lose or win what it gained or lost; for those with missing scores, unless
     they are many.
 
-    Parameters: aligned, as in `measure_instances`; empty if averages go by benchmarks.
+    Parameters: numbers, as in `measure_instances`; empty if averages go by benchmarks.
     """
     kept = {
         i: np.array([1 - cells[model].share_missing if model in cells else 1.0 for cells in _cells_of(measured, table)])
@@ -337,14 +337,14 @@ def rank_bounds(
         return {}
     found = {}
     for i in lacking:
-        best, worst = (_rank_with(measured, aligned, i, kept[i], score, scoring) for score in (1.0, 0.0))
+        best, worst = (_rank_with(measured, numbers, i, kept[i], score, scoring) for score in (1.0, 0.0))
         found[measured.models[i]] = (best, worst)
     return found
 
 
 def _rank_with(
     measured: LeaderboardMeasures,
-    aligned: Sequence[AlignedScores | None],
+    numbers: Sequence[BenchmarkNumbers | None],
     i: int,
     kept: Floats,
     score: float,
@@ -354,8 +354,8 @@ def _rank_with(
     values, shares = measured.values.copy(), measured.rank_shares.copy()
     values[i] = values[i] * kept + score * (1 - kept)
     for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
-        if (one := aligned[j]) is not None:
-            shares[:, j] = row_means(one.completed(i, score).win_shares(measured.panel))
+        if (one := numbers[j]) is not None:
+            shares[:, j] = row_means(one.load().completed(i, score).win_shares(measured.panel))
     changed = replace(
         measured,
         values=values,
@@ -405,11 +405,16 @@ def _cost(cells: Iterable[Cell]) -> float | None:
     return math.fsum(known) if known and len(known) == len(costs) else None
 
 
-def _group_means(values: Floats, weights: Floats, groups: Sequence[str]) -> dict[str, GroupMean]:
+def _groups(names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    """Group -> which benchmarks are in it, by name."""
+    return {group: np.array([name == group for name in names]) for group in sorted(set(names))}
+
+
+def _group_means(values: Floats, weights: Floats, groups: Mapping[str, NDArray[np.bool_]]) -> dict[str, GroupMean]:
     """Group -> weighted mean of one model's normalized values, shape (n_benchmarks,), in it."""
     means = {}
-    for group in sorted(set(groups)):
-        own = np.array([name == group for name in groups]) & ~np.isnan(values)
+    for group, members in groups.items():
+        own = members & ~np.isnan(values)
         mean = float(values[own] @ weights[own] / weights[own].sum()) if own.any() else None
         means[group] = GroupMean(value=mean, n_benchmarks=int(own.sum()))
     return means

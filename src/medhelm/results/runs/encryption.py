@@ -35,6 +35,7 @@ from medhelm.models.cache import (
     restore,
     sealed_row,
 )
+from medhelm.storage.derived.folder import FOLDER
 from medhelm.storage.running import known_evaluations
 from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, open_store
 from medhelm.storage.store_host import processes_in
@@ -95,6 +96,8 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
         n_rows, damaged = _convert_cache(folder, lambda row: _sealed(row, key))
+        if (folder / FOLDER).exists():
+            shutil.rmtree(folder / FOLDER)  # what was made from the plain files
         _write_section(folder, {**section, STATE: "complete"})
     return ConvertedStore(
         state="encrypted",

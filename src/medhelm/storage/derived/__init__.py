@@ -1,1 +1,10 @@
-"""Files made from the runs of a store: they save time, and can be deleted at any time."""
+"""Files made from the runs of a store: they save time, and can be deleted at any time.
+
+    BENCHMARK-DIGEST-RULE.scores     scores of the runs of a benchmark (`score_files`)
+    BENCHMARK-DIGEST-SLOT.numbers    numbers that a leaderboard computed from them (`number_files`)
+    BENCHMARK-DIGEST-runs.index      content of their `run.json` (`run_index`)
+    all-DIGEST-seconds.numbers       median times of models (`analysis.cost.use`)
+    checked.json                     files of scores whose checksums were right
+
+Each is used only for files of runs whose size, times and number did not change.
+"""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,10 @@ _START = len(MAGIC) + 4
 """Place of the first byte that the checksum covers."""
 
 
+Identity = tuple[int, int, int, int]
+"""Size, times and number of a file: another content has another identity."""
+
+
 class ArrayFile(NamedTuple):
     """Content of a file."""
 
@@ -45,6 +50,13 @@ class ArrayFile(NamedTuple):
     """JSON value."""
     arrays: Mapping[str, np.ndarray]
     """Read-only arrays."""
+    identity: Identity
+    """Identity of the file."""
+
+
+def file_identity(found: os.stat_result) -> Identity:
+    """Return the identity of a file."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mode: int) -> None:
@@ -70,14 +82,20 @@ def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mo
         file.write(checksum.to_bytes(4, "little"))
 
 
-def read_arrays(path: Path) -> ArrayFile | None:
-    """Map a file into memory; None if it is missing, damaged, or of another version."""
+def read_arrays(path: Path, intact: Identity | None = None) -> ArrayFile | None:
+    """Map a file into memory; None if it is missing, damaged, or of another version.
+
+    `intact`: identity that the file had when its checksum was right. It is not computed again.
+    """
     import numpy as np
 
     try:
         with path.open("rb") as file:
+            identity = file_identity(os.fstat(file.fileno()))
             start = file.read(_START + 8)
-            if start[: len(MAGIC)] != MAGIC or int.from_bytes(start[len(MAGIC) : _START], "little") != _checksum(file):
+            if start[: len(MAGIC)] != MAGIC:
+                return None
+            if identity != intact and int.from_bytes(start[len(MAGIC) : _START], "little") != _checksum(file):
                 return None
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         length = int.from_bytes(start[_START:], "little")
@@ -85,7 +103,7 @@ def read_arrays(path: Path) -> ArrayFile | None:
         arrays, first = {}, _aligned(len(start) + length)
         for name, (kind, shape, place) in header["arrays"].items():
             arrays[name] = np.frombuffer(content, np.dtype(kind), math.prod(shape), first + place).reshape(shape)
-        return ArrayFile(header["about"], arrays)
+        return ArrayFile(header["about"], arrays, identity)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

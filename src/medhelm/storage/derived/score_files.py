@@ -9,64 +9,40 @@ file system may give two versions of them the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Rule, Run
-from medhelm.storage.derived.array_file import ArrayFile, read_arrays, write_arrays
+from medhelm.io.output_folder import atomic_file
+from medhelm.storage.derived.array_file import ArrayFile, Identity, file_identity, read_arrays, write_arrays
+from medhelm.storage.derived.folder import LEAST_RUNS, is_young, stem_of
 from medhelm.storage.permissions import file_mask
-from medhelm.storage.runs import CodedTexts, RunScores, records_path, score_column
-from medhelm.storage.store import file_name
+from medhelm.storage.runs import RECORDS, CodedTexts, RunScores, score_column
 
 if TYPE_CHECKING:
     import numpy as np
 
-FOLDER = "derived"
-"""Folder of a store with these files."""
-
 VERSION = 1
 """Version of their content. Files of another version are made again."""
 
-LEAST_RECORDS, LEAST_RUNS = 5_000, 50
-"""Records, or runs, of a benchmark from which its scores are kept: fewer are read at once."""
+LEAST_RECORDS = 5_000
+"""Records of a benchmark from which its scores are kept."""
 
-YOUNG_S = 2.0
-"""Age of records below which their scores are not kept, in seconds."""
-
-Identity = tuple[int, int, int, int]
-"""Size, times and number of a file of records."""
-
-
-def derived_folder(run: Run) -> Path | None:
-    """Return the folder of the store of a run for such files; None for a run that is in no store."""
-    if run.folder is None or run.folder.parent.parent.name != "runs":
-        return None
-    return run.folder.parents[2] / FOLDER
-
-
-def clear_derived(store: Path, benchmarks: Iterable[str]) -> None:
-    """Delete what was made from the runs of some benchmarks. Raises: OSError."""
-    for name in set(benchmarks):
-        for path in (store / FOLDER).glob(f"{_stem(name)}-*"):
-            path.unlink(missing_ok=True)
-
-
-def _stem(benchmark: str) -> str:
-    return f"{file_name(benchmark)}-{sha256(benchmark.encode()).hexdigest()[:10]}"
+CHECKED = "checked.json"
+"""File with the identity that each file of scores had when its checksum was right: it takes long to compute."""
 
 
 def identity_of(run: Run) -> Identity | None:
     """Return the identity of the records of a run; None if they are missing."""
     try:
-        found = records_path(run).stat()
+        return file_identity(os.stat(f"{run.folder}/{RECORDS}"))  # noqa: PTH116 - faster, for thousands of runs
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 @dataclass(slots=True)
@@ -88,15 +64,29 @@ class ScoreFile:
 
     def __init__(self, folder: Path, benchmark: str, rule: Rule) -> None:
         """Map the file into memory. `folder`: see `derived_folder`."""
-        self._path, self._rule = folder / f"{_stem(benchmark)}-{rule}.scores", rule
+        self._path, self._rule = folder / f"{stem_of(benchmark)}-{rule}.scores", rule
         self._open()
 
     def _open(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._is_changed = False
-        if found := read_arrays(self._path):
+        intact = _checked(self._path.parent)
+        if found := read_arrays(self._path, intact.get(self._path.name)):
+            if found.identity != intact.get(self._path.name):
+                self._remember({**intact, self._path.name: found.identity})
             with suppress(KeyError, TypeError, ValueError, IndexError):
                 self._entries = {one.key: one for one in _entries(found)}
+
+    def _remember(self, intact: Mapping[str, Identity]) -> None:
+        with suppress(OSError), atomic_file(self._path.parent / CHECKED) as new:
+            new.write_text(json.dumps(intact), encoding="utf-8")
+            new.chmod(0o660 & ~file_mask(self._path.parent.parent))
+
+    def source(self, run: Run, identity: Identity | None) -> str:
+        """Return what identifies the scores of a run; empty if its records are too young."""
+        if identity is None or is_young(identity):
+            return ""
+        return f"{_folder_name(run)} {score_column(run.main_metric, self._rule)} {identity}"
 
     def find(self, run: Run, identity: Identity | None) -> RunScores | None:
         """Return the scores of a run; None if they are not kept, or its records were written since."""
@@ -105,7 +95,7 @@ class ScoreFile:
 
     def add(self, run: Run, identity: Identity | None, scores: RunScores) -> None:
         """Add the scores of a run. `identity`: of its records, from before they were read."""
-        if identity is None or scores.parts is not None or time_ns() - max(identity[1:3]) < YOUNG_S * 1e9:
+        if identity is None or scores.parts is not None or is_young(identity):
             return
         entry = _Entry(_folder_name(run), score_column(run.main_metric, self._rule), identity, scores)
         if entry.key in self._entries and self._entries[entry.key].identity == identity:
@@ -129,7 +119,16 @@ class ScoreFile:
 
 def _folder_name(run: Run) -> str:
     assert run.folder is not None, "only stored runs are kept"
-    return f"{run.folder.parent.name}/{run.folder.name}"
+    return "/".join(run.folder.parts[-2:])
+
+
+def _checked(folder: Path) -> dict[str, Identity]:
+    """Return the identities of files whose checksums were right, by name."""
+    try:
+        found = json.loads((folder / CHECKED).read_text(encoding="utf-8"))
+        return {name: tuple(identity) for name, identity in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
 
 
 # --- content of a file ------------------------------------------------------------------------------------------------

@@ -1,0 +1,43 @@
+"""Numbers that are kept between processes: the analysis names what it needs, the storage keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medhelm import __version__
+
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by name."""
+
+
+class NumbersCache(Protocol):
+    """Keeps arrays between processes."""
+
+    def find(self, benchmark: str, slot: str, key: str) -> Arrays | None:
+        """Return the arrays in a slot of a benchmark; None unless they were kept under this key."""
+
+    def add(self, benchmark: str, slot: str, key: str, arrays: Arrays) -> None:
+        """Keep some arrays, in place of those that the slot had."""
+
+
+def digest(value: object) -> str:
+    """Return the digest of a JSON value and of what computes numbers: our code, and NumPy's version."""
+    return sha256(json.dumps([_code_digest(), np.__version__, value]).encode()).hexdigest()
+
+
+@cache
+def _code_digest() -> str:
+    """Return the digest of this package's code: a number that is computed in another way is never taken for the same."""
+    package = Path(__file__).parents[2]
+    found = sha256(__version__.encode())
+    for path in sorted(package.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,105 @@
+"""Runs as cells and columns of a leaderboard."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from medhelm.analysis.cost.use import RunUse
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.statistics.means import estimate
+from medhelm.analysis.statistics.ratios import comparison_values, linearized
+from medhelm.domain import JURY, ConstantBaseline, Rule, Run
+from medhelm.domain.failure_code import CAUSED_BY_MODEL
+from medhelm.domain.titles import metric_title
+from medhelm.results.spending import is_local, is_replayed
+from medhelm.scoring.metrics import METRICS
+from medhelm.storage.runs import RunScores
+
+UNKNOWN = "unknown"
+"""Category of a benchmark that is not in the catalog, such as one of another harness."""
+
+
+def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
+    """Return a run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
+    found = run.estimates.get(rule, {}).get(run.main_metric)
+    if found and not math.isfinite(found.value):
+        found = None  # JSON of others can hold NaN, which is no result
+    cell = Cell(
+        model=model,
+        benchmark=run.benchmark,
+        value=found.value if found else None,
+        estimate=found,
+        n_failed=found.n_failed if found else run.n_failed,
+        ids=scored.ids if scored else (),
+        scores=linearized(scored.values, scored.parts) if scored else None,
+        tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
+        clusters=scored.clusters if scored else None,
+        cost_usd=run.cost_usd,
+        use=_use(run, scored),
+        source=scored.source if scored else "",
+        dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
+    )
+    return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
+
+
+def _use(run: Run, scored: RunScores | None) -> RunUse:
+    """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
+    completions = run.n - run.n_failed
+    if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
+        return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
+    is_metered = run.usage.input > 0
+    return RunUse(
+        completions=completions,
+        input_tokens=run.usage.input if is_metered else None,
+        output_tokens=run.usage.output if is_metered else None,
+        seconds=scored.seconds if scored else None,
+        source=scored.source if scored else "",
+    )
+
+
+def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
+    """Count the failures that the model caused as the worst answer."""
+    if cell.scores is None or scored.failure_codes is None or CAUSED_BY_MODEL.isdisjoint(scored.failure_codes.names):
+        return cell
+    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
+    if not caused.any():
+        return cell
+    worst = column.low if column.higher_is_better else column.high
+    scores = np.where(caused, worst, cell.scores)
+    counted = estimate(scores, cell.clusters, low=column.low, high=column.high)
+    return replace(
+        cell,
+        value=counted.value if counted else None,
+        estimate=counted,
+        n_failed_by_model=int(caused.sum()),
+        n_failed=int(np.isnan(cell.scores).sum()),
+        completers=cell.estimate,
+        scores=scores,
+        source=cell.source and f"{cell.source} failures as worst",
+        tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
+    )
+
+
+def column_of(run: Run, baseline: ConstantBaseline | None, rule: Rule) -> Column:
+    """Return the benchmark of a run with its metric and scale."""
+    judged = run.jury_result if run.main_metric == JURY else None
+    metric = METRICS.if_usable(run.main_metric)
+    if baseline and baseline.metric not in ("", run.main_metric):
+        baseline = None
+    return Column(
+        benchmark=run.benchmark,
+        title=run.title,
+        category=run.taxonomy.category or UNKNOWN,
+        subcategory=run.taxonomy.subcategory or UNKNOWN,
+        metric=run.main_metric,
+        metric_title=metric.title if metric else metric_title(run.main_metric),
+        low=judged.low if judged else metric.low if metric else 0.0,
+        high=judged.high if judged else metric.high if metric else 1.0,
+        higher_is_better=metric.higher_is_better if metric else True,
+        judges=tuple(judge.name for judge in judged.jury.judges) if judged else (),
+        constant_baseline=baseline.values[rule] if baseline else None,
+        constant_answer=baseline.answer if baseline else "",
+    )

@@ -1,0 +1,83 @@
+"""Keeps the content of the `run.json` files of a benchmark in one file, so that a large store is listed fast.
+
+STORE/derived/BENCHMARK-DIGEST-runs.index holds what the files hold. A run is taken from it only if its file has the
+size, the times and the number (inode) that it had before it was read. Files younger than `YOUNG_S`, and those of
+encrypted stores, are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from os import stat
+from pathlib import Path
+
+from medhelm.domain import Run
+from medhelm.storage.derived.array_file import Identity, file_identity, read_arrays, write_arrays
+from medhelm.storage.derived.folder import LEAST_RUNS, derived_folder, is_young, stem_of
+from medhelm.storage.permissions import file_mask
+from medhelm.storage.run_file import NAME, RUN, DamagedRunError, read_run
+
+VERSION = 1
+"""Version of the file. Those of another version are made again."""
+
+
+def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
+    """Read the `run.json` in folders of one benchmark, and return the runs and what is wrong with the others.
+
+    Raises: StoreError for a run of a newer version.
+    """
+    store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
+    index = store / f"{stem_of(folders[0].parent.name)}-runs.index" if store else None
+    known = _read_index(index, folders[0].parent) if index else {}
+    identities = [_identity_of(folder) if index else None for folder in folders]
+    runs, problems, is_changed = [], [], False
+    kept: list[tuple[Identity, Run]] = []
+    for folder, identity in zip(folders, identities, strict=True):
+        found = known.get(folder.name)
+        is_known = found is not None and found[0] == identity
+        try:
+            run = found[1] if found and is_known else read_run(folder / NAME)
+        except DamagedRunError as error:
+            problems.append(error)
+            continue
+        runs.append(run)
+        if identity and (is_known or not is_young(identity)):
+            kept.append((identity, run))
+            is_changed |= not is_known
+    if index and is_changed:
+        _write_index(index, kept)
+    return runs, problems
+
+
+def _identity_of(folder: Path) -> Identity | None:
+    try:
+        return file_identity(stat(f"{folder}/{NAME}"))  # noqa: PTH116 - faster
+    except OSError:
+        return None
+
+
+def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
+    """Return name of a folder -> identity of its file, and the run; nothing from a damaged index."""
+    if (found := read_arrays(path)) is not None:
+        with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
+            about = found.about
+            if about["version"] == VERSION:
+                runs = RUN.read_many(about["runs"], [{"folder": place / name} for name in about["names"]])
+                identities = (tuple(identity) for identity in about["identities"])
+                return dict(zip(about["names"], zip(identities, runs, strict=True), strict=True))
+    return {}
+
+
+def _write_index(path: Path, kept: Sequence[tuple[Identity, Run]]) -> None:
+    """Write the file; a store that cannot be written is left alone."""
+    about = {
+        "version": VERSION,
+        "names": [run.folder.name for _, run in kept if run.folder],
+        "identities": [identity for identity, _ in kept],
+        "runs": RUN.write_many([run for _, run in kept]),
+    }
+    with suppress(OSError):
+        mask = file_mask(path.parents[1])
+        path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
+        write_arrays(path, about, {}, mode=0o660 & ~mask)
