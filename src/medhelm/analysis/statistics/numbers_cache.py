@@ -35,7 +35,7 @@ def digest(value: object) -> str:
 
 @cache
 def _code_digest() -> str:
-    """Return the digest of this package's code: a number that is computed in another way is never taken for the same."""
+    """Return the digest of the code of medhelm: numbers that it would compute in another way now are not used."""
     package = Path(__file__).parents[2]
     found = sha256(__version__.encode())
     for path in sorted(package.rglob("*.py")):
