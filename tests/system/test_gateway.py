@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,59 +15,22 @@ import pytest
 from medhelm.storage.audit_log import check_chain, read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
+from tests.support import programs
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm, Outcome
+from tests.support.programs import finish, start
 from tests.support.servers.openai import Server
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and socket files")
 
-LIMIT_S = 60
 KEY = "sk-secret-of-the-gateway"
-
-
-def start(folder: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "OPENAI_"))}
-    return subprocess.Popen(
-        [sys.executable, "-m", "medhelm", *command],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={**usual, **variables},
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out, err
 
 
 @contextmanager
 def gateway(folder: Path, *options: str) -> Iterator[dict[str, Any]]:
-    """Run a gateway for the models of models.yaml; yield what it prints. It ends with SIGTERM."""
-    process = start(folder, "gateway", "--port", "0", "--store", "gate", "--json", *options, WARD_KEY=KEY)
-    try:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        printed = ""
-        for line in lines:
-            printed += line
-            if line == "}\n":
-                break
-        else:
-            raise AssertionError(finish(process)[2])
-        yield json.loads(printed)
-        process.send_signal(signal.SIGTERM)
-        code, _, err = finish(process)
-        assert code == 130, err
-        assert "Traceback" not in err
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
+    """Run a gateway that has the key."""
+    with programs.gateway(folder, *options, WARD_KEY=KEY) as found:
+        yield found
 
 
 Worker = Callable[..., Outcome]
