@@ -89,7 +89,7 @@ async def main(folder: Path, url: str) -> None:
             [model],
             {model.name: means.provider},
             tokens=None,
-            for_private_data=[model.name],
+            without_consent={},
             known=known,
             note=print,
         )

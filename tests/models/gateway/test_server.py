@@ -18,6 +18,9 @@ from medhelm.models.gateway import wire
 from medhelm.models.limits.budget import Budget
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
 
+REFUSED = {OUTSIDE.name: ["api.openai.com"]}
+"""Hosts that may not get private data."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -182,7 +185,7 @@ def test_requests_in_flight_finish_when_the_gateway_stops_and_new_ones_do_not_st
 
 def test_data_that_is_not_public_needs_consent_for_hosts_outside(folder: Path) -> None:
     async def main() -> None:
-        async with world(folder, for_private_data=(INSIDE.name,)) as here, here.running():
+        async with world(folder, without_consent=REFUSED) as here, here.running():
             async with here.worker(public=("toy",)) as ask:
                 await ask(request())
             async with here.worker(public=()) as ask:
@@ -259,7 +262,10 @@ def test_other_tools_use_the_chat_api(folder: Path) -> None:
             names.append(WORKER.get())
             return FINE
 
-        async with world(folder, answer, tokens=True, for_private_data=(INSIDE.name,)) as here, here.running():
+        async with (
+            world(folder, answer, tokens=True, without_consent=REFUSED) as here,
+            here.running(),
+        ):
             right = {"Authorization": f"Bearer {TOKEN}"}
             assert (await post(here, "/v1/chat/completions", CHAT))[0] == 401
             wrong = await post(here, "/v1/chat/completions", CHAT, Authorization="Bearer x")

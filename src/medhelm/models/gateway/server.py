@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
@@ -19,7 +19,6 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from medhelm.domain import Model, Request
 from medhelm.errors import Interrupted, MedHelmError
 from medhelm.io.http.audit import WORKER
-from medhelm.io.http.hosts import host_of
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.gateway import openai_api, wire
 from medhelm.models.gateway.address import Tokens
@@ -73,7 +72,7 @@ class Gateway:
         providers: Mapping[str, Provider],
         *,
         tokens: Tokens | None,
-        for_private_data: Collection[str],
+        without_consent: Mapping[str, Sequence[str]],
         known: Known,
         note: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
@@ -81,14 +80,14 @@ class Gateway:
         """Make a gateway.
 
         Parameters: models, with their prices; providers, by model; tokens, None if whoever can connect may ask;
-        for_private_data, names of the models that may get data that is not public; known, see `Known`; note, receives
+        without_consent, model -> hosts that may not get private data from it; known, see `Known`; note, receives
         messages for the user.
         """
         self.counts = Counts()
         self._client, self._providers, self._tokens = client, providers, tokens
         self._models = {model.name: model for model in models}
         self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
-        self._for_private_data = frozenset(for_private_data)
+        self._without_consent = dict(without_consent)
         self._known, self._note, self._clock = known, note, clock
         self._tried = clock()
         self._is_stopping = False
@@ -104,8 +103,8 @@ class Gateway:
         if self._is_stopping:
             raise GatewayError(wire.STOPPING, "the gateway is stopping")
         model = request.model
-        if not public and model.name not in self._for_private_data:
-            raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark))
+        if not public and (hosts := self._without_consent.get(model.name)):
+            raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark, hosts))
         counts = self.counts
         counts.in_flight += 1
         self._idle.clear()
@@ -245,7 +244,12 @@ class Gateway:
             raise GatewayError("unknown_model", "\n".join(problems))
         self._try_again()
         served = [
-            {"model": MODEL.write(self._models[name]), "private_data": name in self._for_private_data} for name in names
+            {
+                "model": MODEL.write(self._models[name]),
+                "private_data": name not in self._without_consent,
+                "hosts": list(self._without_consent.get(name, ())),
+            }
+            for name in names
         ]
         return web.json_response({"format": wire.FORMAT, "models": served})
 
@@ -330,9 +334,8 @@ class _Link:
         await self._socket.close(code=WSCloseCode.GOING_AWAY, message=b"the gateway is stopping")
 
 
-def _no_consent(model: Model, benchmark: str) -> str:
-    """Return the message about data that may not go to the host of a model."""
-    hosts = list(dict.fromkeys(map(host_of, model.addresses)))
+def _no_consent(model: Model, benchmark: str, hosts: Sequence[str]) -> str:
+    """Return the message about data that may not go to these hosts of a model."""
     consent = " ".join(f"--allow-host {host}" for host in hosts)
     what = f"{benchmark} is not public and" if benchmark else "data that may not be public"
     otherwise = "" if benchmark else f"; for public data, send the header `{DATA_HEADER}: public`"

@@ -29,7 +29,6 @@ from medhelm.domain import Completion, Model, Request
 from medhelm.errors import BudgetError, MissingError, StoreError, UserError
 from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
-from medhelm.io.http.hosts import host_of
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.gateway import wire
 from medhelm.models.gateway.address import GatewayAddress, gateway_address
@@ -68,6 +67,8 @@ class ServedModel:
     """The model, as the gateway defines it."""
     gets_private_data: bool
     """True if it may get data that is not public."""
+    hosts: tuple[str, ...]
+    """Its hosts that may not get such data."""
 
 
 def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPolicy:
@@ -103,12 +104,12 @@ def check_private_data(
             f"private networks. If that is permitted, add --allow-host {address.host}. Nothing was sent."
         )
     served = served_models([model.name for model in models], environment)
-    if refused := [one.model for one in served if not one.gets_private_data]:
-        hosts = dict.fromkeys(host_of(one) for model in refused for one in model.addresses)
+    if refused := [one for one in served if not one.gets_private_data]:
+        hosts = dict.fromkeys(host for one in refused for host in one.hosts)
         raise UserError(
             f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
-            f"({', '.join(model.name for model in refused)}). If its terms of use permit that, start the gateway with "
-            f"{' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
+            f"({', '.join(one.model.name for one in refused)}). If its terms of use permit that, start the gateway "
+            f"with {' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
         )
 
 
@@ -390,7 +391,10 @@ async def _fetch_models(names: Sequence[str], environment: Mapping[str, str], *,
         content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
     try:
         served = json.loads(content)["models"]
-        return [ServedModel(MODEL.read(one["model"]), bool(one["private_data"])) for one in served]
+        return [
+            ServedModel(MODEL.read(one["model"]), bool(one["private_data"]), tuple(map(str, one["hosts"])))
+            for one in served
+        ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"the gateway {address} sent models that cannot be read ({error}). Use the same version of medhelm on both "
