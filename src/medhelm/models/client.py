@@ -162,6 +162,7 @@ class Client:
         attempts: int = 5,
         start: int = 32,
         maximum: int = 64,
+        connections: int = 0,
         max_silence_s: float = MAX_SILENCE_S,
         note: Callable[[str], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -169,6 +170,9 @@ class Client:
         random: Callable[[], float] = random_numbers.random,
     ) -> None:
         """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
+
+        `connections`: most requests in flight over all endpoints; if servers join a pool, each endpoint gets fewer. 0:
+        no limit.
 
         `numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
         An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
@@ -183,6 +187,7 @@ class Client:
         self._attempts = attempts
         self._start = start
         self._maximum = maximum
+        self._connections = connections
         self._max_silence_s = max_silence_s
         self._note: Callable[[str], object] = note or _ignore
         self._clock = clock
@@ -426,6 +431,9 @@ class Client:
             start = maximum if provider.starts_at_maximum else self._start
             endpoint = _Endpoint(ConcurrencyLimiter(start, maximum, self._clock, self._sleep))
             self._endpoints[provider.endpoint] = endpoint
+            if self._connections:
+                for one in self._endpoints.values():
+                    one.limiter.lower_maximum(self._connections // len(self._endpoints))
         elif model.max_concurrency is not None:
             endpoint.limiter.lower_maximum(model.max_concurrency)
         return endpoint
