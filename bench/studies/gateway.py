@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import re
 import resource
@@ -31,6 +32,7 @@ from bench.cells import ROOT
 from bench.studies.faults import chaos_server
 from bench.table import table
 from bench.tools.gateway_server import model_at, opened
+from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.gateway import GATEWAY_VARIABLE
@@ -187,6 +189,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--write-readme", action="store_true")
     asked = parser.parse_args()
+    gc.set_threshold(GARBAGE_AFTER)
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     text = study(asked.requests, asked.repeat)
     print(text)

@@ -9,12 +9,14 @@ is sent there; there is no token and no budget.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Completion, Model, Price, Request, Usage
 from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http.client import HttpClient
@@ -99,4 +101,5 @@ async def main(folder: Path, url: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(GARBAGE_AFTER)
     asyncio.run(main(Path(sys.argv[1]), "".join(sys.argv[2:])))
