@@ -16,6 +16,7 @@ from medhelm.io.http.audit import WORKER
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.gateway import wire
 from medhelm.models.limits.budget import Budget
+from medhelm.storage.audit_log import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
 
 REFUSED = {OUTSIDE.name: ["api.openai.com"]}
@@ -106,6 +107,25 @@ def test_errors_are_those_of_a_client_in_one_process(error: MedHelmError, folder
         assert str(raised.value) == str(error)
         assert getattr(raised.value, "requests_sent", 0) == getattr(error, "requests_sent", 0)
         assert raised.value.exit_code == error.exit_code
+
+    run(main())
+
+
+def test_without_an_entry_in_the_audit_log_nothing_leaves_the_worker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFullError("the disk is full")
+
+    async def main() -> None:
+        async with world(folder) as here, here.running() as gateway, here.worker() as ask:
+            assert (await ask(request(1))).completion == FINE
+            with monkeypatch.context() as patched:
+                patched.setattr(AuditLog, "request_all", full)
+                with pytest.raises(StoreFullError, match="the disk is full"):
+                    await ask(request(2))
+            assert (await ask(request(3))).requests_sent == 1
+            assert gateway.counts.requests == 2
 
     run(main())
 

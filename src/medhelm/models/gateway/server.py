@@ -209,8 +209,8 @@ class Gateway:
         """Return the HTTP server. A router and middlewares would take a tenth of the CPU time of a request."""
         loop = asyncio.get_running_loop()
 
-        def read(*parts: Any) -> web.BaseRequest:
-            return web.BaseRequest(*parts, loop, client_max_size=wire.MOST_BYTES)
+        def read(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=wire.MOST_BYTES)
 
         return web.Server(self._handle, request_factory=read, access_log=None)
 
