@@ -325,7 +325,7 @@ def records_of(store: Path) -> list[Any]:
 # --- a server that misbehaves -----------------------------------------------------------------------------------------
 
 
-LATENCY_S = 0.2
+LATENCY_S = 0.5
 """Seconds that the server takes for each reply, faults included."""
 
 STORM_EVERY_S, STORM_S = 10.0, 1.0

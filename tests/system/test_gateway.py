@@ -5,8 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,10 @@ from medhelm.storage.audit_log import check_chain, read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
 from tests.support import programs
-from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm, Outcome
 from tests.support.programs import finish, start
-from tests.support.servers.openai import Server
+from tests.support.servers.openai import Answer, Server
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and socket files")
 
@@ -164,6 +167,47 @@ def test_wrong_options_of_a_gateway(
     monkeypatch.setenv("WARD_KEY", KEY)
     outcome = medhelm("gateway", *options)
     assert (outcome.code, words in " ".join(outcome.err.split())) == (2, True), outcome.err
+
+
+def test_two_shards_through_one_gateway_to_a_pool_of_which_one_server_dies(tmp_path: Path) -> None:
+    """The merged run is the undivided one, and no completion is bought twice."""
+    n, good = 40, Counter[int]()
+    is_dead = threading.Event()
+
+    def answer(body: dict[str, Any], *, dies: bool) -> Answer:
+        if dies and is_dead.is_set():
+            return Answer(ending="reset")
+        if not body:  # the list of models
+            return Answer(status=404)
+        number = question_number(body)
+        good[number] += 1
+        if dies and number % 2:
+            is_dead.set()  # with others in flight
+        return chat(perfect(number))
+
+    make_benchmark(tmp_path, n=n)
+    with Server() as lives, Server() as dies:
+        for one in (lives, dies):
+            one.lists_models = True
+            one.answer_with(partial(answer, dies=one is dies))
+        addresses = f"['{lives.url}/v1', '{dies.url}/v1']"
+        (tmp_path / "models.yaml").write_text(f"m: {{base_url: {addresses}, model: m}}\n", encoding="utf-8")
+        with gateway(tmp_path, "--concurrency", "4") as found:
+            run = ["run", "./toy", "--model", "m", "--gateway", found["url"]]
+            token = {"MEDHELM_GATEWAY_TOKEN_FILE": found["token_file"]}
+            workers = [
+                start(tmp_path, *run, "--shard", f"{index}/2", "--store", f"shard-{index}", **token) for index in (1, 2)
+            ]
+            for code, _, err in map(finish, workers):
+                assert code == 0, err
+            assert is_dead.is_set()
+            assert good == Counter(range(n))
+            code, _, err = finish(start(tmp_path, "merge", "shard-1", "shard-2", "--store", "merged"))
+            assert code == 0, err
+            code, _, err = finish(start(tmp_path, *run, "--store", "whole", **token))
+            assert code == 0, err
+            assert good == Counter(range(n)), "the undivided run finds everything in the gateway's cache"
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
 @pytest.mark.long
