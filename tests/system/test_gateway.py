@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -208,6 +210,42 @@ def test_two_shards_through_one_gateway_to_a_pool_of_which_one_server_dies(tmp_p
             assert code == 0, err
             assert good == Counter(range(n)), "the undivided run finds everything in the gateway's cache"
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
+
+
+INSPECT_TASK = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import match
+from inspect_ai.solver import generate
+
+@task
+def toy():
+    samples = [Sample(input=f"Question number {i}?", target="B" if i % 3 == 2 else "A") for i in range(6)]
+    return Task(dataset=samples, solver=generate(), scorer=match())
+"""
+
+
+@pytest.mark.long
+def test_inspect_uses_it_as_a_model_server(folder: Path, server: Server) -> None:
+    """The second evaluation finds the completions of the first one in the gateway's cache."""
+    pytest.importorskip("inspect_ai")
+    pytest.importorskip("openai", reason="Inspect's provider openai-api needs the package openai")
+    (folder / "task.py").write_text(INSPECT_TASK, encoding="utf-8")
+    inspect = [sys.executable, "-m", "inspect_ai", "eval", "task.py", "--model", "openai-api/ward/m"]
+    options = ["--display", "plain", "--log-dir", "logs", "--log-format", "json"]
+    with gateway(folder) as found:
+        token = Path(found["token_file"]).read_text(encoding="utf-8").strip()
+        variables = {"WARD_BASE_URL": f"{found['url']}/v1", "WARD_API_KEY": token}
+        for _ in range(2):
+            done = subprocess.run(
+                [*inspect, *options], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert server.count == 6
+    logs = [json.loads(file.read_text(encoding="utf-8")) for file in (folder / "logs").glob("*.json")]
+    accuracies = [log["results"]["scores"][0]["metrics"]["accuracy"]["value"] for log in logs]
+    assert accuracies == [1.0, 1.0]
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
 
 
 @pytest.mark.long
