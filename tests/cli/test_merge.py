@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.io.encryption.keys import VARIABLE
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
 from tests.support.cli import Medhelm, Outcome
+from tests.support.encryption import plain_files
 from tests.support.servers.openai import Answer, Server
 
 N = 12
@@ -154,3 +156,22 @@ def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> Non
     medhelm("run", place, "--model", "baseline/majority", "--store", "a")
     found = merge(medhelm, place, "a")
     assert (found.code, "no shards in a. `medhelm run --shard I/N` makes them." in found.err) == (2, True)
+
+
+def test_encrypted_shards_are_merged_into_an_encrypted_store_only(
+    medhelm: Medhelm, place: Path, server: Server, store_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, store_key)  # the fixture `medhelm` deletes it
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        assert medhelm("encrypt", "--store", store).code == 0
+        assert run(medhelm, place, server, shard, store).code == 0
+    found = merge(medhelm, place, "a", "b")
+    assert found.code == 2
+    assert "a and b are encrypted, and all is not: `medhelm encrypt --store all`. Nothing was merged." in found.err
+    assert not Path("all").exists()
+    assert medhelm("encrypt", "--store", "all").code == 0
+    assert merge(medhelm, place, "a", "b").code == 0
+    assert plain_files(Path("all"), "Question", "good", "bad") == []
+    assert "Question" in medhelm("show", "toy", "q1", "--store", "all").out
+    again = medhelm("run", place, "--model", model(server), "--store", "all", "--json").json
+    assert (again["runs"][0]["requests_sent"], again["runs"][0]["n"]) == (0, N)

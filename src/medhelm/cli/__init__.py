@@ -13,47 +13,59 @@ from typing import Any
 import click
 
 from medhelm import __version__
-from medhelm.cli.agreement import agreement
-from medhelm.cli.audit import audit
-from medhelm.cli.batches import batches
-from medhelm.cli.benchmarks import benchmarks, taxonomy
 from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.printing import warn
-from medhelm.cli.compare import compare
-from medhelm.cli.cost import budget, cost
-from medhelm.cli.data import data
-from medhelm.cli.encrypt import decrypt, encrypt
-from medhelm.cli.export import export
-from medhelm.cli.gate import gate
-from medhelm.cli.gateway import gateway
-from medhelm.cli.import_ import import_
-from medhelm.cli.jury import jury
-from medhelm.cli.leaderboard import leaderboard
-from medhelm.cli.merge import merge
-from medhelm.cli.models import models
-from medhelm.cli.plan import plan, power
-from medhelm.cli.plugins import plugins
-from medhelm.cli.reference_filter import filter_references
-from medhelm.cli.release import diff, release, verify
-from medhelm.cli.report import report
-from medhelm.cli.rescore import rejudge, rescore
-from medhelm.cli.run import demo, run
-from medhelm.cli.runs import purge_store, runs, show
-from medhelm.cli.serve import docs, serve
 from medhelm.errors import MedHelmError, MissingError
+from medhelm.io.lazy_mapping import LazyMapping
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-GROUPS: dict[str, tuple[click.Command, ...]] = {
-    "Evaluate": (demo, run, plan, gateway, merge, batches, rescore, rejudge, filter_references),
-    "Results": (leaderboard, serve, compare, show, runs, purge_store, cost, budget, power, report),
-    "Judges": (jury, agreement),
-    "Benchmarks, data and models": (benchmarks, data, models, taxonomy, plugins, docs),
-    "Exchange with other tools": (import_, export),
-    "Trust": (gate, release, diff, verify, audit, encrypt, decrypt),
+GROUPS: dict[str, dict[str, str]] = {
+    "Evaluate": {
+        "demo": "run:demo",
+        "run": "run:run",
+        "plan": "plan:plan",
+        "gateway": "gateway:gateway",
+        "merge": "merge:merge",
+        "batches": "batches:batches",
+        "rescore": "rescore:rescore",
+        "rejudge": "rescore:rejudge",
+        "filter-references": "reference_filter:filter_references",
+    },
+    "Results": {
+        "leaderboard": "leaderboard:leaderboard",
+        "serve": "serve:serve",
+        "compare": "compare:compare",
+        "show": "runs:show",
+        "runs": "runs:runs",
+        "purge": "runs:purge_store",
+        "cost": "cost:cost",
+        "budget": "cost:budget",
+        "power": "plan:power",
+        "report": "report:report",
+    },
+    "Judges": {"jury": "jury:jury", "agreement": "agreement:agreement"},
+    "Benchmarks, data and models": {
+        "benchmarks": "benchmarks:benchmarks",
+        "data": "data:data",
+        "models": "models:models",
+        "taxonomy": "benchmarks:taxonomy",
+        "plugins": "plugins:plugins",
+        "docs": "serve:docs",
+    },
+    "Exchange with other tools": {"import": "import_:import_", "export": "export:export"},
+    "Trust": {
+        "gate": "gate:gate",
+        "release": "release:release",
+        "diff": "release:diff",
+        "verify": "release:verify",
+        "audit": "audit:audit",
+        "encrypt": "encrypt:encrypt",
+        "decrypt": "encrypt:decrypt",
+    },
 }
-"""Heading in the help -> its commands, in the order of a first use."""
+"""Heading in the help -> its commands, in the order of a first use -> module of this package, and function."""
 
 
 class GroupedCommands(click.Group):
@@ -62,10 +74,11 @@ class GroupedCommands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each heading, all with the same column widths."""
         del ctx
-        width = max(len(command.name or "") for commands in GROUPS.values() for command in commands)
-        for heading, commands in GROUPS.items():
+        width = max(map(len, self.commands))
+        for heading, names in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(f"{command.name:<{width}}", command.get_short_help_str()) for command in commands])
+                summaries = [(f"{name:<{width}}", self.commands[name].get_short_help_str()) for name in names]
+                formatter.write_dl(summaries)
 
 
 @click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -85,8 +98,10 @@ def cli() -> None:
     """
 
 
-for command in (command for commands in GROUPS.values() for command in commands):
-    cli.add_command(command)
+# A command's module is imported when it is called, or when the help lists all of them. Click only reads the mapping.
+cli.commands = LazyMapping(  # type: ignore[assignment]
+    {name: f"{__name__}.{target}" for commands in GROUPS.values() for name, target in commands.items()}
+)
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:

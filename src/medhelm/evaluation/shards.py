@@ -37,6 +37,7 @@ from medhelm.domain import (
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
+from medhelm.io.encryption.places import key_of, open_file
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import ClientResult
@@ -51,7 +52,7 @@ from medhelm.storage.runs import (
     read_records,
     score_column,
 )
-from medhelm.storage.store import Store
+from medhelm.storage.store import Store, open_store
 from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
 
 _NAMED = 8
@@ -207,6 +208,18 @@ def _as_divided(run: Run, benchmark: Benchmark) -> Benchmark:
     return replace(used, title=run.title, taxonomy=run.taxonomy)
 
 
+def check_encryption(shards: Iterable[StoredShard], target: Path) -> None:
+    """Raises: UserError if texts of encrypted stores would be written to a plain one."""
+    encrypted = {str(one.store.folder): None for one in shards if key_of(one.store.cache_file)}
+    is_plain = not (target / "store.json").exists() or not key_of(open_store(target).cache_file)
+    if encrypted and is_plain:
+        are = "is" if len(encrypted) == 1 else "are"
+        raise UserError(
+            f"{listed(list(encrypted), _NAMED)} {are} encrypted, and {target} is not: "
+            f"`medhelm encrypt --store {target}`. Nothing was merged."
+        )
+
+
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +269,9 @@ def _copy_prompts(own: Sequence[StoredShard], target: Store) -> None:
             from medhelm.io.work_folders import WorkFolder
 
             with WorkFolder(new.parent) as work:
-                shutil.copyfile(sources[0], work.path / new.name)
+                # Read and written, not copied: each encrypted store has a key of its own.
+                with open_file(sources[0], "rb") as source, open_file(work.path / new.name, "wb") as copy:
+                    shutil.copyfileobj(source, copy)
                 put_file(work.path / new.name, new)
 
 

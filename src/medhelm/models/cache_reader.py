@@ -155,7 +155,7 @@ class CacheReader:
         query, is_checked = select(self._version), self._version >= ADDED["checksum"]
         for digest in [one.digest for one in self.purchases()]:
             row = self._ask(self._connection, query, digest)
-            if row and (completion := completion_of_row(digest, row, is_checked=is_checked)):
+            if row and (completion := completion_of_row(digest, row, is_checked=is_checked, key=self._key)):
                 yield row_of(digest, completion, str(row[0]))
 
     def close(self) -> None:

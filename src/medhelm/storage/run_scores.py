@@ -70,9 +70,11 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
 
 def _read_benchmark(database: Any, runs: Sequence[Run], rule: Rule) -> list[RunScores]:
     """Return the scores of runs of one benchmark."""
-    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(map(derived_folder, runs)) if folder}
-    file_of = {run.folder: files[folder] for run in runs if (folder := derived_folder(run))}
-    kept = [(run, file_of.get(run.folder), identity_of(run)) for run in runs]
+    folders = [derived_folder(run) for run in runs]
+    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders) if folder}
+    kept = [
+        (run, files[folder] if folder else None, identity_of(run)) for run, folder in zip(runs, folders, strict=True)
+    ]
     found = [file.find(run, identity) if file else None for run, file, identity in kept]
     missing = [run for run, scores in zip(runs, found, strict=True) if scores is None]
     if missing:

@@ -490,6 +490,7 @@ def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callabl
     a function from numbers of pairs to totals, shape (some, k).
     """
     effective = np.divide(squares**2, fourths, out=np.zeros_like(squares), where=fourths > 0)
+    effective[fourths > 0] = np.maximum(effective[fourths > 0], 1.0)  # never less, but for rounding
     spread = np.sqrt(np.maximum(squares, 0.0))
     z = np.divide(np.abs(total), spread, out=np.zeros_like(squares), where=spread > SMALLEST_SPREAD)
     p_values = np.ones(len(total))

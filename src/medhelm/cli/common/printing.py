@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,9 @@ def warn(text: str) -> None:
 
 def print_json(content: object) -> None:
     """Write JSON to standard output."""
-    click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    from pydantic_core import to_json  # seven times as fast as `json`: leaderboards can have millions of numbers
+
+    click.echo(to_json(content, indent=2, inf_nan_mode="constants").decode())
 
 
 def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
