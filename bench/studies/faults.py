@@ -1,6 +1,7 @@
 """Faults: kills, a server that misbehaves, and damaged files. Everything stays on 127.0.0.1.
 
-    python -m bench.studies.faults [--kills N] [--requests N] [--inputs N] [--only kills,chaos,inputs]
+    python -m bench.studies.faults [--kills N] [--inputs N] [--only kills,chaos,inputs]
+        [--requests N] [--ways direct,gateway]
 
 Kills: each command is killed before one of its changes to files (renames, removals, new folders, files opened for
 writing, databases opened), evenly chosen, or at a random time. Then every run must be readable, the same command must
@@ -375,8 +376,8 @@ class Weathered:
         return (self.n - self.n_failed[0]) / self.seconds
 
 
-def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
-    """Return a table of runs, directly and through a gateway; True if nothing was lost or paid twice.
+def chaos_study(requests: int, ways: Sequence[str], seed: int, work: Path) -> tuple[str, bool]:
+    """Return a table of runs, directly or through a gateway; True if nothing was lost or paid twice.
 
     What the good replies allow is the rate without faults, times the share of good replies, times the share of the time
     without storms.
@@ -384,7 +385,7 @@ def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
     whole = make_benchmark(work, CHOICE, requests)
     part = make_benchmark(work / "part", CHOICE, min(requests, MOST_COMPARED))
     lines, good, faults = [], True, Counter[str]()
-    for way in ("direct", "gateway"):
+    for way in ways:
         rate = 0.0
         for number, (case, options) in enumerate(CASES.items()):
             is_last = number == len(CASES) - 1
@@ -472,6 +473,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--ways", default="direct,gateway", metavar="NAME,...")
     parser.add_argument("--inputs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="kills,chaos,inputs", metavar="NAME,...")
@@ -480,7 +482,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="medhelm-faults-") as scratch:
         studies = {
             "kills": lambda: kill_study(asked.kills, asked.seed, Path(scratch) / "kills"),
-            "chaos": lambda: chaos_study(asked.requests, asked.seed, Path(scratch) / "chaos"),
+            "chaos": lambda: chaos_study(asked.requests, asked.ways.split(","), asked.seed, Path(scratch) / "chaos"),
             "inputs": lambda: faulty_inputs.study(asked.inputs, asked.seed),
         }
         for name in asked.only.split(","):
