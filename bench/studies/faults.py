@@ -444,18 +444,8 @@ def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
 def _gateway(work: Path) -> Iterator[list[str]]:
     """Run a gateway for the models of models.yaml; yield the options of its workers."""
     address = work / "g.sock"
-    command = [
-        sys.executable,
-        "-m",
-        "medhelm",
-        "gateway",
-        "--socket",
-        address,
-        "--store",
-        "gate",
-        "--timeout",
-        TIMEOUT_S,
-    ]
+    options = ["--socket", str(address), "--store", "gate", "--timeout", TIMEOUT_S]
+    command = [sys.executable, "-m", "medhelm", "gateway", *options]
     with (work / "gateway.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=work, env=environment(work), stdout=log, stderr=log)
         try:
