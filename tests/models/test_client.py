@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from email.utils import formatdate
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -348,47 +349,79 @@ def test_a_single_refused_request_waits_alone(server: Server) -> None:
     run(server.url, act)
 
 
-def seconds_with(is_refused: Callable[[float, float], bool], retry_after_s: float | None) -> float:
-    """Return the time of 10,000 requests of 0.2 s, some refused by a random number and the time, in simulated time."""
+def busy(retry_after_s: float | None) -> ProviderError:
+    return ProviderError("rate_limit", "busy", retryable=True, overloaded=True, retry_after_s=retry_after_s)
+
+
+def simulated(error_of: Callable[[float, float], ProviderError | None], n: int = 10_000) -> tuple[float, int]:
+    """Send requests of 0.2 s in simulated time; return the seconds that they took, and how many failed.
+
+    `error_of`: random number and time -> error of a request, None for a completion.
+    """
     rng = random.Random(1)
 
     async def answer(request: Request) -> Completion:
-        if is_refused(rng.random(), asyncio.get_running_loop().time()):
-            await asyncio.sleep(0.01)
-            raise ProviderError("rate_limit", "busy", retryable=True, overloaded=True, retry_after_s=retry_after_s)
+        if error := error_of(rng.random(), asyncio.get_running_loop().time()):
+            await asyncio.sleep(0.01 if error.overloaded else 0.2)
+            raise error
         await asyncio.sleep(0.2)
         return Completion(text="yes")
 
-    async def main() -> float:
+    async def main() -> tuple[float, int]:
         loop = asyncio.get_running_loop()
         client = Client(
             cache=None, budget=Budget(None), start=16, maximum=128,
             clock=loop.time, sleep=asyncio.sleep, random=rng.random,
         )  # fmt: skip
-        provider, numbers = Inside(answer), iter(range(10_000))
+        provider, numbers, failed = Inside(answer), iter(range(n)), 0
 
         async def worker() -> None:
+            nonlocal failed
             for number in numbers:
-                assert (await client.complete(provider, request(number))).completion.text == "yes"
+                failed += (await client.complete(provider, request(number))).completion.text is None
 
         await asyncio.gather(*[worker() for _ in range(128 + 64)])
-        return loop.time()
+        return loop.time(), failed
 
     return virtual_time.run(main())
+
+
+@cache
+def undisturbed_s() -> float:
+    """Return the seconds of 10,000 requests without errors."""
+    return simulated(lambda _chance, _now: None)[0]
 
 
 @pytest.mark.parametrize("retry_after_s", [pytest.param(None, marks=pytest.mark.long), 1.0])
 @pytest.mark.parametrize(("share", "least"), [(0.02, 0.8), (0.05, 0.7)])
 def test_a_few_refusals_cost_little_throughput(share: float, least: float, retry_after_s: float | None) -> None:
     """Some are refused at random: compared with none refused."""
-    without = seconds_with(lambda _chance, _now: False, retry_after_s)
-    assert without / seconds_with(lambda chance, _now: chance < share, retry_after_s) >= least
+    seconds, failed = simulated(lambda chance, _now: busy(retry_after_s) if chance < share else None)
+    assert (undisturbed_s() / seconds >= least, failed) == (True, 0)
 
 
 def test_storms_of_refusals_cost_little_more_than_their_time() -> None:
     """For half a second in each five everything is refused: a tenth of the time."""
-    without = seconds_with(lambda _chance, _now: False, 0.5)
-    assert without / 0.9 / seconds_with(lambda _chance, now: now % 5 > 4.5, 0.5) >= 0.8
+    seconds, failed = simulated(lambda _chance, now: busy(0.5) if now % 5 > 4.5 else None)
+    assert (undisturbed_s() / 0.9 / seconds >= 0.8, failed) == (True, 0)
+
+
+@pytest.mark.long
+def test_with_faults_of_a_fifth_and_storms_throughput_is_most_of_what_good_replies_allow() -> None:
+    """50,000 requests: 5% refused, 15% without a reply, and for a second in each ten everything is refused."""
+
+    def error_of(chance: float, now: float) -> ProviderError | None:
+        if now % 10 > 9:
+            return busy(1.0)
+        if chance < 0.05:
+            return busy(1.0 if chance < 0.01 else None)
+        return ProviderError("connection", "reset", retryable=True) if chance < 0.2 else None
+
+    n = 50_000
+    seconds, failed = simulated(error_of, n)
+    allowed = 10_000 / undisturbed_s() * 0.8 * 0.9
+    assert (n - failed) / seconds / allowed >= 0.8
+    assert failed < n / 1000  # five attempts in vain
 
 
 def test_one_who_is_told_to_wait_for_too_long_fails_at_once(server: Server) -> None:
