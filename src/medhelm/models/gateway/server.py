@@ -359,6 +359,7 @@ class _Link:
         with suppress(ConnectionError):
             while True:
                 await self._is_ready.wait()
+                await asyncio.sleep(wire.GATHER_S)
                 await self._send_ready()
 
     async def _send_ready(self) -> None:

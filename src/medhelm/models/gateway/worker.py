@@ -324,6 +324,7 @@ class _Link:
         """Send requests; those that are made together share a message."""
         while True:
             await self._has_unsent.wait()
+            await asyncio.sleep(wire.GATHER_S)
             self._has_unsent.clear()
             numbers, self._unsent = self._unsent, []
             sent = [self._waiting[number] for number in numbers if number in self._waiting]
