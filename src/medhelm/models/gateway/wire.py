@@ -36,7 +36,7 @@ BATCH_BYTES = 2**20
 """Characters of requests, or of results, after which a message ends."""
 
 GATHER_S = 0.004
-"""Time to wait for others that can share a message: one with few requests takes almost as much CPU time as with many."""
+"""Seconds to wait for others that can share a message: one with few takes almost as much CPU time as one with many."""
 
 MOST_PENDING = 8192
 """Most requests of a worker at a time; it keeps further ones to itself."""
