@@ -1,11 +1,13 @@
 """Faults: kills, a server that misbehaves, and damaged files. Everything stays on 127.0.0.1.
 
-    python -m bench.studies.faults [--kills N] [--requests N] [--inputs N] [--only kills,chaos,inputs]
+    python -m bench.studies.faults [--kills N] [--inputs N] [--only kills,chaos,inputs]
+        [--requests N] [--ways direct,gateway]
 
 Kills: each command is killed before one of its changes to files (renames, removals, new folders, files opened for
 writing, databases opened), evenly chosen, or at a random time. Then every run must be readable, the same command must
 succeed, and the records must be those of an undisturbed run. Chaos: `bench.tools.chaos_server` answers a share of the
-requests with faults. Inputs: see `bench.studies.faulty_inputs`. The exit code is 1 if anything was lost.
+requests with faults, directly and behind a gateway. Inputs: see `bench.studies.faulty_inputs`. The exit code is 1 if
+anything was lost.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import time
 import urllib.request
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -30,13 +32,14 @@ from typing import Any
 from bench.cells import ROOT, environment
 from bench.studies import faulty_inputs
 from bench.table import table
+from bench.tools.chaos_server import STORM
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.vendors import OPENAI
 
 CONCURRENCY = 4
 """Requests in flight of a command that is killed."""
-LIMIT_S = 300.0
-"""Time limit of one process."""
+LIMIT_S, CHAOS_LIMIT_S = 300.0, 1800.0
+"""Time limits of one process, and of a run against a server that misbehaves."""
 
 _KILLED_BEFORE = """
 import atexit, os, signal, sys
@@ -160,7 +163,9 @@ def chaos_server(*options: str) -> Iterator[Chaos]:
             process.kill()
 
 
-def medhelm(work: Path, *words: str, kill_before: int = -1, kill_after_s: float = 0.0) -> tuple[int, str]:
+def medhelm(
+    work: Path, *words: str, kill_before: int = -1, kill_after_s: float = 0.0, limit_s: float = LIMIT_S
+) -> tuple[int, str]:
     """Run a command, killed before a change or after a time if asked; return its exit code and messages."""
     start = ["-c", _KILLED_BEFORE, str(work), str(kill_before)] if kill_before >= 0 else ["-m", "medhelm"]
     command = [sys.executable, *start, *words]
@@ -168,7 +173,7 @@ def medhelm(work: Path, *words: str, kill_before: int = -1, kill_after_s: float 
         command, cwd=work, env=environment(work), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            _, said = process.communicate(timeout=kill_after_s or LIMIT_S)
+            _, said = process.communicate(timeout=kill_after_s or limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             _, said = process.communicate()
@@ -321,53 +326,133 @@ def records_of(store: Path) -> list[Any]:
 # --- a server that misbehaves -----------------------------------------------------------------------------------------
 
 
-def chaos_study(requests: int, seed: int, work: Path) -> tuple[str, bool]:
-    """Return two tables: one of faults of all kinds, one of throughput; True if nothing was lost or paid twice."""
-    benchmark = make_benchmark(work, CHOICE, requests)
-    lines, good = [], True
-    with chaos_server("--share", "0.2", "--seed", str(seed)) as server:
-        for attempt in range(1, 4):
-            began = time.perf_counter()
-            before = server.stats()["requests"]
-            code, run = _run_once(benchmark, server, work, "--timeout", "2")
-            seconds = time.perf_counter() - began
-            stats = server.stats()
-            unexplained = run["n_failed"] - sum(run["failures"].values())
-            cells = [stats["requests"] - before, run["n"], run["n_failed"], unexplained, stats["twice"], code]
-            lines.append([f"{attempt}", *(f"{cell:,}" for cell in cells), f"{seconds:.0f}"])
-            good = good and run["n"] == requests and not unexplained and not stats["twice"]
-            if not code:
-                break
-        stats = server.stats()
-    good = good and run["n_failed"] == 0
-    headings = ["command", "requests", "instances", "failed", "without a reason", "paid twice", "exit code", "seconds"]
-    faults = f"{sum(stats['faults'].values()):,} faults of {len(stats['faults'])} kinds: " + ", ".join(
-        f"{kind} {n}" for kind, n in stats["faults"].items()
+LATENCY_S = 0.5
+"""Seconds that the server takes for each reply, faults included."""
+
+STORM_EVERY_S, STORM_S = 10.0, 1.0
+"""Period and length of the storms, in which the server refuses everything."""
+
+CASES: Mapping[str, tuple[str, ...]] = {
+    "none": ("--share", "0"),
+    "5% of 429 and 503": ("--share", "0.05", "--kinds", "429,503"),
+    "20% of all kinds, storms": ("--share", "0.2", "--storm", f"{STORM_EVERY_S},{STORM_S}"),
+}
+"""Faults -> options of the server. The last case is that of the goal."""
+
+TIMEOUT_S = "5"
+"""Longest wait for a reply. A reply that is later was paid for in vain, so this is long for a busy machine."""
+
+MOST_COMPARED = 5_000
+"""Most requests of a case other than the last, which are there for comparison."""
+
+MOST_COMMANDS = 3
+"""Commands that a run may take until no request has failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weathered:
+    """A run against a server that misbehaves."""
+
+    sent: int
+    """Requests that the server received."""
+    n: int
+    """Instances in the end."""
+    n_failed: Sequence[int]
+    """Failed requests after each command."""
+    unexplained: int
+    """Failed requests without a reason, in all."""
+    twice: int
+    """Prompts that got more than one good reply."""
+    seconds: float
+    """Seconds of the first command, without the start of the process."""
+    good_share: float
+    """Share of good replies outside storms, until then."""
+    faults: Mapping[str, int]
+    """Fault -> how often it was made."""
+
+    @property
+    def per_s(self) -> float:
+        """Instances of the first command per second."""
+        return (self.n - self.n_failed[0]) / self.seconds
+
+
+def chaos_study(requests: int, ways: Sequence[str], seed: int, work: Path) -> tuple[str, bool]:
+    """Return a table of runs, directly or through a gateway; True if nothing was lost or paid twice.
+
+    What the good replies allow is the rate without faults, times the share of good replies, times the share of the time
+    without storms.
+    """
+    whole = make_benchmark(work, CHOICE, requests)
+    part = make_benchmark(work / "part", CHOICE, min(requests, MOST_COMPARED))
+    lines, good, faults = [], True, Counter[str]()
+    for way in ways:
+        rate = 0.0
+        for number, (case, options) in enumerate(CASES.items()):
+            is_last = number == len(CASES) - 1
+            with chaos_server(*options, "--latency", str(LATENCY_S), "--seed", str(seed)) as server:
+                found = _weather(whole if is_last else part, server, work / f"{way}-{number}", way)
+            rate = rate or found.per_s
+            calm = 1 - STORM_S / STORM_EVERY_S if STORM in found.faults else 1.0
+            counts = [found.sent, found.n, found.n_failed[0], len(found.n_failed), found.n_failed[-1]]
+            lines.append(
+                [
+                    f"{way}: {case}",
+                    *(f"{one:,}" for one in (*counts, found.unexplained, found.twice)),
+                    f"{found.per_s:.0f}",
+                    f"{found.per_s / (rate * found.good_share * calm):.0%}",
+                ]
+            )
+            faults.update(found.faults)
+            is_whole = found.n == (requests if is_last else min(requests, MOST_COMPARED))
+            good = good and is_whole and not (found.n_failed[-1] or found.unexplained or found.twice)
+            print(" | ".join(lines[-1]), file=sys.stderr, flush=True)
+    headings = ["faults", "requests", "instances", "failed", "commands", "failed in the end", "without a reason"]
+    headings += ["paid twice", "instances/s", "of what good replies allow"]
+    kinds = ", ".join(f"{kind} {n:,}" for kind, n in faults.most_common())
+    return f"{table(headings, lines)}\n\n{faults.total():,} faults of {len(faults)} kinds: {kinds}", good
+
+
+def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
+    """Run a benchmark, directly or through a gateway, until nothing fails."""
+    store = work / "store"
+    work.mkdir()
+    (work / "models.yaml").write_text(f"m: {{base_url: '{server.url}/v1', model: m}}\n", encoding="utf-8")
+    words = ["run", str(benchmark), "--model", "m", "--store", str(store)]
+    runs: list[dict[str, Any]] = []
+    first: dict[str, Any] = {}
+    with _gateway(work) if way == "gateway" else nullcontext(["--timeout", TIMEOUT_S]) as options:
+        while not runs or (runs[-1]["n_failed"] and len(runs) < MOST_COMMANDS):
+            code, said = medhelm(work, *words, *options, limit_s=CHAOS_LIMIT_S)
+            assert code in (0, 1), said
+            (file,) = store.glob("runs/*/*/run.json")
+            runs.append(json.loads(file.read_text(encoding="utf-8")))
+            first = first or server.stats()
+    stats = server.stats()
+    return Weathered(
+        sent=stats["requests"],
+        n=runs[-1]["n"],
+        n_failed=[run["n_failed"] for run in runs],
+        unexplained=sum(run["n_failed"] - sum(run["failures"].values()) for run in runs),
+        twice=stats["twice"],
+        seconds=runs[0]["seconds"],
+        good_share=first["good"] / (first["requests"] - first["faults"].get(STORM, 0)),
+        faults=stats["faults"],
     )
-    return "\n".join([table(headings, lines), "", faults, "", _throughput(min(requests, 3000), work)]), good
 
 
-def _throughput(requests: int, work: Path) -> str:
-    """Return a table of requests per second at shares of refusals."""
-    benchmark = make_benchmark(work / "throughput", CHOICE, requests)
-    lines = []
-    for share in ("0", "0.02", "0.05"):
-        with chaos_server("--share", share, "--latency", "0.2", "--kinds", "429,503") as server:
-            began = time.perf_counter()
-            _run_once(benchmark, server, work)
-            seconds = time.perf_counter() - began
-            lines.append([f"{float(share):.0%}", f"{server.stats()['requests']:,}", f"{requests / seconds:.0f}"])
-    return table(["429 and 503, latency 0.2 s", "requests", "instances/s"], lines)
-
-
-def _run_once(benchmark: Path, server: Chaos, work: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    """Run the benchmark; return the exit code and run.json."""
-    store = work / "stores" / server.url.rpartition(":")[2]
-    code, said = medhelm(work, "run", str(benchmark), "--model", server.model("m"), "--store", str(store), *options)
-    files = list(store.glob("runs/*/*/run.json"))
-    assert files, said
-    run: dict[str, Any] = json.loads(files[0].read_text(encoding="utf-8"))
-    return code, run
+@contextmanager
+def _gateway(work: Path) -> Iterator[list[str]]:
+    """Run a gateway for the models of models.yaml; yield the options of its workers."""
+    address = work / "g.sock"
+    options = ["--socket", str(address), "--store", "gate", "--timeout", TIMEOUT_S]
+    command = [sys.executable, "-m", "medhelm", "gateway", *options]
+    with (work / "gateway.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=work, env=environment(work), stdout=log, stderr=log)
+        try:
+            yield ["--gateway", f"unix:{address}"]  # a worker waits until the gateway listens
+        finally:
+            process.kill()
+            process.wait()
 
 
 # --- all --------------------------------------------------------------------------------------------------------------
@@ -378,6 +463,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--requests", type=int, default=3000)
+    parser.add_argument("--ways", default="direct,gateway", metavar="NAME,...")
     parser.add_argument("--inputs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="kills,chaos,inputs", metavar="NAME,...")
@@ -386,7 +472,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="medhelm-faults-") as scratch:
         studies = {
             "kills": lambda: kill_study(asked.kills, asked.seed, Path(scratch) / "kills"),
-            "chaos": lambda: chaos_study(asked.requests, asked.seed, Path(scratch) / "chaos"),
+            "chaos": lambda: chaos_study(asked.requests, asked.ways.split(","), asked.seed, Path(scratch) / "chaos"),
             "inputs": lambda: faulty_inputs.study(asked.inputs, asked.seed),
         }
         for name in asked.only.split(","):

@@ -5,13 +5,15 @@
 `Direct` is one process with cache, locks and audit log. `Worker` is a worker's connection to a gateway with the same.
 `OpenAI's API` is one HTTP request each. Completions are cached, bought from a model that answers within the process, so
 that everything else is measured alone, or bought from a server on 127.0.0.1, as in a run. CPU time is that of worker
-and gateway together, and of the gateway alone; the server's does not count. Ratios are to `direct`.
+and gateway together, and of the gateway alone; the server's does not count. Ratios are to `direct`. `HTTP alone` asks
+as `OpenAI's API` does, but a server that does nothing: its CPU time is that of the HTTP library on both sides.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import re
 import resource
@@ -31,6 +33,7 @@ from bench.cells import ROOT
 from bench.studies.faults import chaos_server
 from bench.table import table
 from bench.tools.gateway_server import model_at, opened
+from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Message, Prompt, Request
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.models.gateway import GATEWAY_VARIABLE
@@ -123,7 +126,7 @@ async def worker(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
 
 @asynccontextmanager
 async def openai_api(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
-    """Ask through a gateway, as other tools do: one HTTP request each."""
+    """Ask through a gateway, as other tools do: one HTTP request each; `url`: `none` for a server that does nothing."""
     with gateway_process(folder, url) as (address, pid):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=LANES)) as session:
 
@@ -141,7 +144,16 @@ async def openai_api(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
             yield ask, pid
 
 
-WAYS = {"direct": direct, "worker": worker, "OpenAI's API": openai_api}
+@asynccontextmanager
+async def http_alone(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
+    """Ask a server that does nothing."""
+    del url
+    async with openai_api(folder, "none") as means:
+        yield means
+
+
+HTTP_ALONE = "HTTP alone"
+WAYS = {"direct": direct, "worker": worker, "OpenAI's API": openai_api, HTTP_ALONE: http_alone}
 CACHED, BOUGHT, FROM_SERVER = "cached", "bought, in process", "bought from a server"
 
 
@@ -160,9 +172,12 @@ def study(n: int, repeat: int) -> str:
     with chaos_server("--share", "0", "--latency", "0") as server:
         for _ in range(repeat):
             for way in WAYS:
-                found = asyncio.run(_measured(way, n, ""))
-                found += asyncio.run(_measured(way, n, server.url))[:1]
-                for case, one in zip((BOUGHT, CACHED, FROM_SERVER), found, strict=True):
+                found = dict(zip((BOUGHT, CACHED), asyncio.run(_measured(way, n, "")), strict=True))
+                if way == HTTP_ALONE:
+                    del found[BOUGHT]
+                else:
+                    found[FROM_SERVER] = asyncio.run(_measured(way, n, server.url))[0]
+                for case, one in found.items():
                     known = best.get((way, case), one)
                     best[way, case] = Measured(
                         min(known.all_us, one.all_us),
@@ -172,7 +187,7 @@ def study(n: int, repeat: int) -> str:
     lines = []
     for case in (CACHED, BOUGHT, FROM_SERVER):
         base = best["direct", case].all_us
-        for way in WAYS:
+        for way in (way for way in WAYS if (way, case) in best):
             one = best[way, case]
             cells = [f"{one.per_s:,.0f}", f"{one.all_us:.0f} us", f"{one.all_us / base:.2f}x"]
             own = ["", ""] if way == "direct" else [f"{one.gateway_us:.0f} us", f"{one.gateway_us / base:.2f}x"]
@@ -187,6 +202,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--write-readme", action="store_true")
     asked = parser.parse_args()
+    gc.set_threshold(GARBAGE_AFTER)
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     text = study(asked.requests, asked.repeat)
     print(text)

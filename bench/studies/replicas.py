@@ -3,7 +3,8 @@
 
     .venv/bin/python -m bench.studies.replicas                 # about a minute
 
-Servers on this machine work on 20 requests at a time, each for 0.2 s. "Of the living" is the number of completions,
+Servers on this machine work on 20 requests at a time, each for 0.5 s, so that all of them together leave the processors
+time to spare. "Of the living" is the number of completions,
 divided by what the servers that lived would complete in the same time at the rate of one server alone, without a pool.
 A dead server is killed with SIGKILL; its address stays in the file. A server that joins counts from its start on,
 before its address is read. The last rows compare where prompts with the same long beginning go: a beginning that n
@@ -35,7 +36,7 @@ from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from medhelm.reports.tables import render as table
 
-SLOTS, SECONDS = 20, 0.2
+SLOTS, SECONDS = 20, 0.5
 """Requests that a server works on at a time, and seconds for each."""
 
 LANES = 3 * SLOTS * 3 // 2

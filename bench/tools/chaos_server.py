@@ -1,10 +1,11 @@
 """An OpenAI-compatible server on 127.0.0.1 that fails in many ways, for studies of faults.
 
-    python -m bench.tools.chaos_server --share 0.05 --latency 0.2
+    python -m bench.tools.chaos_server --share 0.05 --latency 0.2 --storm 10,1
 
 Prints its port. A request for `/stats` returns the number of requests and of good replies, how many prompts got more
 than one good reply, and how often each fault was made. Faults depend on the seed, the prompt and the attempt, so that
-the order in which requests arrive does not matter.
+the order in which requests arrive does not matter. In a storm, every request is refused at once: `--storm 10,1` is a
+second in each ten.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ GOOD = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21},
 }
+STORM = "429 storm"
+"""Name of the refusals of a storm."""
+
 HANG_S = 30.0
 """Seconds after which a request that hangs is closed; longer than any client waits here."""
 
@@ -111,8 +115,12 @@ RARE = {"gzip bomb": 0.05, "hang": 0.2, "one byte a second": 0.2}
 class ChaosServer:
     """Answers every request, a share of them with a fault."""
 
-    def __init__(self, share: float, latency_s: float, seed: int, kinds: list[str]) -> None:
-        """`share` from 0 to 1; `kinds`: names of faults, all if empty."""
+    def __init__(
+        self, share: float, latency_s: float, seed: int, kinds: list[str], storm: tuple[float, float] = (1.0, 0.0)
+    ) -> None:
+        """`share` from 0 to 1; `kinds`: names of faults, all if empty; `storm`: its period and its length, seconds."""
+        self.storm = storm
+        self.began = 0.0
         self.share, self.latency_s, self.seed = share, latency_s, seed
         self.kinds = kinds or [*responses(), *ACTIONS]
         self.weights = [RARE.get(kind, 1.0) for kind in self.kinds]
@@ -147,6 +155,13 @@ class ChaosServer:
             writer.write(http(json.dumps(self.stats()).encode() if "/stats" in head else b"{}"))
             return True
         self.attempts[body] += 1
+        now = asyncio.get_running_loop().time()
+        self.began = self.began or now
+        period_s, length_s = self.storm
+        if (now - self.began) % period_s >= period_s - length_s:
+            self.faults[STORM] += 1
+            writer.write(refused("429 Too Many Requests", Retry_After="1"))
+            return True
         chance = random.Random(f"{self.seed}/{self.attempts[body]}/{body!r}")
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
@@ -183,8 +198,11 @@ async def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default="", metavar="NAME,...")
+    parser.add_argument("--storm", default="1,0", metavar="PERIOD,LENGTH")
     asked = parser.parse_args()
-    chaos = ChaosServer(asked.share, asked.latency, asked.seed, [kind for kind in asked.kinds.split(",") if kind])
+    period_s, length_s = map(float, asked.storm.split(","))
+    kinds = [kind for kind in asked.kinds.split(",") if kind]
+    chaos = ChaosServer(asked.share, asked.latency, asked.seed, kinds, (period_s, length_s))
     server = await asyncio.start_server(chaos.serve, "127.0.0.1", 0, limit=2**24, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:

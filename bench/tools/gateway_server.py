@@ -1,20 +1,26 @@
 """A gateway on 127.0.0.1 for measurements: its model answers within its process, or is a server.
 
-    python -m bench.tools.gateway_server FOLDER [URL]
+    python -m bench.tools.gateway_server FOLDER [URL | none]
 
 Prints its port. The cache, the locks between processes and the server are real, and with a URL the audit log of what
-is sent there; there is no token and no budget.
+is sent there; there is no token and no budget. `none`: no gateway, only a server of the same HTTP library that returns
+a completion of the same length.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiohttp import web
+
+from medhelm.__main__ import GARBAGE_AFTER
 from medhelm.domain import Completion, Model, Price, Request, Usage
 from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http.client import HttpClient
@@ -22,7 +28,8 @@ from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.client import Client
+from medhelm.models.client import Client, ClientResult
+from medhelm.models.gateway.openai_api import chat_response
 from medhelm.models.gateway.server import Gateway, serve
 from medhelm.models.limits.budget import Budget
 from medhelm.models.provider import Provider
@@ -89,7 +96,7 @@ async def main(folder: Path, url: str) -> None:
             [model],
             {model.name: means.provider},
             tokens=None,
-            for_private_data=[model.name],
+            without_consent={},
             known=known,
             note=print,
         )
@@ -98,5 +105,25 @@ async def main(folder: Path, url: str) -> None:
         await serve(gateway, listening, None, asyncio.Event())
 
 
+async def serve_nothing() -> None:
+    """Serve one completion until killed, with what any server of the HTTP library needs and nothing else."""
+    completion = Completion(text="yes", usage=Usage(input=100, output=3), received=1.0)
+    _, content = chat_response(model_at(""), ClientResult(completion, True, 0, 0.0, bytes(32)))
+    body = json.dumps(content).encode()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        await request.read()
+        return web.Response(body=body, content_type="application/json")
+
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    listening = listen_on("127.0.0.1", 0)
+    print(listening.getsockname()[1], flush=True)
+    await web.SockSite(runner, listening).start()
+    await asyncio.Event().wait()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), "".join(sys.argv[2:])))
+    gc.set_threshold(GARBAGE_AFTER)
+    url = "".join(sys.argv[2:])
+    asyncio.run(serve_nothing() if url == "none" else main(Path(sys.argv[1]), url))

@@ -230,6 +230,23 @@ def test_a_file_that_is_wrong_changes_what_it_can(tmp_path: Path) -> None:
     simulate(main)
 
 
+def test_servers_that_join_share_the_connections_that_may_be_open(tmp_path: Path) -> None:
+    file = tmp_path / "endpoints.txt"
+    write(file, ONE, TWO)
+
+    async def main() -> None:
+        pool = SimulatedPool([ONE, TWO], file=file, capacity=8, connections=18)
+        asking = asyncio.ensure_future(pool.ask_all(range(400), lanes=40))
+        await asyncio.sleep(5.5)
+        assert [pool.server(one).in_flight for one in (ONE, TWO)] == [8, 8]
+        write(file, ONE, TWO, THREE)
+        await asyncio.sleep(5)
+        assert 15 < sum(pool.server(one).in_flight for one in (ONE, TWO, THREE)) <= 18
+        await asking
+
+    simulate(main)
+
+
 def test_prompts_with_the_same_beginning_go_to_the_same_server() -> None:
     """Sixty notes with ten questions each, the questions of six notes at a time."""
 

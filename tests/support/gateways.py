@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +68,7 @@ class World:
     budget: Budget = field(default_factory=Budget)
     tokens: bool = False
     notes: list[str] = field(default_factory=list)
-    for_private_data: tuple[str, ...] = (OUTSIDE.name, INSIDE.name)
+    without_consent: Mapping[str, list[str]] = field(default_factory=dict)
     gateway: Gateway | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ class World:
             [OUTSIDE, INSIDE],
             {OUTSIDE.name: self.provider, INSIDE.name: self.provider},
             tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
-            for_private_data=self.for_private_data,
+            without_consent=self.without_consent,
             known=self.known,
             note=self.notes.append,
         )

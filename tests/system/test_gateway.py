@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,59 +20,22 @@ import pytest
 from medhelm.storage.audit_log import check_chain, read_audit_log
 from medhelm.storage.runs import load_runs, read_records
 from medhelm.storage.store import open_store
-from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
+from tests.support import programs
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm, Outcome
-from tests.support.servers.openai import Server
+from tests.support.programs import finish, start
+from tests.support.servers.openai import Answer, Server
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and socket files")
 
-LIMIT_S = 60
 KEY = "sk-secret-of-the-gateway"
-
-
-def start(folder: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("MEDHELM_", "OPENAI_"))}
-    return subprocess.Popen(
-        [sys.executable, "-m", "medhelm", *command],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={**usual, **variables},
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out, err
 
 
 @contextmanager
 def gateway(folder: Path, *options: str) -> Iterator[dict[str, Any]]:
-    """Run a gateway for the models of models.yaml; yield what it prints. It ends with SIGTERM."""
-    process = start(folder, "gateway", "--port", "0", "--store", "gate", "--json", *options, WARD_KEY=KEY)
-    try:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        printed = ""
-        for line in lines:
-            printed += line
-            if line == "}\n":
-                break
-        else:
-            raise AssertionError(finish(process)[2])
-        yield json.loads(printed)
-        process.send_signal(signal.SIGTERM)
-        code, _, err = finish(process)
-        assert code == 130, err
-        assert "Traceback" not in err
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
+    """Run a gateway that has the key."""
+    with programs.gateway(folder, *options, WARD_KEY=KEY) as found:
+        yield found
 
 
 Worker = Callable[..., Outcome]
@@ -204,6 +169,83 @@ def test_wrong_options_of_a_gateway(
     monkeypatch.setenv("WARD_KEY", KEY)
     outcome = medhelm("gateway", *options)
     assert (outcome.code, words in " ".join(outcome.err.split())) == (2, True), outcome.err
+
+
+def test_two_shards_through_one_gateway_to_a_pool_of_which_one_server_dies(tmp_path: Path) -> None:
+    """The merged run is the undivided one, and no completion is bought twice."""
+    n, good = 40, Counter[int]()
+    is_dead = threading.Event()
+
+    def answer(body: dict[str, Any], *, dies: bool) -> Answer:
+        if dies and is_dead.is_set():
+            return Answer(ending="reset")
+        if not body:  # the list of models
+            return Answer(status=404)
+        number = question_number(body)
+        good[number] += 1
+        if dies and number % 2:
+            is_dead.set()  # with others in flight
+        return chat(perfect(number))
+
+    make_benchmark(tmp_path, n=n)
+    with Server() as lives, Server() as dies:
+        for one in (lives, dies):
+            one.lists_models = True
+            one.answer_with(partial(answer, dies=one is dies))
+        addresses = f"['{lives.url}/v1', '{dies.url}/v1']"
+        (tmp_path / "models.yaml").write_text(f"m: {{base_url: {addresses}, model: m}}\n", encoding="utf-8")
+        with gateway(tmp_path, "--concurrency", "4") as found:
+            run = ["run", "./toy", "--model", "m", "--gateway", found["url"]]
+            token = {"MEDHELM_GATEWAY_TOKEN_FILE": found["token_file"]}
+            workers = [
+                start(tmp_path, *run, "--shard", f"{index}/2", "--store", f"shard-{index}", **token) for index in (1, 2)
+            ]
+            for code, _, err in map(finish, workers):
+                assert code == 0, err
+            assert is_dead.is_set()
+            assert good == Counter(range(n))
+            code, _, err = finish(start(tmp_path, "merge", "shard-1", "shard-2", "--store", "merged"))
+            assert code == 0, err
+            code, _, err = finish(start(tmp_path, *run, "--store", "whole", **token))
+            assert code == 0, err
+            assert good == Counter(range(n)), "the undivided run finds everything in the gateway's cache"
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
+
+
+INSPECT_TASK = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import match
+from inspect_ai.solver import generate
+
+@task
+def toy():
+    samples = [Sample(input=f"Question number {i}?", target="B" if i % 3 == 2 else "A") for i in range(6)]
+    return Task(dataset=samples, solver=generate(), scorer=match())
+"""
+
+
+@pytest.mark.long
+def test_inspect_uses_it_as_a_model_server(folder: Path, server: Server) -> None:
+    """The second evaluation finds the completions of the first one in the gateway's cache."""
+    pytest.importorskip("inspect_ai")
+    pytest.importorskip("openai", reason="Inspect's provider openai-api needs the package openai")
+    (folder / "task.py").write_text(INSPECT_TASK, encoding="utf-8")
+    inspect = [sys.executable, "-m", "inspect_ai", "eval", "task.py", "--model", "openai-api/ward/m"]
+    options = ["--display", "plain", "--log-dir", "logs", "--log-format", "json"]
+    with gateway(folder) as found:
+        token = Path(found["token_file"]).read_text(encoding="utf-8").strip()
+        variables = {"WARD_BASE_URL": f"{found['url']}/v1", "WARD_API_KEY": token}
+        for _ in range(2):
+            done = subprocess.run(
+                [*inspect, *options], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert server.count == 6
+    logs = [json.loads(file.read_text(encoding="utf-8")) for file in (folder / "logs").glob("*.json")]
+    accuracies = [log["results"]["scores"][0]["metrics"]["accuracy"]["value"] for log in logs]
+    assert accuracies == [1.0, 1.0]
+    assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
 
 
 @pytest.mark.long

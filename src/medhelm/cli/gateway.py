@@ -272,7 +272,7 @@ async def _run(
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.models.cache_reader import CacheReader
-    from medhelm.models.egress import models_for_private_data
+    from medhelm.models.egress import hosts_without_consent
     from medhelm.models.gateway.address import Tokens, read_tokens
     from medhelm.models.gateway.server import Gateway, serve
 
@@ -287,7 +287,7 @@ async def _run(
             models,
             open_providers(models, session, environment, settings, ()),
             tokens=Tokens(read_tokens(tokens)) if tokens else None,
-            for_private_data=models_for_private_data(models, allowed=settings.allow_hosts),
+            without_consent=hosts_without_consent(models, allowed=settings.allow_hosts),
             known=known,
             note=progress.note,
         )

@@ -78,6 +78,7 @@ async def open_session(
             attempts=settings.attempts,
             start=min(settings.concurrency or FIRST_IN_FLIGHT, room.per_endpoint),
             maximum=room.per_endpoint,
+            connections=room.in_all,
             max_silence_s=settings.max_silence_s,
             note=note,
         )

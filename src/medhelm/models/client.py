@@ -162,6 +162,7 @@ class Client:
         attempts: int = 5,
         start: int = 32,
         maximum: int = 64,
+        connections: int = 0,
         max_silence_s: float = MAX_SILENCE_S,
         note: Callable[[str], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -169,6 +170,9 @@ class Client:
         random: Callable[[], float] = random_numbers.random,
     ) -> None:
         """`attempts`: most requests sent for one completion. `start`, `maximum`: in flight per endpoint.
+
+        `connections`: most requests in flight over all endpoints; if servers join a pool, each endpoint gets fewer. 0:
+        no limit.
 
         `numbers`: requests in flight in all processes that share the cache; None: other processes do not matter.
         An endpoint without any reply for `max_silence_s` is given up; `note` receives messages for the user on the way.
@@ -183,6 +187,7 @@ class Client:
         self._attempts = attempts
         self._start = start
         self._maximum = maximum
+        self._connections = connections
         self._max_silence_s = max_silence_s
         self._note: Callable[[str], object] = note or _ignore
         self._clock = clock
@@ -228,11 +233,23 @@ class Client:
         if provider.local:
             return await _complete_in_process(provider, request)
         digest = request.digest
+        return self.find(request, digest) or await self.buy(provider, request, digest)
+
+    def find(self, request: Request, digest: bytes) -> ClientResult | None:
+        """Return the completion of a request if it is in the cache. `digest`: the request's. Raises: StoreError."""
+        known = None if self._cache is None else self._cache.find(request, digest)
+        return None if known is None else ClientResult(known.completion, True, 0, 0.0, known.digest)
+
+    async def buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
+        """Return the completion of a request that was not in the cache just now.
+
+        It is looked up again once nothing else can buy it. `digest`: the request's. Raises: as `complete`.
+        """
         while (first := self._in_flight.get(digest)) is not None:
             await asyncio.wait((first,))
             if (other := first.result()) is not None:
                 return ClientResult(other.completion, worth_keeping(other.completion), 0, 0.0, digest)
-        if (known := self._known(request, digest)) is not None:
+        if self._numbers is None and (known := self.find(request, digest)) is not None:
             return known
         bought: asyncio.Future[ClientResult | None] = asyncio.get_running_loop().create_future()
         self._in_flight[digest] = bought
@@ -263,11 +280,6 @@ class Client:
         finally:
             self._numbers.release(number)
 
-    def _known(self, request: Request, digest: bytes) -> ClientResult | None:
-        """Return the completion of a request if it is in the cache."""
-        known = None if self._cache is None else self._cache.find(request, digest)
-        return None if known is None else ClientResult(known.completion, True, 0, 0.0, known.digest)
-
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Retry until the request succeeds or cannot succeed."""
         model, attempts = request.model, _Attempts()
@@ -289,7 +301,7 @@ class Client:
         """Send a request once, when it is allowed. Raises: ProviderError, and what `complete` raises."""
         model = request.model
         async with endpoint.limiter.slot(), self._held(digest):
-            if self._numbers and (known := self._known(request, digest)) is not None:
+            if self._numbers and (known := self.find(request, digest)) is not None:
                 return known  # another process has just bought it
             async with self._budget.purchase(request, digest) as purchase:
                 self._check(model, endpoint, attempts.sent)  # again, after the waits
@@ -426,6 +438,9 @@ class Client:
             start = maximum if provider.starts_at_maximum else self._start
             endpoint = _Endpoint(ConcurrencyLimiter(start, maximum, self._clock, self._sleep))
             self._endpoints[provider.endpoint] = endpoint
+            if self._connections:
+                for one in self._endpoints.values():
+                    one.limiter.lower_maximum(self._connections // len(self._endpoints))
         elif model.max_concurrency is not None:
             endpoint.limiter.lower_maximum(model.max_concurrency)
         return endpoint

@@ -152,12 +152,17 @@ def _may_get_private_data(host: str, consent: HostList, rules: AdministratorRule
     return is_loopback(host) or consent.has(host) or bool(rules and rules.private_data.has(host))
 
 
-def models_for_private_data(models: Iterable[Model], *, allowed: Collection[str]) -> frozenset[str]:
-    """Return the names of the models that may get data that is not public; `allowed`: hosts of --allow-host."""
+def hosts_without_consent(models: Iterable[Model], *, allowed: Collection[str]) -> dict[str, list[str]]:
+    """Return model -> those of its hosts that may not get private data; models without any are left out.
+
+    `allowed`: hosts of --allow-host.
+    """
     rules, consent = read_rules(), _hosts(allowed)
-    return frozenset(
-        model.name for model in models if all(_may_get_private_data(host, consent, rules) for host in _hosts_of(model))
-    )
+    found = {
+        model.name: [host for host in _hosts_of(model) if not _may_get_private_data(host, consent, rules)]
+        for model in models
+    }
+    return {name: hosts for name, hosts in found.items() if hosts}
 
 
 def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:

@@ -35,10 +35,7 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers.hosted import HttpProvider
 
 TICK_S = 0.5
-"""Interval between looks at what is due."""
-
-REREAD_S = 2.0
-"""Interval between looks at the file of addresses."""
+"""Interval between looks at what is due, and at the file of addresses."""
 
 PROBE_TIMEOUT_S = 5.0
 """Longest wait for a server's list of models."""
@@ -165,7 +162,6 @@ class ReplicaPool(Provider):
         self._watcher: asyncio.Task[None] | None = None
         self._probes: set[asyncio.Task[None]] = set()
         self._stamp: tuple[int, int, int] | None = None
-        self._read_at = float("-inf")
         self._said: set[str] = set()
         self._was_ready = False
         self._none_since: float | None = None
@@ -472,9 +468,8 @@ class ReplicaPool(Provider):
 
     def _reread(self) -> None:
         """Read the addresses again if the file has changed; what cannot be read changes nothing."""
-        if not self.model.endpoints_file or self._clock() < self._read_at:
+        if not self.model.endpoints_file:
             return
-        self._read_at = self._clock() + REREAD_S
         file = Path(self.model.endpoints_file)
         try:
             found = file.stat()

@@ -76,6 +76,14 @@ class AuditLog:
 
     def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         """Note a request that is about to be sent. Raises: StoreFullError, StoreError."""
+        self._append([self._content(method, destination, proxy, subject, n_bytes)])
+
+    def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:
+        """Note requests that are about to be sent together, with the bytes of each. Raises: as `request`."""
+        self._append([self._content(method, destination, "", subject, n_bytes) for subject, n_bytes in sent])
+
+    def _content(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> str:
+        """Return the content of a line about a request."""
         key = (method, destination, proxy, subject.model, subject.benchmark, subject.worker)
         start = self._known.get(key)
         if start is None:
@@ -86,16 +94,16 @@ class AuditLog:
                 named["worker"] = subject.worker
             start = _fields(action="request", **named, model=subject.model, benchmark=subject.benchmark)
             self._known[key] = start
-        self._append(f'{start},"digest":"{subject.digest}","requests":{subject.requests},"bytes":{n_bytes}')
+        return f'{start},"digest":"{subject.digest}","requests":{subject.requests},"bytes":{n_bytes}'
 
     def lookup(self, host: str, addresses: Sequence[str]) -> None:
         """Note the addresses of a host that is about to be connected to. Raises: as `request`."""
-        self._append(_fields(action="lookup", destination=host, addresses=list(addresses)))
+        self._append([_fields(action="lookup", destination=host, addresses=list(addresses))])
 
     def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
         """Note a cluster that is about to compute models or metrics. Raises: as `request`."""
         self._append(
-            _fields(action="cluster", destination=destination, nodes=list(nodes), token=has_token, uses=list(uses))
+            [_fields(action="cluster", destination=destination, nodes=list(nodes), token=has_token, uses=list(uses))]
         )
 
     def close(self) -> None:
@@ -110,7 +118,7 @@ class AuditLog:
                 os.close(self._file)
             self._file = -1
 
-    def _append(self, content: str) -> None:
+    def _append(self, contents: Sequence[str]) -> None:
         with self._writing:
             try:
                 if self._failure:
@@ -120,7 +128,7 @@ class AuditLog:
                 if fcntl:
                     fcntl.flock(self._file, fcntl.LOCK_EX)
                 try:
-                    self._write(content)
+                    self._write(contents)
                 finally:
                     if fcntl:
                         fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -139,22 +147,26 @@ class AuditLog:
         self._syncing = threading.Thread(target=self._sync, name="medhelm-audit", daemon=True)
         self._syncing.start()
 
-    def _write(self, content: str) -> None:
-        """Append a line, after whatever other processes have appended."""
+    def _write(self, contents: Sequence[str]) -> None:
+        """Append lines, after whatever other processes have appended."""
         gap = b""
         size = os.lseek(self._file, 0, os.SEEK_END)
         if size != self._end:
             gap = self._read_end(size)
         now = f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z"  # strftime takes three times as long
-        line = f'{{"line":{self._n + 1},"time":"{now}",{self._who},{content},"previous":"{self._previous}"}}'.encode()
         self._end = -1  # until all is written
-        whole = gap + line + b"\n"
+        lines, previous = [gap], self._previous
+        for number, content in enumerate(contents, self._n + 1):
+            line = f'{{"line":{number},"time":"{now}",{self._who},{content},"previous":"{previous}"}}'.encode()
+            previous = hashlib.sha256(line).hexdigest()
+            lines += (line, b"\n")
+        whole = b"".join(lines)
         written = os.write(self._file, whole)
         while written < len(whole):
             written += os.write(self._file, whole[written:])
         self._end = size + len(whole)
-        self._n += 1
-        self._previous = hashlib.sha256(line).hexdigest()
+        self._n += len(contents)
+        self._previous = previous
 
     def _read_end(self, size: int) -> bytes:
         """Read number and hash of the last line; return the line end that an interrupted line lacks.

@@ -6,7 +6,6 @@ unknown one, so that no field is dropped silently.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from sys import intern
@@ -93,7 +92,9 @@ class JsonForm(Generic[T]):
         if not content.keys() <= plans.keys():
             unknown = content.keys() - plans.keys()
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
-        found.update(self._field(key, value) for key, value in content.items())
+        for key, value in content.items():
+            field, converted = self._field(key, value)
+            found[field] = converted
         return self.kind(**found)
 
     def _field(self, key: str, value: Any) -> tuple[str, Any]:
@@ -108,10 +109,10 @@ class JsonForm(Generic[T]):
         written = [self.write(value) for value in values]
         columns = {}
         for key in self.keys:
-            texts = [json.dumps(content[key]) if key in content else "" for content in written]
-            places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-            columns[key] = [[text and json.loads(text) for text in places], [places[text] for text in texts]]
-            columns[key].append([not text for text in places].index(True) if "" in places else None)
+            texts = [repr(content[key]) if key in content else "" for content in written]
+            different = {text: content.get(key) for text, content in zip(texts, written, strict=True)}
+            places = {text: place for place, text in enumerate(different)}
+            columns[key] = [list(different.values()), [places[text] for text in texts], places.get("")]
         return columns
 
     def read_many(self, columns: Mapping[str, Any], not_stored: Sequence[dict[str, Any]]) -> list[T]:

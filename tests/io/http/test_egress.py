@@ -62,6 +62,9 @@ class Notes:
     def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         self.requests.append((method, destination, proxy, subject, n_bytes))
 
+    def request_all(self, method: str, destination: str, sent: Any) -> None:
+        raise AssertionError("no gateway is used")
+
     def lookup(self, host: str, addresses: Any) -> None:
         self.lookups.append((host, list(addresses)))
 

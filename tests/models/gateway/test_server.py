@@ -16,7 +16,11 @@ from medhelm.io.http.audit import WORKER
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.gateway import wire
 from medhelm.models.limits.budget import Budget
+from medhelm.storage.audit_log import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
+
+REFUSED = {OUTSIDE.name: ["api.openai.com"]}
+"""Hosts that may not get private data."""
 
 
 @pytest.fixture
@@ -107,6 +111,25 @@ def test_errors_are_those_of_a_client_in_one_process(error: MedHelmError, folder
     run(main())
 
 
+def test_without_an_entry_in_the_audit_log_nothing_leaves_the_worker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFullError("the disk is full")
+
+    async def main() -> None:
+        async with world(folder) as here, here.running() as gateway, here.worker() as ask:
+            assert (await ask(request(1))).completion == FINE
+            with monkeypatch.context() as patched:
+                patched.setattr(AuditLog, "request_all", full)
+                with pytest.raises(StoreFullError, match="the disk is full"):
+                    await ask(request(2))
+            assert (await ask(request(3))).requests_sent == 1
+            assert gateway.counts.requests == 2
+
+    run(main())
+
+
 def test_equal_requests_of_two_workers_are_sent_once_and_a_worker_that_leaves_changes_nothing(folder: Path) -> None:
     async def main() -> None:
         go_on = asyncio.Event()
@@ -182,7 +205,7 @@ def test_requests_in_flight_finish_when_the_gateway_stops_and_new_ones_do_not_st
 
 def test_data_that_is_not_public_needs_consent_for_hosts_outside(folder: Path) -> None:
     async def main() -> None:
-        async with world(folder, for_private_data=(INSIDE.name,)) as here, here.running():
+        async with world(folder, without_consent=REFUSED) as here, here.running():
             async with here.worker(public=("toy",)) as ask:
                 await ask(request())
             async with here.worker(public=()) as ask:
@@ -259,7 +282,10 @@ def test_other_tools_use_the_chat_api(folder: Path) -> None:
             names.append(WORKER.get())
             return FINE
 
-        async with world(folder, answer, tokens=True, for_private_data=(INSIDE.name,)) as here, here.running():
+        async with (
+            world(folder, answer, tokens=True, without_consent=REFUSED) as here,
+            here.running(),
+        ):
             right = {"Authorization": f"Bearer {TOKEN}"}
             assert (await post(here, "/v1/chat/completions", CHAT))[0] == 401
             wrong = await post(here, "/v1/chat/completions", CHAT, Authorization="Bearer x")

@@ -140,12 +140,29 @@ def test_other_errors_change_nothing(error: Exception) -> None:
 
 
 @in_virtual_time
-async def test_after_an_overload_it_grows_by_one_per_window() -> None:
+async def test_after_an_overload_it_grows_back_halfway_and_beyond_by_one_per_window() -> None:
     found = limiter(16, 64)
     await together(16, lambda: once(found, error=OVERLOAD))
     assert found.limit == 8
-    await together(50, lambda: once(found))  # 8 + 9 + 10 + 11 + 12
-    assert found.limit in (12, 13)
+    for replies, limit in ((8, 12), (12, 14), (14, 15), (15, 16), (16, 17), (17, 18)):
+        await together(replies, lambda: once(found))
+        assert found.limit == limit
+
+
+@in_virtual_time
+async def test_several_overloads_in_a_row_are_one() -> None:
+    """It grows back to what it was before all of them, at most twofold in each round trip."""
+    found = limiter(16, 64)
+    for replies in (16, 8, 4):
+        await together(replies, lambda: once(found, error=OVERLOAD))
+    assert found.limit == 2
+    for replies, limit in ((2, 4), (4, 8), (8, 12), (12, 14)):
+        await together(replies, lambda: once(found))
+        assert found.limit == limit
+    await together(14, lambda: once(found, error=OVERLOAD))  # too much was 14, not 16
+    for replies, limit in ((7, 10), (10, 12), (12, 13), (13, 14), (14, 15)):
+        await together(replies, lambda: once(found))
+        assert found.limit == limit
 
 
 @in_virtual_time

@@ -15,7 +15,7 @@ NONE = resource.RLIM_INFINITY
 
 
 def limited(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, *, wanted: int = 128, endpoints: int = 2
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, *, wanted: int = 128, endpoints: int = 2, file: str = ""
 ) -> tuple[ConnectionLimit, list[str], list[tuple[int, int]]]:
     """Ask for connections with 10 open files and 2 models; return the limit, the notes and the limits set."""
     notes: list[str] = []
@@ -30,7 +30,9 @@ def limited(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", set_limit)
     addresses = [f"http://127.0.0.1:{i}" for i in range(endpoints)] or [""]
-    models = [hosted_model(f"openai/m{i}", base_url=addresses[i % len(addresses)]) for i in range(2)]
+    models = [
+        hosted_model(f"openai/m{i}", base_url=addresses[i % len(addresses)], endpoints_file=file) for i in range(2)
+    ]
     found = limit_connections(models, None if wanted == 128 else wanted, 128, notes.append)
     return found, notes, given
 
@@ -61,6 +63,18 @@ def test_lowered_number_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         "--concurrency 256 is lowered to 18: at most 18 requests at once are sent to each endpoint. This process may "
         "open 64 files (`ulimit -n`); `ulimit -n 604` before the command allows more."
     )
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "in_all", "per_endpoint"), [(256, NONE, 256, 128), (1024, 1024, 978, 128), (64, 64, 18, 9)]
+)
+def test_servers_that_join_later_open_no_more_files_than_allowed(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, in_all: int, per_endpoint: int
+) -> None:
+    """Room for those servers is tried first; this system refuses more than 1,000 files."""
+    found, notes, _ = limited(monkeypatch, soft, hard, file="endpoints.txt")
+    assert found == ConnectionLimit(in_all, per_endpoint)
+    assert len(notes) == (per_endpoint < 128)
 
 
 def test_system_that_refuses_a_higher_limit(monkeypatch: pytest.MonkeyPatch) -> None:

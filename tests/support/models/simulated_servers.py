@@ -92,8 +92,9 @@ class SimulatedPool:
         capacity: int = 8,
         joining: Sequence[str] = (),
         max_silence_s: float = 300.0,
+        connections: int = 0,
     ) -> None:
-        """`joining`: values of --allow-host."""
+        """`joining`: values of --allow-host. `connections`: most in flight at all servers."""
         self.model = Model(
             name="openai/m@pool",
             provider="openai",
@@ -113,6 +114,7 @@ class SimulatedPool:
             budget=Budget(),
             start=capacity,
             maximum=capacity,
+            connections=connections,
             max_silence_s=max_silence_s,
             note=self.notes.append,
             clock=loop.time,

@@ -149,8 +149,12 @@ class BatchSubmitter:
             for model, provider in self.models:
                 if not provider.local:
                     complete = partial(self._complete, provider)
-                    limit = (self.settings.concurrency or MAXIMUM_IN_FLIGHT) * provider.n_servers
-                    self.scheduler.start_each(self._judged_requests(model), complete, partial(int, limit))
+                    limit = partial(self._concurrency, provider)
+                    self.scheduler.start_each(self._judged_requests(model), complete, limit)
+
+    def _concurrency(self, provider: Provider) -> int:
+        """Return how many requests to a model may be in progress; servers may join a pool meanwhile."""
+        return (self.settings.concurrency or MAXIMUM_IN_FLIGHT) * provider.n_servers
 
     async def _judged_requests(self, model: Model) -> AsyncIterator[tuple[Benchmark, Request]]:
         """Yield the requests to a model whose completions go to judges, until the work is stopped."""

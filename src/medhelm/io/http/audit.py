@@ -37,6 +37,9 @@ class Audit(Protocol):
     def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         """Note a request that is about to be sent."""
 
+    def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:
+        """Note requests that are about to be sent together, with the bytes of each."""
+
     def lookup(self, host: str, addresses: Sequence[str]) -> None:
         """Note the addresses of a host that is about to be connected to."""
 

@@ -20,6 +20,7 @@ from medhelm.models.gateway.wire import (
     checked_count,
     checked_stop,
     checked_temperature,
+    read_json,
     unknown_model,
 )
 
@@ -74,7 +75,7 @@ _FINISH: Mapping[str, str] = {FailureCode.REFUSAL: "content_filter", FailureCode
 def read_chat_request(body: bytes, models: Mapping[str, Model]) -> Request:
     """Read the body of a request. Raises: GatewayError naming parameter, value and rule."""
     try:
-        content = json.loads(body)
+        content = read_json(body)
     except (ValueError, RecursionError):
         raise GatewayError("bad_request", "the body is not JSON.") from None
     if not isinstance(content, dict):

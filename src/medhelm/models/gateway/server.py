@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
+from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from medhelm.domain import Model, Request
 from medhelm.errors import Interrupted, MedHelmError
 from medhelm.io.http.audit import WORKER
-from medhelm.io.http.hosts import host_of
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.gateway import openai_api, wire
 from medhelm.models.gateway.address import Tokens
@@ -43,6 +43,8 @@ MOST_NAME = 80
 DATA_HEADER = "X-MedHELM-Data"
 """Header by which other tools say that their data is public."""
 
+_Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 Known = Callable[[], bytes]
 """Returns the first 8 bytes of the digests of all completions in the cache, one after the other, in order."""
 
@@ -62,6 +64,12 @@ class Counts:
     workers: int = 0
     """Workers that are connected."""
 
+    def add(self, result: ClientResult) -> None:
+        """Count a request that is done."""
+        self.requests += 1
+        self.cached += result.cached
+        self.failed += result.completion.failure is not None
+
 
 class Gateway:
     """Serves models to other processes through one client."""
@@ -73,7 +81,7 @@ class Gateway:
         providers: Mapping[str, Provider],
         *,
         tokens: Tokens | None,
-        for_private_data: Collection[str],
+        without_consent: Mapping[str, Sequence[str]],
         known: Known,
         note: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
@@ -81,19 +89,27 @@ class Gateway:
         """Make a gateway.
 
         Parameters: models, with their prices; providers, by model; tokens, None if whoever can connect may ask;
-        for_private_data, names of the models that may get data that is not public; known, see `Known`; note, receives
+        without_consent, model -> hosts that may not get private data from it; known, see `Known`; note, receives
         messages for the user.
         """
         self.counts = Counts()
         self._client, self._providers, self._tokens = client, providers, tokens
         self._models = {model.name: model for model in models}
         self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
-        self._for_private_data = frozenset(for_private_data)
+        self._without_consent = dict(without_consent)
         self._known, self._note, self._clock = known, note, clock
         self._tried = clock()
         self._is_stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._links: set[_Link] = set()
+        self._handlers: Mapping[str, tuple[str, _Handler]] = {
+            "/health": ("GET", self._health),
+            "/v1/models": ("GET", self._list),
+            "/v1/chat/completions": ("POST", self._chat),
+            wire.MODELS_PATH: ("POST", self._serve_models),
+            wire.KNOWN_PATH: ("GET", self._serve_known),
+            wire.REQUESTS_PATH: ("GET", self._serve_worker),
+        }
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -101,23 +117,32 @@ class Gateway:
 
     async def complete(self, request: Request, *, public: bool) -> ClientResult:
         """Return the completion of a request. Raises: what `Client.complete` raises, and GatewayError."""
+        digest = request.digest
+        return self._find(request, digest, public=public) or await self._buy(request, digest)
+
+    def _find(self, request: Request, digest: bytes, *, public: bool) -> ClientResult | None:
+        """Return the completion of a request from the cache, without waiting. Raises: what `complete` raises."""
         if self._is_stopping:
             raise GatewayError(wire.STOPPING, "the gateway is stopping")
         model = request.model
-        if not public and model.name not in self._for_private_data:
-            raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark))
+        if not public and (hosts := self._without_consent.get(model.name)):
+            raise GatewayError(wire.NOT_ALLOWED, _no_consent(model, request.benchmark, hosts))
+        if (known := self._client.find(request, digest)) is not None:
+            self.counts.add(known)
+        return known
+
+    async def _buy(self, request: Request, digest: bytes) -> ClientResult:
+        """Return the completion of a request that is not in the cache."""
         counts = self.counts
         counts.in_flight += 1
         self._idle.clear()
         try:
-            result = await self._client.complete(self._providers[model.name], request)
+            result = await self._client.buy(self._providers[request.model.name], request, digest)
         finally:
             counts.in_flight -= 1
             if not counts.in_flight:
                 self._idle.set()
-        counts.requests += 1
-        counts.cached += result.cached
-        counts.failed += result.completion.failure is not None
+        counts.add(result)
         return result
 
     async def stop(self) -> None:
@@ -135,8 +160,8 @@ class Gateway:
         """Do not wait for requests in flight any longer."""
         self._idle.set()
 
-    async def _answer(self, one: wire.WorkerRequest, link: _Link) -> None:
-        """Complete a request of a worker."""
+    def _begin(self, one: wire.WorkerRequest, link: _Link) -> None:
+        """Send the completion of a worker's request if it is in the cache, else start to buy it."""
         try:
             if self._tags[one.request.model.name] != one.tag:
                 raise GatewayError(
@@ -144,14 +169,34 @@ class Gateway:
                     f"the gateway's definition of {one.request.model.name} has changed since the command started. "
                     "Start the command again.",
                 )
-            text = wire.write_result(one.id, await self.complete(one.request, public=one.public))
-        except MedHelmError as error:
-            text = wire.write_error(one.id, error)
+            digest = one.request.digest
+            known = self._find(one.request, digest, public=one.public)
         except Exception as error:  # noqa: BLE001 - one request must not end the gateway
-            text = wire.write_error(one.id, self._internal(error))
+            link.send(self._written(one.id, error))
+            return
+        if known is not None:
+            link.send(wire.write_result(one.id, known))
+            return
+        link.pending += 1
+        if link.pending > wire.MOST_PENDING:
+            raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
+        task = asyncio.get_running_loop().create_task(self._answer(one, digest, link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, one: wire.WorkerRequest, digest: bytes, link: _Link) -> None:
+        """Buy a completion for a worker."""
+        try:
+            text = wire.write_result(one.id, await self._buy(one.request, digest))
+        except Exception as error:  # noqa: BLE001
+            text = self._written(one.id, error)
         finally:
             link.pending -= 1
         link.send(text)
+
+    def _written(self, number: int, error: Exception) -> str:
+        """Return the JSON object of an error."""
+        return wire.write_error(number, error if isinstance(error, MedHelmError) else self._internal(error))
 
     def _internal(self, error: Exception) -> GatewayError:
         """Report a bug by its type: the message could hold text of a prompt."""
@@ -160,23 +205,23 @@ class Gateway:
 
     # --- HTTP ---------------------------------------------------------------------------------------------------------
 
-    def app(self) -> web.Application:
-        """Return the HTTP application."""
-        app = web.Application(middlewares=[self._guard], client_max_size=wire.MOST_BYTES)
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/v1/models", self._list)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post(wire.MODELS_PATH, self._serve_models)
-        app.router.add_get(wire.KNOWN_PATH, self._serve_known)
-        app.router.add_get(wire.REQUESTS_PATH, self._serve_worker)
-        return app
+    def server(self) -> web.Server:
+        """Return the HTTP server. A router and middlewares would take a tenth of the CPU time of a request."""
+        loop = asyncio.get_running_loop()
 
-    @web.middleware
-    async def _guard(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        """Check the token, and report every error as JSON."""
+        def read(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=wire.MOST_BYTES)
+
+        return web.Server(self._handle, request_factory=read, access_log=None)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Check path and token, and report every error as JSON."""
         try:
+            method, handler = self._handlers.get(request.path, ("", None))
+            if handler is None:
+                return _error(404, "bad_request", f"Not Found: {request.method} {request.path[:80]}")
+            if request.method != method and (request.method, method) != ("HEAD", "GET"):
+                return _error(405, "bad_request", f"Method Not Allowed: {request.method} {request.path[:80]}")
             if request.path != "/health":
                 WORKER.set(self._name_of(request))
             return await handler(request)
@@ -188,7 +233,7 @@ class Gateway:
         except web.HTTPException as error:
             return _error(error.status, "bad_request", f"{error.reason}: {request.method} {request.path[:80]}")
 
-    def _name_of(self, request: web.Request) -> str:
+    def _name_of(self, request: web.BaseRequest) -> str:
         """Return the name of a client: its token's, or what it calls itself. Raises: GatewayError for a wrong token."""
         name: str | None = ""
         if self._tokens is not None:
@@ -198,18 +243,18 @@ class Gateway:
             raise GatewayError("bad_token", "the token is missing or wrong: send `Authorization: Bearer TOKEN`.")
         return name or _printable(request.headers.get(wire.WORKER_HEADER, ""))
 
-    async def _health(self, request: web.Request) -> web.Response:  # noqa: ARG002 - the form of a handler
+    async def _health(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - the form of a handler
         """Say that the gateway runs, without a token and without any secret."""
-        return web.json_response({"status": "stopping" if self._is_stopping else "ok"})
+        return _json({"status": "stopping" if self._is_stopping else "ok"})
 
-    async def _list(self, request: web.Request) -> web.Response:  # noqa: ARG002
+    async def _list(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002
         """List the models in OpenAI's form."""
         listed = [
             {"id": m.name, "object": "model", "created": 0, "owned_by": m.provider} for m in self._models.values()
         ]
-        return web.json_response({"object": "list", "data": listed})
+        return _json({"object": "list", "data": listed})
 
-    async def _chat(self, request: web.Request) -> web.Response:
+    async def _chat(self, request: web.BaseRequest) -> web.Response:
         """Complete one request in OpenAI's form."""
         asked = openai_api.read_chat_request(await request.read(), self._models)
         public = request.headers.get(DATA_HEADER, "").strip().lower() == "public"
@@ -222,11 +267,11 @@ class Gateway:
         except Exception as error:
             raise self._internal(error) from error
         status, body = openai_api.chat_response(asked.model, result)
-        return web.json_response(body, status=status)
+        return _json(body, status)
 
     # --- workers ------------------------------------------------------------------------------------------------------
 
-    async def _serve_models(self, request: web.Request) -> web.Response:
+    async def _serve_models(self, request: web.BaseRequest) -> web.Response:
         """Return the models that a worker names; its command starts, so that models given up are tried again."""
         try:
             content = await request.json()
@@ -245,15 +290,20 @@ class Gateway:
             raise GatewayError("unknown_model", "\n".join(problems))
         self._try_again()
         served = [
-            {"model": MODEL.write(self._models[name]), "private_data": name in self._for_private_data} for name in names
+            {
+                "model": MODEL.write(self._models[name]),
+                "private_data": name not in self._without_consent,
+                "hosts": list(self._without_consent.get(name, ())),
+            }
+            for name in names
         ]
-        return web.json_response({"format": wire.FORMAT, "models": served})
+        return _json({"format": wire.FORMAT, "models": served})
 
-    async def _serve_known(self, request: web.Request) -> web.Response:  # noqa: ARG002
+    async def _serve_known(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002
         """Return the beginnings of the digests of what was bought before."""
         return web.Response(body=await asyncio.to_thread(self._known), content_type="application/octet-stream")
 
-    async def _serve_worker(self, request: web.Request) -> web.WebSocketResponse:
+    async def _serve_worker(self, request: web.BaseRequest) -> web.WebSocketResponse:
         """Complete the requests of a worker until it disconnects."""
         socket = web.WebSocketResponse(max_msg_size=wire.MOST_BYTES, heartbeat=HEARTBEAT_S, compress=False)
         await socket.prepare(request)
@@ -276,17 +326,11 @@ class Gateway:
 
     def _take(self, text: str, link: _Link) -> None:
         """Start all requests of a message. Raises: GatewayError."""
-        loop = asyncio.get_running_loop()
         for one in wire.read_requests(text, self._models):
-            if isinstance(one, tuple) and not isinstance(one, wire.WorkerRequest):
+            if isinstance(one, wire.WorkerRequest):
+                self._begin(one, link)
+            else:
                 link.send(wire.write_error(*one))
-                continue
-            link.pending += 1
-            if link.pending > wire.MOST_PENDING:
-                raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
-            task = loop.create_task(self._answer(one, link))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     def _try_again(self) -> None:
         self._tried = self._clock()
@@ -315,6 +359,7 @@ class _Link:
         with suppress(ConnectionError):
             while True:
                 await self._is_ready.wait()
+                await asyncio.sleep(wire.GATHER_S)
                 await self._send_ready()
 
     async def _send_ready(self) -> None:
@@ -330,9 +375,8 @@ class _Link:
         await self._socket.close(code=WSCloseCode.GOING_AWAY, message=b"the gateway is stopping")
 
 
-def _no_consent(model: Model, benchmark: str) -> str:
-    """Return the message about data that may not go to the host of a model."""
-    hosts = list(dict.fromkeys(map(host_of, model.addresses)))
+def _no_consent(model: Model, benchmark: str, hosts: Sequence[str]) -> str:
+    """Return the message about data that may not go to these hosts of a model."""
     consent = " ".join(f"--allow-host {host}" for host in hosts)
     what = f"{benchmark} is not public and" if benchmark else "data that may not be public"
     otherwise = "" if benchmark else f"; for public data, send the header `{DATA_HEADER}: public`"
@@ -347,12 +391,16 @@ def _printable(name: str) -> str:
 
 
 def _error(status: int, code: str, message: str) -> web.Response:
-    return web.json_response(openai_api.error_body(code, message), status=status)
+    return _json(openai_api.error_body(code, message), status)
+
+
+def _json(content: Mapping[str, Any], status: int = 200) -> web.Response:
+    return web.Response(body=wire.write_json(content).encode(), status=status, content_type="application/json")
 
 
 async def serve(gateway: Gateway, listening: socket, tls: ssl.SSLContext | None, until: asyncio.Event) -> None:
     """Serve on a bound socket until the event, then stop gently."""
-    runner = web.AppRunner(gateway.app(), access_log=None, shutdown_timeout=1.0)
+    runner = web.ServerRunner(gateway.server(), shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.SockSite(runner, listening, ssl_context=tls).start()

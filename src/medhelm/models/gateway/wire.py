@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json, to_json
+
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
 from medhelm.errors import BudgetError, MedHelmError, StoreError, StoreFullError, UserError
 from medhelm.models.client import ClientResult, ModelUnusable
@@ -32,6 +34,9 @@ MOST_BYTES = 64 * 2**20
 
 BATCH_BYTES = 2**20
 """Characters of requests, or of results, after which a message ends."""
+
+GATHER_S = 0.004
+"""Seconds to wait for others that can share a message: one with few takes almost as much CPU time as one with many."""
 
 MOST_PENDING = 8192
 """Most requests of a worker at a time; it keeps further ones to itself."""
@@ -139,7 +144,23 @@ def write_request(request: Request, tag: str, *, public: bool) -> str:
         content["fresh"] = request.fresh
     if request.shared_characters:
         content["shared"] = request.shared_characters
-    return json.dumps(content)[1:]
+    return write_json(content)[1:]
+
+
+def write_json(content: Mapping[str, Any]) -> str:
+    """Return JSON, several times faster than the standard library."""
+    try:
+        return to_json(content).decode()
+    except ValueError:  # a lone surrogate, which only the standard library writes
+        return json.dumps(content)
+
+
+def read_json(text: str | bytes) -> Any:
+    """Read JSON, as the standard library does, and faster. Raises: ValueError, RecursionError."""
+    try:
+        return from_json(text)
+    except ValueError:  # a lone surrogate, or no JSON
+        return json.loads(text)
 
 
 def read_requests(text: str, models: Mapping[str, Model]) -> list[WorkerRequest | tuple[int, GatewayError]]:
@@ -148,7 +169,7 @@ def read_requests(text: str, models: Mapping[str, Model]) -> list[WorkerRequest 
     Raises: GatewayError `bad_request` if there is no list of objects with numbers.
     """
     try:
-        content = json.loads(text)
+        content = read_json(text)
     except (ValueError, RecursionError) as error:
         raise GatewayError("bad_request", f"the message is not JSON: {error}") from None
     if not isinstance(content, list):
@@ -247,7 +268,7 @@ def _shown(value: object) -> str:
 def write_result(number: int, result: ClientResult) -> str:
     """Return the JSON object of a result."""
     completion, usage, failure = result.completion, result.completion.usage, result.completion.failure
-    return json.dumps(
+    return write_json(
         {
             "id": number,
             "cached": result.cached,
@@ -273,7 +294,7 @@ def write_error(number: int, error: MedHelmError) -> str:
     content: dict[str, Any] = {"id": number, "error": error_code(error), "message": str(error)}
     if isinstance(error, ModelUnusable):
         content |= {"model": error.model, "sent": error.requests_sent}
-    return json.dumps(content)
+    return write_json(content)
 
 
 def error_code(error: MedHelmError) -> str:
@@ -296,7 +317,7 @@ def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
     Raises: GatewayError `bad_request` if the server is not a gateway, or one of another format.
     """
     try:
-        return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in json.loads(text)]
+        return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in read_json(text)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"the gateway sent what is not a list of results ({type(error).__name__})"
         raise GatewayError("bad_request", f"{what}. Use the same version of medhelm on both sides.") from None

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from sys import byteorder
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -29,7 +29,6 @@ from medhelm.domain import Completion, Model, Request
 from medhelm.errors import BudgetError, MissingError, StoreError, UserError
 from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
-from medhelm.io.http.hosts import host_of
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.gateway import wire
 from medhelm.models.gateway.address import GatewayAddress, gateway_address
@@ -68,6 +67,8 @@ class ServedModel:
     """The model, as the gateway defines it."""
     gets_private_data: bool
     """True if it may get data that is not public."""
+    hosts: tuple[str, ...]
+    """Its hosts that may not get such data."""
 
 
 def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPolicy:
@@ -103,12 +104,12 @@ def check_private_data(
             f"private networks. If that is permitted, add --allow-host {address.host}. Nothing was sent."
         )
     served = served_models([model.name for model in models], environment)
-    if refused := [one.model for one in served if not one.gets_private_data]:
-        hosts = dict.fromkeys(host_of(one) for model in refused for one in model.addresses)
+    if refused := [one for one in served if not one.gets_private_data]:
+        hosts = dict.fromkeys(host for one in refused for host in one.hosts)
         raise UserError(
             f"{names}: data that is not public would leave the gateway {address} for {', '.join(hosts)} "
-            f"({', '.join(model.name for model in refused)}). If its terms of use permit that, start the gateway with "
-            f"{' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
+            f"({', '.join(one.model.name for one in refused)}). If its terms of use permit that, start the gateway "
+            f"with {' '.join(f'--allow-host {host}' for host in hosts)}. Nothing was sent."
         )
 
 
@@ -187,6 +188,16 @@ class GatewayClient(Client):
         return result
 
 
+class _Sent(NamedTuple):
+    """A request without a result."""
+
+    text: str
+    """Its JSON object."""
+    subject: Subject
+    """Its entry in the audit log."""
+    result: asyncio.Future[ClientResult]
+
+
 class _Link:
     """The connection to a gateway, which is opened with the first request."""
 
@@ -200,10 +211,11 @@ class _Link:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._address, self._session, self._audit = address, session, audit
+        self._shown = str(address)
         self._max_silence_s, self._note, self._clock = max_silence_s, note, clock
         self._room = asyncio.Semaphore(wire.MOST_PENDING // 2)
         self._number = 0
-        self._waiting: dict[int, tuple[str, asyncio.Future[ClientResult]]] = {}
+        self._waiting: dict[int, _Sent] = {}
         self._unsent: list[int] = []
         self._has_unsent = asyncio.Event()
         self._lost_since: float | None = None
@@ -217,13 +229,11 @@ class _Link:
         async with self._room:
             if self._given_up:
                 raise ModelUnusable(name, self._given_up)
-            self._audit.request(
-                "POST", str(self._address), "", Subject(name, request.benchmark, digest.hex()), len(text)
-            )
             self._number += 1
             number = self._number
             future: asyncio.Future[ClientResult] = asyncio.get_running_loop().create_future()
-            self._waiting[number] = f'{{"id":{number},{text}', future
+            subject = Subject(name, request.benchmark, digest.hex())
+            self._waiting[number] = _Sent(f'{{"id":{number},{text}', subject, future)
             self._unsent.append(number)
             self._has_unsent.set()
             if self._task is None:
@@ -314,18 +324,28 @@ class _Link:
         """Send requests; those that are made together share a message."""
         while True:
             await self._has_unsent.wait()
+            await asyncio.sleep(wire.GATHER_S)
             self._has_unsent.clear()
             numbers, self._unsent = self._unsent, []
-            for text in wire.joined([self._waiting[number][0] for number in numbers if number in self._waiting]):
+            sent = [self._waiting[number] for number in numbers if number in self._waiting]
+            try:
+                self._audit.request_all("POST", self._shown, [(one.subject, len(one.text)) for one in sent])
+            except StoreError as error:  # nothing is sent without an entry
+                for one in sent:
+                    if not one.result.done():
+                        one.result.set_exception(error)
+                continue
+            for text in wire.joined([one.text for one in sent]):
                 await socket.send_str(text)
 
     def _receive(self, text: str) -> None:
         """Resolve the requests of a list of results. Raises: GatewayError."""
         self._lost_since = None
         for number, result in wire.read_results(text):
-            _, future = self._waiting.get(number, ("", None))
-            if future is None or future.done():
+            known = self._waiting.get(number)
+            if known is None or known.result.done():
                 continue  # its caller has gone
+            future = known.result
             if isinstance(result, ClientResult):
                 future.set_result(result)
             elif not (isinstance(result, GatewayError) and result.code == wire.STOPPING):
@@ -334,9 +354,9 @@ class _Link:
     def _give_up(self, reason: str) -> None:
         """Let all requests fail, now and later."""
         self._given_up = self._given_up or reason
-        for _, future in self._waiting.values():
-            if not future.done():
-                future.set_exception(GatewayError("lost", reason))
+        for one in self._waiting.values():
+            if not one.result.done():
+                one.result.set_exception(GatewayError("lost", reason))
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------
@@ -390,7 +410,10 @@ async def _fetch_models(names: Sequence[str], environment: Mapping[str, str], *,
         content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
     try:
         served = json.loads(content)["models"]
-        return [ServedModel(MODEL.read(one["model"]), bool(one["private_data"])) for one in served]
+        return [
+            ServedModel(MODEL.read(one["model"]), bool(one["private_data"]), tuple(map(str, one["hosts"])))
+            for one in served
+        ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"the gateway {address} sent models that cannot be read ({error}). Use the same version of medhelm on both "

@@ -31,8 +31,9 @@ class ConcurrencyLimiter:
 
     It starts at `start` and doubles with each round trip, which is as many replies as the limit, until the endpoint
     refuses more than a few requests. Then the limit shrinks by half the share that was refused (as in DCTCP, Alizadeh
-    et al. 2010), and from then on grows by one per round trip. Requests that were sent before it shrank do not count.
-    It never grows beyond what is used.
+    et al. 2010). With each round trip it grows back halfway to what it was, but no more than twofold, and beyond that
+    by 1, 1, 2, 4 ... (as in BIC, Xu et al. 2004): a service that refuses everything for a moment costs little. Requests
+    that were sent before it shrank do not count. It never grows beyond what is used.
 
     It does not shrink when completions become slow: latency depends mostly on their length, and a suite mixes one-word
     answers with letters of a thousand tokens.
@@ -58,9 +59,15 @@ class ConcurrencyLimiter:
         """Replies of the current round trip."""
         self._was_full = False
         """True if all slots were in use in the current round trip."""
+        self._before = 0.0
+        """The limit before it shrank last, without growing in between."""
+        self._has_grown = True
+        """True if it has grown since it shrank last."""
         self._paused_until = float("-inf")
         self.is_refusing = False
-        """True since the endpoint refused most requests, until a round trip in which it did not."""
+        """True since the endpoint refused most requests, until it completed as many again as are a burst."""
+        self._completed = 0
+        """Replies since the last burst of overloads that were none."""
 
     @property
     def limit(self) -> int:
@@ -149,13 +156,16 @@ class ConcurrencyLimiter:
             self._replies = 0  # what came before says nothing about an overload that begins here
         self._replies += 1
         self._overloads += overloaded
+        self._completed += not overloaded
         self._was_full |= self._in_flight >= int(self._limit)
         share = self._overloads / self._replies
         burst = max(min(BURST, int(self._limit)), BURST_SHARE * self._in_flight)
         is_burst = self._overloads >= burst and share >= 0.5
+        self.is_refusing = self.is_refusing and self._completed < burst
         enough = max(MIN_REPLIES, int(self._limit)) if self._overloads else int(self._limit)
         if is_burst or self._replies >= enough:
             self.is_refusing = is_burst
+            self._completed = 0
             self._adapt(share)
             self._replies = self._overloads = 0
             self._was_full = False
@@ -163,7 +173,12 @@ class ConcurrencyLimiter:
     def _adapt(self, share: float) -> None:
         """Set the limit for the next round trip by the share of overloads in the last one."""
         if share > SHRINK_FROM:
+            if self._has_grown:
+                self._before, self._has_grown = self._limit, False
             self._limit = max(1.0, self._limit * (1.0 - share / 2.0))
             self._round += 1
         elif share <= GROW_UP_TO and self._was_full:
-            self._limit = min(self._limit + (1.0 if self._round else self._limit), float(self._maximum))
+            gap = self._before - self._limit
+            step = self._limit if not self._round else min(self._limit, max(1.0, gap / 2.0, -gap))
+            self._limit = min(self._limit + step, float(self._maximum))
+            self._has_grown = True

@@ -13,12 +13,15 @@ from medhelm.errors import UserError
 RESERVE, PER_MODEL = 24, 6
 """Files that an evaluation needs besides connections: in all, and for the runs of each model or judge."""
 
+MAY_JOIN = 256
+"""Servers that there should be room for beyond those of a pool's file, because they may join it later."""
+
 
 class ConnectionLimit(NamedTuple):
     """Connections that may be open at once."""
 
     in_all: int
-    """Over all endpoints; 0 for no limit."""
+    """Over all endpoints, those that join later included; 0 for no limit."""
     per_endpoint: int
     """To one endpoint."""
 
@@ -29,7 +32,8 @@ def limit_connections(
     """Return how many connections fit within the limit on open files, which is raised if the system allows it.
 
     Parameters: models, with judges; asked, connections per endpoint that the user asked for, None for `default`;
-    note, receives a message if the number is lowered.
+    note, receives a message if the number is lowered. Room for servers that join a pool later is made if the system
+    allows it, and nothing is said if not.
     Raises: UserError if there is no room for one connection.
     """
     wanted = asked or default
@@ -40,15 +44,18 @@ def limit_connections(
         return ConnectionLimit(0, wanted)
     reserve = _open_now() + RESERVE + PER_MODEL * len(models)
     needed = wanted * endpoints + reserve
+    joining = wanted * MAY_JOIN * sum(bool(model.endpoints_file) for model in models)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if not endpoints or soft == resource.RLIM_INFINITY or soft >= needed:
+    if not endpoints or soft == resource.RLIM_INFINITY:
         return ConnectionLimit(0, wanted)
-    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    with suppress(OSError, ValueError):  # macOS allows less than it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-        soft = raised
+    for enough in dict.fromkeys((needed + joining, needed)):
+        if soft < enough:
+            raised = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+            with suppress(OSError, ValueError):  # macOS allows less than it says
+                resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+                soft = raised
     if soft >= needed:
-        return ConnectionLimit(0, wanted)
+        return ConnectionLimit(soft - reserve if joining else 0, wanted)
     fitting = (soft - reserve) // endpoints
     advice = f"This process may open {soft} files (`ulimit -n`); `ulimit -n {2 * needed}` before the command"
     if fitting < 1:
