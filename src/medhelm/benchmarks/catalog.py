@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 
@@ -48,7 +48,7 @@ _GROUP_NAMES = (*GROUPS, ADDITIONAL)
 
 def is_additional(benchmark: Benchmark) -> bool:
     """Tell whether a benchmark is built in but not part of the suite."""
-    built_in = benchmark.folder.resolve().parent == LIBRARY.resolve()
+    built_in = LIBRARY in (benchmark.folder.parent, benchmark.folder.resolve().parent)
     return built_in and all(entry.name != benchmark.name for entry in load_suite())
 
 
@@ -130,7 +130,7 @@ class _Catalog:
     def __init__(self, extra: Sequence[Path], metrics: Collection[str]) -> None:
         self.left_out: tuple[str, ...] = ()
         self._folders = _folders(extra)
-        self._metrics = metrics
+        self._metrics = frozenset(metrics)
         self._read: dict[Path, Benchmark] = {}
 
     def find(self, name: str) -> list[Benchmark]:
@@ -202,7 +202,8 @@ class _Catalog:
 
     def _benchmark(self, path: Path) -> Benchmark:
         if path not in self._read:
-            self._read[path] = read_definition(path, metrics=self._metrics)
+            read = _read_built_in if path.parent == LIBRARY else read_definition
+            self._read[path] = read(path, metrics=self._metrics)
         return self._read[path]
 
     def _of_package(self, name: str) -> Benchmark:
@@ -257,6 +258,12 @@ class _Catalog:
         return _groups(sorted((*self._own, *theirs), key=lambda benchmark: benchmark.name))
 
 
+@cache
+def _read_built_in(path: Path, *, metrics: frozenset[str]) -> Benchmark:
+    """Read a definition that does not change while the process runs."""
+    return read_definition(path, metrics=metrics)
+
+
 def _groups(benchmarks: Sequence[Benchmark]) -> dict[str, list[Benchmark]]:
     """Map each group, category and subcategory to its benchmarks, in their order."""
     groups: dict[str, list[Benchmark]] = {}
@@ -282,7 +289,7 @@ def _folders(extra: Sequence[Path]) -> dict[str, Path]:
             if not file.is_file():
                 continue
             folder = file.parent
-            name = folder.resolve().name
+            name = folder.name if place is LIBRARY else folder.resolve().name
             if name in folders and folders[name].resolve() != folder.resolve():
                 problems.append(_repeated(name, folders[name], folder))
             folders.setdefault(name, folder)
