@@ -57,6 +57,18 @@ def test_purchases_with_their_tokens_and_their_day(path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("column", ["input", "text", "model", "created"])
+def test_damaged_purchases_are_counted_apart(path: Path, column: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE completions SET {column} = 12345 WHERE digest = ?", (b"1" * 32,))
+    with CacheReader(path) as journal:
+        assert {one.digest for one in journal.purchases()} == {b"2" * 32, b"3" * 32}
+        assert journal.n_damaged == 1
+        assert {one.digest for one in journal.purchases(without={b"1" * 32, b"3" * 32})} == {b"2" * 32}
+        assert journal.n_damaged == 0
+        assert {row[0] for row in journal.rows()} == {b"2" * 32, b"3" * 32}
+
+
 @pytest.mark.parametrize("content", [None, b""])
 def test_without_a_file_nothing_was_bought_and_none_is_made(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "cache.sqlite"

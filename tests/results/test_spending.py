@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -206,6 +208,11 @@ def test_what_no_run_holds_is_known_from_the_cache(tmp_path: Path, counting: Ser
     lost = bill(tmp_path)
     assert lost.total.spent.usd is None
     assert "No price is known for openai/judge-1" in texts(lost.remarks)[0]
+    with closing(sqlite3.connect(tmp_path / "store" / "cache.sqlite")) as connection, connection:
+        connection.execute("UPDATE completions SET input = 10 * input WHERE rowid IN (1, 2)")
+    damaged = bill(tmp_path, pricing=Pricing(find_model=models.get))
+    assert damaged.rows[0].purchased == counting.count - 2
+    assert "2 completions are damaged (wrong checksum). No run holds them" in texts(damaged.remarks)[0]
 
 
 def test_equal_questions_are_bought_once(tmp_path: Path, counting: Server) -> None:

@@ -119,6 +119,31 @@ def test_an_interrupted_line_does_not_break_the_chain(path: Path, whole: int) ->
     assert [entry.line for entry in read_audit_log(path)] == list(range(1, whole + 3))
 
 
+@pytest.mark.parametrize("line", [b"noise", b'{"line":7,"time"', b'{"time":"2026', b"{}"])
+def test_a_line_that_is_not_the_beginning_of_an_entry_is_a_problem(path: Path, line: bytes) -> None:
+    write(path, 3)
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    write(path, 2)
+    found = check_chain(path)
+    assert (found.n, found.n_interrupted, found.problem) == (3, 0, "line 4 was not written by medhelm, or was changed")
+
+
+def test_an_entry_without_its_end_is_a_problem(path: Path) -> None:
+    write(path, 5)
+    lines = path.read_bytes().splitlines()
+    lines[2] = lines[2][:-5]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    assert "line 4 does not follow" in check_chain(path).problem
+
+
+def test_bytes_that_a_power_failure_left_empty_are_an_interrupted_entry(path: Path) -> None:
+    write(path, 3)
+    path.write_bytes(path.read_bytes() + b"\0" * 200)
+    write(path, 2)
+    found = check_chain(path)
+    assert (found.n, found.n_interrupted, found.problem) == (5, 1, "")
+
+
 def test_a_file_that_is_no_log_is_not_continued(path: Path) -> None:
     path.write_text("something else\n", encoding="utf-8")
     with pytest.raises(StoreError, match="nothing is sent without it"):

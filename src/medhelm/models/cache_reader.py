@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -31,11 +30,6 @@ from medhelm.models.cache import (
 )
 from medhelm.models.cache_recovery import bought_rows
 from medhelm.storage.store import Store
-
-_PURCHASES = (
-    "SELECT digest, model, input, cached_input, output, reasoning, {cache_write}, text IS NOT NULL AND input = 0, "
-    "created, {batched} FROM completions"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +71,8 @@ class CacheReader:
     def __init__(self, path: Path) -> None:
         """Open the file, if it exists. Raises: StoreError if it is damaged, or not a cache of this version."""
         self.path = path
+        self.n_damaged = 0
+        """Rows with a wrong checksum that `purchases` or `rows` has left out."""
         self._connection, self._version, self._key = None, SCHEMA_VERSION, key_of(path)
         if path.is_file() and path.stat().st_size:
             self._connection, self._version = _open(path)
@@ -121,42 +117,45 @@ class CacheReader:
         except sqlite3.Error as error:
             raise _unreadable(self.path, error) from error
 
-    def purchases(self) -> Iterator[CachedCompletion]:
-        """Yield all completions. Raises: StoreError if the file cannot be read."""
-        if self._connection is None:
-            return
-        try:
-            later = {name: name if ADDED[name] <= self._version else "0" for name in ("batched", "cache_write")}
-            query = _PURCHASES.format(**later)
-            with closing(self._connection.execute(query)) as cursor:
-                for digest, model, *tokens, unmetered, created, batched in cursor:
-                    input_, cached, output, reasoning, cache_write = tokens
-                    yield CachedCompletion(
-                        digest=digest,
-                        model=model,
-                        usage=Usage(
-                            input=input_,
-                            cached_input=cached,
-                            output=output,
-                            reasoning=reasoning,
-                            cache_write=cache_write,
-                        ),
-                        metered=not unmetered,
-                        day=datetime.fromtimestamp(created, UTC).date(),
-                        batched=bool(batched),
-                    )
-        except sqlite3.Error as error:
-            raise _unreadable(self.path, error) from error
+    def purchases(self, without: Container[bytes] = ()) -> Iterator[CachedCompletion]:
+        """Yield all completions but those of some digests; damaged ones are counted in `n_damaged` instead.
+
+        Raises: StoreError if the file cannot be read.
+        """
+        for digest, model, completion in self._intact_rows(without):
+            yield CachedCompletion(
+                digest=digest,
+                model=model,
+                usage=completion.usage,
+                metered=completion.text is None or completion.usage.input > 0,
+                day=datetime.fromtimestamp(completion.received or 0, UTC).date(),
+                batched=completion.batched,
+            )
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows that are not damaged, for `Cache.restore`. Raises: StoreError if the file cannot be read."""
+        for digest, model, completion in self._intact_rows():
+            yield row_of(digest, completion, model)
+
+    def _intact_rows(self, without: Container[bytes] = ()) -> Iterator[tuple[bytes, str, Completion]]:
+        """Yield digest, model and completion of each row with the right checksum; count the others."""
+        self.n_damaged = 0
         if self._connection is None:
             return
         query, is_checked = select(self._version), self._version >= ADDED["checksum"]
-        for digest in [one.digest for one in self.purchases()]:
+        try:
+            digests = [row[0] for row in self._connection.execute("SELECT digest FROM completions")]
+        except sqlite3.Error as error:
+            raise _unreadable(self.path, error) from error
+        for digest in digests:
+            if digest in without:
+                continue
             row = self._ask(self._connection, query, digest)
-            if row and (completion := completion_of_row(digest, row, is_checked=is_checked, key=self._key)):
-                yield row_of(digest, completion, str(row[0]))
+            completion = completion_of_row(digest, row, is_checked=is_checked, key=self._key) if row else None
+            if row and completion:
+                yield digest, str(row[0]), completion
+            else:
+                self.n_damaged += row is not None  # None: deleted since
 
     def close(self) -> None:
         """Close the file."""

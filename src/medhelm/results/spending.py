@@ -118,6 +118,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
     items: list[UsageItem] = []
     runs: list[tuple[str, Run]] = []
     problems: list[StoreError] = []
+    n_damaged: dict[Path, int] = {}
     for path in stores:
         label = store_label(path, stores)
         try:
@@ -125,7 +126,8 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
             own = intact_runs([*load_runs(store), *load_shards(store)])
             shares, digests = read_usage(own)
             items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
-            items += _left_over(store, digests, own, pricing)
+            left_over, n_damaged[store.cache_file] = _left_over(store, digests, own, pricing)
+            items += left_over
         except StoreError as error:
             problems.append(error)
             continue
@@ -143,7 +145,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
     tiers = {run.tier for _, run in runs}
     tier = "real" if "real" in tiers else "sample"
     counted = select_runs((label, run) for label, run in runs if run.tier == tier).runs
-    return Spending(items=tuple(items), counted=counted, remarks=tuple(_remarks(items)))
+    return Spending(items=tuple(items), counted=counted, remarks=tuple(_remarks(items, n_damaged)))
 
 
 def repriced(runs: Sequence[Run], pricing: Pricing) -> list[Run]:
@@ -210,22 +212,27 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     )
 
 
-def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing) -> list[UsageItem]:
-    """Yield lines for cached requests of no stored run: runs stopped or replaced, and requests outside runs."""
+def _left_over(
+    store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing
+) -> tuple[list[UsageItem], int]:
+    """Return lines for cached requests of no stored run: runs stopped or replaced, and requests outside runs.
+
+    Also returns the number of damaged ones, which are in no line.
+    """
     known = {model.name: model for run in runs for model in _asked_in(run)}
     sums: dict[tuple[str, date], RequestUsage] = {}
     with CacheReader(store.cache_file) as cache:
-        for purchase in cache.purchases():
-            if purchase.digest not in digests:
-                tokens = purchase.usage if purchase.metered else Usage()
-                usage = RequestUsage(
-                    requests=1,
-                    unmetered=not purchase.metered,
-                    usage=tokens,
-                    batched=tokens if purchase.batched else Usage(),
-                )
-                key = (purchase.model, purchase.day)
-                sums[key] = add_usage(sums.get(key, RequestUsage()), usage)
+        for purchase in cache.purchases(without=digests):
+            tokens = purchase.usage if purchase.metered else Usage()
+            usage = RequestUsage(
+                requests=1,
+                unmetered=not purchase.metered,
+                usage=tokens,
+                batched=tokens if purchase.batched else Usage(),
+            )
+            key = (purchase.model, purchase.day)
+            sums[key] = add_usage(sums.get(key, RequestUsage()), usage)
+        n_damaged = cache.n_damaged
     items = []
     for (name, day), usage in sorted(sums.items(), key=lambda pair: pair[0]):
         model = known.get(name) or pricing.find_model(name)
@@ -244,7 +251,7 @@ def _left_over(store: Store, digests: Collection[bytes], runs: Iterable[Run], pr
                 ceiling_usd=Decimal(0),
             )
         )
-    return items
+    return items, n_damaged
 
 
 def add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
@@ -359,8 +366,11 @@ def run_day(run: Run) -> date:
         raise StoreError(f"{run.folder}: `started` in run.json is not a time ({run.started!r}).") from None
 
 
-def _remarks(items: Sequence[UsageItem]) -> Iterator[Remark]:
-    """Yield what is unknown about prices and tokens, and what was not bought at the full price."""
+def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Iterator[Remark]:
+    """Yield what is unknown about prices and tokens, and what was not bought at the full price.
+
+    `n_damaged`: cache -> number of damaged completions that no run holds.
+    """
     unpriced, unmetered, batched, imported = dict[str, None](), dict[str, int](), dict[str, None](), 0
     for item in items:
         name = item.judge or item.model
@@ -384,6 +394,13 @@ def _remarks(items: Sequence[UsageItem]) -> Iterator[Remark]:
         counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
         text = f"No token counts were reported by {counts}: the cost is unknown, not 0."
         yield Remark("unknown_tokens", _only(unmetered), text)
+    for cache, n in n_damaged.items():
+        if n:
+            damaged = "1 completion is" if n == 1 else f"{n:,} completions are"
+            text = (
+                f"{cache}: {damaged} damaged (wrong checksum). No run holds {'it' if n == 1 else 'them'}, so the cost "
+            )
+            yield Remark("damaged_completions", "", f"{text}is unknown and not counted. Check the disk.")
     if imported:
         runs = "1 imported run was" if imported == 1 else f"{imported} imported runs were"
         yield Remark("imported_runs", "", f"{runs} made by other harnesses: nothing was bought here for them.")

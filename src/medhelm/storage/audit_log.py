@@ -302,6 +302,9 @@ def check_chain(path: Path, head: str = "") -> AuditCheck:
             line = whole.rstrip(b"\n")
             found = _END.search(line, max(0, len(line) - _END_LENGTH))
             if found is None or not line.startswith(b'{"line":'):
+                if not _can_begin(n + 1, line):
+                    problem = f"line {number} was not written by medhelm, or was changed"
+                    break
                 n_interrupted += 1
                 continue
             if found[1] != previous:
@@ -317,6 +320,12 @@ def check_chain(path: Path, head: str = "") -> AuditCheck:
             previous = hashlib.sha256(line).hexdigest().encode()
             has_head = has_head or previous.startswith(wanted)
     return AuditCheck(n=n, head=previous.decode(), n_interrupted=n_interrupted, problem=problem, has_head=has_head)
+
+
+def _can_begin(number: int, line: bytes) -> bool:
+    """Return True if a line can be the beginning of an entry; a power failure can leave NUL bytes in its place."""
+    start, line = b'{"line":%d,' % number, line.rstrip(b"\0")
+    return line.startswith(start) or start.startswith(line)
 
 
 def read_audit_log(path: Path) -> Iterator[AuditEntry]:
