@@ -397,10 +397,9 @@ def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Itera
     for cache, n in n_damaged.items():
         if n:
             damaged = "1 completion is" if n == 1 else f"{n:,} completions are"
-            text = (
-                f"{cache}: {damaged} damaged (wrong checksum). No run holds {'it' if n == 1 else 'them'}, so the cost "
-            )
-            yield Remark("damaged_completions", "", f"{text}is unknown and not counted. Check the disk.")
+            cost = f"No run holds {'it' if n == 1 else 'them'}, so the cost is unknown and not counted."
+            text = f"{cache}: {damaged} damaged (wrong checksum). {cost} Check the disk."
+            yield Remark("damaged_completions", "", text)
     if imported:
         runs = "1 imported run was" if imported == 1 else f"{imported} imported runs were"
         yield Remark("imported_runs", "", f"{runs} made by other harnesses: nothing was bought here for them.")
