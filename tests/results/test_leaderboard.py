@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain import Taxonomy
+from medhelm.domain import Remark, Taxonomy
 from medhelm.errors import ConfigError, StoreError, UserError
+from medhelm.results.comparison import compare_all_models
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
 from medhelm.results.runs.cells import UNKNOWN
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
+from medhelm.web.selection import BoardSelection, board_of
+from medhelm.web.site import Site
 from tests.support.cli import Medhelm
 from tests.support.remarks import texts
 from tests.support.stores import make_store
@@ -68,6 +72,25 @@ def test_weights_of_a_suite_enter_every_average(store: Path, tmp_path: Path) -> 
     assert macros == pytest.approx({"x": 0.9, "y": (3 * 0.9 + 0.5) / 4, "z": (3 * 0.5 + 0.1) / 4})
     categories = {row.model: row.categories["c"].value for row in board.rows}
     assert categories == pytest.approx(macros)
+
+
+def test_remarks_are_those_on_the_benchmarks_and_models_shown(store: Path, tmp_path: Path) -> None:
+    make_store(store, {"long_qa": {"lab/x@https://a.example": GOOD, "z": BAD}}, n_truncated=3)
+    suite = tmp_path / "ours.txt"
+    suite.write_text("head_qa\npubmed_qa\n", "utf-8")
+
+    def truncated(remarks: Iterable[Remark]) -> list[str]:
+        return [one.text.partition(" got ")[0] for one in remarks if one.code == "truncated_prompts"]
+
+    assert sorted(truncated(leaderboard([store]).remarks)) == ["lab/x@https://a.example", "z"]
+    assert sorted(truncated(leaderboard([store], short_names=True).remarks)) == ["lab/x", "z"]
+    assert truncated(leaderboard([store], suite=str(suite)).remarks) == []
+    assert truncated(compare_all_models([store], ["y", "z"], rule="corrected").remarks) == ["z"]
+    assert truncated(compare_all_models([store], ["x", "y"], rule="corrected").remarks) == []
+    site = Site(stores=[store])
+    for benchmark, expected in {"long_qa": ["lab/x", "z"], "pubmed_qa": []}.items():
+        board = board_of(site, BoardSelection(benchmark=benchmark))
+        assert sorted(truncated(board.remarks)) == expected
 
 
 def test_suites_by_group_take_own_benchmarks_of_the_category(store: Path, tmp_path: Path) -> None:

@@ -140,8 +140,9 @@ def compare_all_models(
     )
     found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
     left_out = _left_out_of(finished, names)
-    remarks = (*found.remarks, *left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished))
-    return replace(found, suite=suite, scoring=rule, tier=finished.tier, left_out=left_out, remarks=remarks)
+    remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
+    remarks += unfinished_remarks(finished.unfinished)
+    return replace(found, suite=suite, scoring=rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks))
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:

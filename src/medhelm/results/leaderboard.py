@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -222,7 +222,8 @@ def leaderboard_from_inputs(
         cache=finished.numbers,
     )
     left_out = finished.left_out_of(board.columns)
-    remarks = [*left_out_remarks(left_out), *finished.remarks, *unfinished_remarks(finished.unfinished)]
+    remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
+    remarks += unfinished_remarks(finished.unfinished)
     shown = {column.benchmark for column in board.columns}
     effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
     remarks += injection_remarks(effects)
@@ -370,14 +371,18 @@ class LeaderboardInputs:
     """Real data or sample rows."""
     unfinished: Sequence[str]
     """Runs that were stopped on the way and do not count, in words."""
+    rule: Rule
+    """Scoring rule."""
     remarks: Sequence[Remark]
-    """Limits of the selection of runs and of their juries."""
+    """Limits that hold on all benchmarks; `remarks_on` adds those of runs."""
     runs: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the selected run."""
     left_out: Sequence[LeftOut] = ()
     """Models that do not count on a benchmark, because they were measured under other conditions."""
     short_names: Mapping[str, str] = field(default_factory=dict)
     """Name of each model and judge -> its name without the address of its server."""
+    shown_names: Mapping[str, str] = field(default_factory=dict)
+    """Name of each model and judge in its runs -> its name here; empty if they are the same."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
     """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
     numbers: NumbersCache | None = None
@@ -389,6 +394,19 @@ class LeaderboardInputs:
         """Return the models that are left out of these benchmarks."""
         shown = {column.benchmark for column in columns}
         return tuple(one for one in self.left_out if one.benchmark in shown)
+
+    def remarks_on(self, columns: Iterable[Column], models: Collection[str] = ()) -> list[Remark]:
+        """Return the limits of the runs on these benchmarks, of some models or of all, and of their juries."""
+        place = {column.benchmark: number for number, column in enumerate(columns)}
+        shown = [column for column in self.columns if column.benchmark in place]
+        cells = [one for one in self.cells if one.benchmark in place and (not models or one.model in models)]
+        keyed = {key: run for key, run in self.runs.items() if key[1] in place and (not models or key[0] in models)}
+        runs = sorted(keyed.values(), key=lambda run: place[run.benchmark])
+        found = [*imported_remarks(runs, self.rule), *jury_remarks(runs), *truncation_remarks(runs)]
+        found += [*drift_remarks(runs), *distant_dates_remarks(keyed)]
+        found += [*unknown_metric_remarks(shown, cells), *cluster_remarks(cells, shown)]
+        text = partial(with_names, self.shown_names)
+        return [*(replace(one, subject=text(one.subject), text=text(one.text)) for one in found), *self.remarks]
 
 
 def read_inputs(
@@ -471,22 +489,19 @@ def _inputs_of(
                 judged.setdefault(run.benchmark, []).append((run, scored))
     else:
         cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
-    remarks = [*imported_remarks(ranked, rule), *jury_remarks(ranked)]
-    remarks += [*truncation_remarks(ranked), *drift_remarks(ranked), *distant_dates_remarks(chosen)]
-    remarks += shard_remarks(stores)
-    remarks += [*unknown_metric_remarks(columns.values(), cells), *cluster_remarks(cells, columns.values())]
     return LeaderboardInputs(
-        cells,
-        tuple(columns.values()),
-        tier,
-        choice.unfinished,
-        remarks,
-        chosen,
-        choice.left_out,
-        names_in(found),
-        {name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
-        number_files(stores[0]) if len(stores) == 1 else None,
-        injection_effects(chosen, rule),
+        cells=cells,
+        columns=tuple(columns.values()),
+        tier=tier,
+        unfinished=choice.unfinished,
+        rule=rule,
+        remarks=shard_remarks(stores),
+        runs=chosen,
+        left_out=choice.left_out,
+        short_names=names_in(found),
+        judge_agreement={name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
+        numbers=number_files(stores[0]) if len(stores) == 1 else None,
+        injection_effects=injection_effects(chosen, rule),
     )
 
 
@@ -502,6 +517,7 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
         injection_effects=[replace(one, model=names[one.model]) for one in found.injection_effects],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
+        shown_names=names,
     )
 
 

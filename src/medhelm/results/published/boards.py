@@ -152,7 +152,7 @@ def board_of_own_and_published(
         *cost_remarks(beside_bills=True),
         *known_error_remarks(names),
         *left_out_remarks(left_out),
-        *finished.remarks,
+        *finished.remarks_on(common.columns),
         *unfinished_remarks(finished.unfinished),
     ]
     return _marked(replace(board, left_out=left_out), {cell.model for cell in common.published}, remarks)
