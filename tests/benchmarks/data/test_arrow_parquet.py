@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import duckdb
 import nanoarrow
 import pytest
 from nanoarrow.ipc import StreamWriter
@@ -94,6 +95,17 @@ def parquet(path: Path, select: str) -> Path:
         connection.execute("SET TimeZone = 'UTC'")
         connection.sql(select).write_parquet(str(path))
     return path
+
+
+def test_negative_decimals_of_a_stream(tmp_path: Path) -> None:
+    """nanoarrow reads their bytes as unsigned."""
+    small, large = "-1.50::DECIMAL(10, 2)", "-12345678901234567890123456789.5::DECIMAL(38, 1)"
+    relation = duckdb.sql(f"SELECT {small} AS a, [{small}, 2.25] AS b, {{'x': {large}}} AS c, (-5)::HUGEINT AS d")
+    path = tmp_path / "x.arrow"
+    with path.open("wb") as file, StreamWriter.from_writable(file) as writer:
+        writer.write_stream(nanoarrow.ArrayStream(relation))
+    [row] = rows(path, "arrow")
+    assert row == {"a": -1.5, "b": [-1.5, 2.25], "c": {"x": "-12345678901234567890123456789.5"}, "d": -5}
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import resource
 import sys
 import warnings
 from collections.abc import Iterator
+from decimal import Context, Decimal
 from itertools import islice
 from typing import Any
 
@@ -26,8 +27,11 @@ _OPEN_FILES = 16
 def serve(bytes_key: str) -> None:
     """Write the rows of the stream. Binary values become objects with the key `bytes_key` and hexadecimal digits."""
     import nanoarrow
+    from nanoarrow.iterator import PyIterator
 
     from medhelm.io.rows import plain
+
+    PyIterator._decimal_iter = _decimals
 
     warnings.simplefilter("ignore")  # about lost fractions of a microsecond and text types
     _confine(os.fstat(0).st_size)
@@ -43,6 +47,15 @@ def serve(bytes_key: str) -> None:
         _say({"error": str(error).strip().split("\n", 1)[0] or type(error).__name__}, bytes_key)
     else:
         _say({}, bytes_key)
+
+
+def _decimals(self: Any, offset: int, length: int) -> Iterator[Decimal | None]:
+    """Yield decimals, negative ones too: nanoarrow 0.9 reads their bytes as unsigned."""
+    context = Context(prec=self._schema_view.decimal_precision)
+    scale = -self._schema_view.decimal_scale
+    for item in self._primitive_iter(offset, length):
+        value = None if item is None else int.from_bytes(item, sys.byteorder, signed=True)
+        yield None if value is None else Decimal(value).scaleb(scale, context)
 
 
 def _say(value: object, bytes_key: str) -> None:
