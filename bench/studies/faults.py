@@ -251,7 +251,8 @@ def _kill(job: Work, kills: int, random: Random, work: Path) -> tuple[list[str],
     server = job.server
     points = random.sample(range(1, changes + 1), min(changes, kills // 2))
     before = server.stats()["twice"]
-    n_killed = unreadable = unfinished = lost = 0
+    n_killed = unfinished = lost = 0
+    unreadable = []
     for number in range(kills):
         name = f"{job.name.replace(' ', '-')}-{number}"
         store = _store_for(job, work, name)
@@ -261,7 +262,8 @@ def _kill(job: Work, kills: int, random: Random, work: Path) -> tuple[list[str],
         else:
             code, _ = medhelm(work, *words, kill_after_s=random.uniform(0.3, 1.0) * seconds)
         n_killed += code < 0
-        unreadable += not _is_readable(store)
+        if problem := _problem_reading(store):
+            unreadable.append(f"kill {number} of {job.name}: {problem}")
         code, said = medhelm(work, *words, kill_before=0)
         done_before = job.name == "release" and "r1" in said and code == 2
         unfinished += code != 0 and not done_before
@@ -269,7 +271,8 @@ def _kill(job: Work, kills: int, random: Random, work: Path) -> tuple[list[str],
         shutil.rmtree(store, ignore_errors=True)
     twice = server.stats()["twice"] - before
     most = n_killed * CONCURRENCY
-    cells = [n_killed, changes, unreadable, unfinished, lost, twice, most]
+    print("".join(f"{problem}\n" for problem in unreadable), end="", file=sys.stderr)
+    cells = [n_killed, changes, len(unreadable), unfinished, lost, twice, most]
     return [job.name, *map(str, cells)], not (unreadable or unfinished or lost) and twice <= most
 
 
@@ -292,22 +295,22 @@ def _store_for(job: Work, work: Path, name: str) -> Path:
     return store
 
 
-def _is_readable(store: Path) -> bool:
-    """Return True if no run of a store is damaged."""
+def _problem_reading(store: Path) -> str:
+    """Return the error or warning that reading a store gives; empty if all its runs are whole."""
     from medhelm.errors import StoreError
     from medhelm.storage.recovery.damaged_runs import intact_runs
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 
     if not (store / "store.json").is_file():
-        return True
+        return ""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             intact_runs(load_runs(open_store(store)))
-    except (StoreError, Warning):
-        return False
-    return True
+    except (StoreError, Warning) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def records_of(store: Path) -> list[Any]:

@@ -33,7 +33,7 @@ def test_command_is_killed_before_a_change(tmp_path: Path) -> None:
         code, said = faults.medhelm(tmp_path, *words, kill_before=0)
         assert (code, int(said.rpartition("changes ")[2]) > 10) == (0, True)
         assert server.stats()["prompts"] == 5
-    assert faults._is_readable(tmp_path / "store")
+    assert faults._problem_reading(tmp_path / "store") == ""
     (run,) = faults.records_of(tmp_path / "store")
     assert run[:4] == ["toy", "complete", 5, 0]
     with pytest.raises(OSError, match="refused"):
