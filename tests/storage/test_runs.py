@@ -276,7 +276,7 @@ def test_a_disk_error_while_writing_says_what_is_kept(store: Store, monkeypatch:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("medhelm.storage.run_file.open_file", full)
+    monkeypatch.setattr("medhelm.storage.run_file.write_confidential", full)
     with pytest.raises(StoreFullError, match=r"No space left on device.*kept in the store's cache"):
         writing.finish(a_run())
     monkeypatch.undo()

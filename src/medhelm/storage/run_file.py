@@ -20,7 +20,8 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import open_file, read_text
+from medhelm.io.encryption.places import read_text
+from medhelm.io.output_folder import write_confidential
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
 
 NAME = "run.json"
@@ -218,10 +219,9 @@ def new_folder(final: Path) -> Path:
 
 
 def write_run(folder: Path, run: Run) -> None:
-    """Write the file."""
+    """Write the file, which is whole or absent: a folder that has one is a run. Raises: OSError."""
     content = {"format": FORMAT, **RUN.write(run)}
-    with open_file(folder / NAME, "wb") as file:
-        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_confidential(folder / NAME, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_run(path: Path) -> Run:

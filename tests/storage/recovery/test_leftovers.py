@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from filelock import FileLock
 
 from medhelm.storage.recovery import leftovers
+from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store, create, open_store
+from tests.support.stores import make_run
 
 
 @pytest.fixture
@@ -23,7 +26,10 @@ def folder_of(store: Store, name: str, *files: str) -> Path:
     folder = store.folder / "runs" / "wards" / name
     folder.mkdir()
     for file in files:
-        (folder / file).write_text("canary")
+        if file == "run.json":
+            write_run(folder, make_run("wards", "m"))
+        else:
+            (folder / file).write_text("canary")
     return folder
 
 
@@ -50,6 +56,24 @@ def test_half_a_run_is_removed_unless_a_process_is_writing_it(store: Store) -> N
     with FileLock(store.lock_file("wards", "m")):
         assert names(store) == [".new-m-0123456789"]
     assert names(store) == []
+
+
+@pytest.mark.parametrize("length", [0, 1, 300])
+def test_half_a_run_file_is_no_run(store: Store, length: int) -> None:
+    """Version 0.1 wrote it in place, and a power failure can leave it empty."""
+    folder = folder_of(store, ".new-m-0123456789", "records.parquet", "run.json")
+    os.truncate(folder / "run.json", length)
+    assert names(store) == []
+
+
+def test_a_run_file_appears_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed before the rename leaves a folder without it, which is no run."""
+    seen = []
+    monkeypatch.setattr(Path, "replace", lambda new, path: seen.append((path.name, path.exists(), new.read_bytes())))
+    folder = folder_of(store, ".new-m-0123456789", "run.json")
+    ((name, existed, content),) = seen
+    assert (name, existed, list(folder.iterdir())) == ("run.json", False, [])
+    assert json.loads(content)["benchmark"] == "wards"
 
 
 def test_a_whole_run_that_was_not_put_in_place_is_put_there(store: Store) -> None:

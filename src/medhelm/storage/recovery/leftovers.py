@@ -13,7 +13,7 @@ from shutil import rmtree
 from tempfile import gettempdir
 
 from medhelm.io.work_folders import clear_leftovers, clear_old
-from medhelm.storage.run_file import MOVED, NAME, NEW
+from medhelm.storage.run_file import MOVED, NAME, NEW, DamagedRunError, read_run
 
 _UNFINISHED = re.compile(r"\.(?!old-|new-).+-[0-9a-f]{8}(?:\.jsonl|-parts)?")
 """Name of an unfinished file or folder in a store of version 0.1, which had no lock."""
@@ -55,6 +55,15 @@ def _is_only_copy(unfinished: Path) -> bool:
     return (unfinished / NAME).exists() and not place.exists()
 
 
+def _is_whole(new: Path) -> bool:
+    """Return True for a folder with all of a run: a power failure or an older version can leave half a `run.json`."""
+    try:
+        read_run(new / NAME)
+    except DamagedRunError:
+        return False
+    return True
+
+
 def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
     """Put a whole new run in its place if that is empty; remove any other, unless a process is writing it."""
     from filelock import FileLock, Timeout
@@ -62,7 +71,7 @@ def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
     final = new.with_name(new.name.removeprefix(NEW))
     try:
         with FileLock(lock_file_of(final), blocking=False):
-            if final.exists() or not (new / NAME).exists():
+            if final.exists() or not _is_whole(new):
                 rmtree(new)
             elif not final.with_name(MOVED + final.name).exists():
                 new.rename(final)
