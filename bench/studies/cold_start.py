@@ -2,9 +2,10 @@
 
     python -m bench.studies.cold_start [--before PYTHON] [--rounds N] [--benchmark NAME]
 
-Run it in the project folder. It also counts the modules and lines of code of medhelm that are loaded when the process
-connects to the server. With `--before`, the interpreter of another checkout's environment, both checkouts are measured
-in alternation on the same machine, and the last column is their ratio.
+Run it in the project folder. It also measures how long a process takes that only imports the modules of Python and of
+other libraries that are loaded by then, and counts the modules and lines of code of medhelm. With `--before`, the
+interpreter of another checkout's environment, both checkouts are measured in alternation on the same machine, and the
+last column is their ratio.
 """
 
 from __future__ import annotations
@@ -35,21 +36,33 @@ LIMIT_S = 60.0
 """Time limit of one process."""
 
 _LIST_MODULES = """
-import runpy, sys
+import json, runpy, sys
 def hook(event, arguments):
     if event == "socket.connect" and not done and arguments[1][1:2] == (int(port),):
         done.append(True)
-        modules = list(sys.modules.items())
-        paths = [getattr(m, "__file__", None) for name, m in modules if name.partition(".")[0] == "medhelm"]
+        names = {True: [], False: []}
+        for name, module in list(sys.modules.items()):
+            own = name.partition(".")[0] == "medhelm"
+            names[own].append(getattr(module, "__file__", None) if own else name)
         with open(file, "w", encoding="utf-8") as out:
-            out.write("\\n".join(path for path in paths if path))
+            json.dump([[path for path in names[True] if path], names[False]], out)
 done = []
 file, port = sys.argv[1:3]
 sys.argv[:3] = ["medhelm"]
 sys.addaudithook(hook)
 runpy.run_module("medhelm", run_name="__main__", alter_sys=True)
 """
-"""Runs medhelm and writes the files of its loaded modules when it connects to the port."""
+"""Runs medhelm and writes, when it connects to the port, the files of its modules and the names of all others."""
+
+_IMPORT = """
+import contextlib, importlib, json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    names = json.load(file)[1]
+for name in names:
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+"""
+"""Imports the others alone."""
 
 
 class FirstRequest:
@@ -113,13 +126,23 @@ def first_request_s(python: str, server: FirstRequest, benchmark: str, work: Pat
         return server.arrived_s - started
 
 
-def loaded_modules(python: str, server: FirstRequest, benchmark: str, work: Path) -> list[Path]:
-    """Return the files of the medhelm modules that are loaded when the process connects to the server."""
+def loaded_modules(python: str, server: FirstRequest, benchmark: str, work: Path) -> tuple[list[Path], Path]:
+    """Return the files of the medhelm modules that are loaded when the process connects to the server.
+
+    Also returns a file in `work` with the names of all other modules, for `libraries_s`.
+    """
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        listing = Path(folder) / "modules.txt"
         words = server.run_words(benchmark, Path(folder) / "store")
+        listing = work / f"{Path(folder).name}.json"
         run_python(python, ["-c", _LIST_MODULES, str(listing), str(server.port), *words], work)
-        return [Path(line) for line in listing.read_text(encoding="utf-8").splitlines()]
+    return [Path(path) for path in json.loads(listing.read_text(encoding="utf-8"))[0]], listing
+
+
+def libraries_s(python: str, listing: Path, work: Path) -> float:
+    """Return seconds of a process that only imports the other modules of `loaded_modules`."""
+    started = time.perf_counter()
+    run_python(python, ["-c", _IMPORT, str(listing)], work)
+    return time.perf_counter() - started
 
 
 def code_lines(path: Path) -> int:
@@ -180,9 +203,18 @@ def compare(pythons: Mapping[str, str], *, rounds: int, benchmark: str, work: Pa
             {name: partial(first_request_s, python, server, benchmark, work) for name, python in pythons.items()},
             rounds,
         )
-        files = {name: loaded_modules(python, server, benchmark, work) for name, python in pythons.items()}
+        loaded = {name: loaded_modules(python, server, benchmark, work) for name, python in pythons.items()}
+    files = {name: paths for name, (paths, _) in loaded.items()}
+    libraries = alternate(
+        {name: partial(libraries_s, python, loaded[name][1], work) for name, python in pythons.items()}, rounds
+    )
+    own = {name: seconds[name] - libraries[name] for name in pythons}
     found = {
         "first request, ms": {name: value if name == RATIO else value * 1000 for name, value in seconds.items()},
+        "Python and libraries alone, ms": {
+            name: value if name == RATIO else value * 1000 for name, value in libraries.items()
+        },
+        "the rest, ms": {name: value * 1000 for name, value in own.items()},
         "medhelm modules loaded": {name: float(len(paths)) for name, paths in files.items()},
         "lines of code in them": {name: float(sum(map(code_lines, paths))) for name, paths in files.items()},
     }
