@@ -328,11 +328,6 @@ def find_case(
     )
 
 
-def case_keys(cases: BenchmarkCases) -> list[str]:
-    """Return the keys of all instances, in the order of the data."""
-    return list(map(url_key, search_cases(cases.searched, CaseSearch())))
-
-
 def case_models(cases: BenchmarkCases) -> dict[str, str]:
     """Map the key of each model to its name."""
     return {url_key(model): model for model in cases.runs}

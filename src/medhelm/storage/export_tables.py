@@ -174,17 +174,6 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
     return n_rows
 
 
-def neutral(text: str) -> str:
-    """Add a leading apostrophe to a text that a spreadsheet would run as a formula.
-
-    >>> neutral("=1+1"), neutral("'=1+1"), neutral("it's 1"), neutral("- no")
-    ("'=1+1", "''=1+1", "it's 1", "'- no")
-    """
-    import re
-
-    return f"'{text}" if re.match(_FORMULA, text) else text
-
-
 def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> None:
     """Create the table `sources` with the constant columns of each file."""
     names = list(sources[0].front)

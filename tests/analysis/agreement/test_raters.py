@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement import raters
-from medhelm.analysis.agreement.icc import icc3k
+from medhelm.analysis.agreement.icc import icc
+from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.kappa import weighted_kappa
-from medhelm.analysis.agreement.raters import Coefficient, average_over_pairs, zscore_by_rater
+from medhelm.analysis.agreement.raters import Coefficient, average_over_pairs
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import pearson
 
@@ -30,47 +31,9 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(raters).failed == 0
 
 
-def test_z_scores_have_mean_zero_and_sample_deviation_one() -> None:
-    table = some_ratings(1, 30, 4, 0.3)
-    found = zscore_by_rater(table)
-    assert found.reasons == {}
-    assert (np.isnan(found.values) == np.isnan(table)).all()
-    for before, after in zip(table.T, found.values.T, strict=True):
-        given = [x for x in before.tolist() if x == x]
-        mean = sum(given) / len(given)
-        deviation = (sum((x - mean) ** 2 for x in given) / (len(given) - 1)) ** 0.5
-        expected = [(x - mean) / deviation for x in given]
-        assert after[~np.isnan(after)].tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("column", "reason"),
-    [
-        ([4, 4, 4], "all 3 ratings are 4"),
-        ([0.1, 0.1, 0.1], "all 3 ratings are 0.1"),
-        ([0.1, NAN, 0.1], "all 2 ratings are 0.1"),
-        ([NAN, 2, NAN], "has 1 of the two ratings"),
-        ([NAN, NAN, NAN], "has 0 of the two ratings"),
-    ],
-)
-def test_a_rater_without_spread_has_a_reason_and_no_z_scores(column: list[float], reason: str) -> None:
-    found = zscore_by_rater(np.array([[1.0, 2, 3], column]).T)
-    assert list(found.reasons) == [1]
-    assert reason in found.reasons[1]
-    assert np.isnan(found.values[:, 1]).all()
-    assert found.values[:, 0].tolist() == [-1, 0, 1]
-
-
-def test_z_scores_leave_the_ratings_as_they_are() -> None:
-    table = some_ratings(2, 5, 2, 0.0)
-    before = table.copy()
-    zscore_by_rater(table)
-    assert (table == before).all()
-
-
 def test_pairs_are_measured_on_what_both_have_rated_and_count_the_same() -> None:
     table = some_ratings(3, 40, 5, 0.5)
-    found = average_over_pairs(table, lambda both: icc3k(zscore_by_rater(both).values))
+    found = average_over_pairs(table, standardized_icc)
     values = []
     for pair, (first, second) in zip(found.pairs, combinations(range(5), 2), strict=True):
         both = np.array([row[[first, second]] for row in table if not np.isnan(row[[first, second]]).any()])
@@ -113,5 +76,5 @@ def test_how_much_a_pair_must_share_can_be_chosen() -> None:
 
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.ones((4, 1)), np.array([[1, NAN], [NAN, 2]])])
 def test_without_shared_instances_there_are_no_pairs(table: Floats) -> None:
-    found = average_over_pairs(table, icc3k)
+    found = average_over_pairs(table, icc)
     assert (found.value, found.n_pairs, found.pairs) == (None, 0, ())

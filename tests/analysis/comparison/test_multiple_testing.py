@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from medhelm.analysis.comparison import multiple_testing as adjustment
-from medhelm.analysis.comparison.multiple_testing import ADJUSTMENTS, adjust_p_values, benjamini_hochberg, holm
+from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values, benjamini_hochberg, holm
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
@@ -65,7 +66,7 @@ def test_adjusted_values_keep_their_order_and_holm_asks_for_more(p_values: list[
 
 
 def test_both_ways_have_a_name() -> None:
-    assert [adjust_p_values([0.01, 0.04], way).tolist() for way in ADJUSTMENTS] == [[0.02, 0.04], [0.02, 0.04]]
+    assert [adjust_p_values([0.01, 0.04], way).tolist() for way in get_args(Adjustment)] == [[0.02, 0.04], [0.02, 0.04]]
 
 
 def p_values_of_pairs(generator: np.random.Generator, shifts: Floats, n: int = 60) -> Floats:

@@ -16,7 +16,6 @@ from medhelm.analysis.comparison.multiple_testing import adjust_p_values
 from medhelm.analysis.comparison.paired import (
     PairedDifference,
     PairedScores,
-    adjusted_wald_interval,
     paired_difference,
     sign_flip_p,
 )
@@ -29,6 +28,14 @@ Made = tuple[Floats, Floats, Clusters]
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """Return the 95% interval of the difference of two proportions by Bonett and Price (2012), equation 3."""
+    first, second = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
+    value = first - second
+    half = stats.norm.ppf(0.975) * math.sqrt((first + second - value**2) / (n + 2))
+    return value - half, value + half
 
 
 def blocks(k: int, size: int) -> list[str]:

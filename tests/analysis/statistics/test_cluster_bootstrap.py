@@ -11,7 +11,6 @@ from medhelm.analysis.statistics.cluster_bootstrap import (
     cluster_codes,
     cluster_totals,
     draw_means,
-    ratio_standard_error,
     resampling_weights,
 )
 
@@ -108,14 +107,3 @@ def test_a_draw_without_any_scored_cluster_is_nan() -> None:
     means = draw_means(sums, counts, np.random.default_rng(0), 200)
     assert np.isnan(means).any()
     assert (means[~np.isnan(means)] == 1.0).all()
-
-
-def test_linear_error_of_singletons_is_the_usual_standard_error() -> None:
-    values = np.random.default_rng(7).normal(size=50)
-    assert ratio_standard_error(values, np.ones(50)) == pytest.approx(values.std(ddof=1) / np.sqrt(50))
-
-
-def test_linear_error_of_equal_clusters_is_that_of_their_means() -> None:
-    values = np.random.default_rng(8).normal(size=(20, 5))
-    expected = values.mean(axis=1).std(ddof=1) / np.sqrt(20)
-    assert ratio_standard_error(values.sum(axis=1), np.full(20, 5.0)) == pytest.approx(expected)

@@ -61,11 +61,6 @@ class Icc:
     """Reason if the value or an end of the interval is None, else empty."""
 
 
-def icc3k(ratings: Floats) -> Icc:
-    """Consistency of the mean of k raters, ICC(3,k), the coefficient of the paper: see `icc`."""
-    return icc(ratings, "3,k")
-
-
 def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     """Intraclass correlation of a table of ratings, with a 95% interval.
 
@@ -78,7 +73,7 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     leave no residual, if instances do not differ, and if the end is infinite.
     Raises: ValueError unless `ratings` has two axes, and for infinite ratings.
 
-    >>> found = icc3k(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
+    >>> found = icc(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
     >>> f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
     '0.909 (0.676 to 0.986)'
     """

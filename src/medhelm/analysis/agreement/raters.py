@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
@@ -31,41 +31,6 @@ class Coefficient:
     """Upper end of the 95% interval, or None."""
     reason: str = ""
     """Reason why the value or its interval is None, else empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZScores:
-    """Ratings on the scale of each rater's own mean and spread."""
-
-    values: Floats
-    """Shape (n, k): nan for missing ratings, and for all ratings of a rater without z-scores."""
-    reasons: Mapping[int, str]
-    """Column -> reason why that rater has no z-scores."""
-
-
-def zscore_by_rater(ratings: Floats) -> ZScores:
-    """Subtract from each rater's ratings their mean, and divide by their sample standard deviation (divisor n - 1).
-
-    Mean and standard deviation are those of all ratings in the table: first remove instances that should not count.
-
-    Parameters: ratings, shape (n, k), nan where a rating is missing.
-    Returns: no z-scores, but a reason, for a rater whose ratings are all equal or fewer than two.
-
-    >>> zscore_by_rater(np.array([[1.0, 5.0], [3.0, 5.0]])).reasons
-    {1: 'all 2 ratings are 5'}
-    """
-    values = np.full(np.shape(ratings), np.nan)
-    reasons: dict[int, str] = {}
-    for rater, column in enumerate(np.asarray(ratings, dtype=float).T):
-        there = ~np.isnan(column)
-        given = column[there]
-        if len(given) < 2:
-            reasons[rater] = f"has {len(given)} of the two ratings needed"
-        elif given.min() == given.max():
-            reasons[rater] = f"all {len(given)} ratings are {given[0]:g}"
-        else:
-            values[there, rater] = (given - given.mean()) / given.std(ddof=1)
-    return ZScores(values=values, reasons=reasons)
 
 
 def require_finite(ratings: Floats) -> None:

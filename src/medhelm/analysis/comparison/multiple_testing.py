@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +11,6 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 Adjustment = Literal["holm", "bh"]
 """Method to adjust p-values: `holm` controls the family-wise error rate, `bh` the false discovery rate."""
-
-ADJUSTMENTS: tuple[Adjustment, ...] = get_args(Adjustment)
-"""All adjustments."""
 
 
 def adjust_p_values(p_values: ArrayLike, way: Adjustment) -> Floats:

@@ -536,16 +536,3 @@ def t_quantiles(df: Floats) -> Floats:
 @lru_cache(maxsize=4096)
 def _t_quantile(df: float) -> float:
     return t_quantile(0.975, df)
-
-
-def adjusted_wald_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
-    """Compute the 95% interval of the difference of two models' accuracy on the same n instances.
-
-    >>> low, high = adjusted_wald_interval(9, 3, 100)
-    >>> f"{low:.4f} {high:.4f}"
-    '-0.0122 0.1298'
-    """
-    first, second = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
-    value = first - second
-    half = Z95 * math.sqrt((first + second - value**2) / (n + 2))
-    return value - half, value + half

@@ -116,13 +116,3 @@ def _distinct_columns(sums: Floats, counts: Floats) -> tuple[list[int], list[int
             first.append(j)
         place.append(seen[key])
     return first, place
-
-
-def ratio_standard_error(sums: Floats, counts: Floats) -> float:
-    """Standard error of one mean, by linearizing the ratio over k >= 2 clusters (Cochran 1977, section 6.4).
-
-    Parameters: sums and counts, shape (k,).
-    """
-    k, n = len(sums), counts.sum()
-    residual = sums - sums.sum() / n * counts
-    return float(np.sqrt(k / (k - 1) * (residual @ residual)) / n)

@@ -188,22 +188,6 @@ def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, hig
     return (unseen * (high - low) / (2 * Z95)) ** 2
 
 
-def percentile_t_interval(drawn: Floats, value: float, df: float) -> tuple[float, float]:
-    """Percentile interval of drawn values with the tails of Student's t, widened to hold the value if need be.
-
-    Parameters: drawn, shape (draws,), without nan; df, degrees of freedom, above 0.
-    """
-    tail = _tail(df)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return min(float(low), value), max(float(high), value)
-
-
-@lru_cache(maxsize=4096)
-def _tail(df: float) -> float:
-    """Share of the draws left out at each end."""
-    return NORMAL.cdf(-t_quantile(0.975, df))
-
-
 def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: float) -> Estimate | None:
     """Mean score of a run with its 95% interval, by the method that fits the scores (see the head of this module).
 

@@ -31,11 +31,6 @@ class ChatTemplate:
         self._has_channels = self.has_template and _CHANNEL in str(tokenizer.chat_template)
         self._takes_system: bool | None = None
 
-    @property
-    def takes_system(self) -> bool | None:
-        """Return True if the template supports system messages; None until one was tried."""
-        return self._takes_system
-
     def text(self, messages: Sequence[Message]) -> str:
         """Return the prompt as text; without a template, the texts of the messages separated by blank lines.
 
