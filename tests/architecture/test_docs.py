@@ -16,9 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
-from medhelm.analysis.comparison.paired import adjusted_wald_interval
+from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite
 from medhelm.benchmarks.taxonomy import load_taxonomy
@@ -290,8 +291,10 @@ def test_the_worked_example_of_the_method_is_calculated_right() -> None:
     for correct, n in ((14, 20), (140, 200)):
         low, high = wilson_interval(correct, n)
         assert f"[{low:.3f}, {high:.3f}]" in text
-    low, high = adjusted_wald_interval(9, 3, 100)
-    assert f"Its interval is [{low:.3f}, {high:.3f}]" in text
+    first, second = np.repeat([1.0, 0.0, 1.0], [9, 3, 88]), np.repeat([0.0, 1.0, 1.0], [9, 3, 88])
+    found = paired_difference(first, second, None)
+    assert found is not None
+    assert f"Its interval is [{found.low:.3f}, {found.high:.3f}]" in text
     p = (2 * sum(comb(12, k) for k in range(9, 13)) - comb(12, 9)) / 2**12  # the observed result counts half
     assert f"(p = {p:.3f})" in text
     scores = {"A": (0.80, 0.60, 4.2), "B": (0.75, 0.64, 4.4), "C": (0.60, 0.60, 3.0)}
