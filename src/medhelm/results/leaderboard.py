@@ -507,6 +507,8 @@ def _inputs_of(
 
 def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
     """Return the runs with other names of models and judges, in sentences too. `names`: see `runs.names`."""
+    if all(name == shown for name, shown in names.items()):
+        return found
     text = partial(with_names, names)
     return replace(
         found,

@@ -199,14 +199,17 @@ def _texts(column: Any) -> list[str] | None:
 
 def _coded(column: Any) -> CodedTexts | None:
     """Return a column of few different texts with "" for NULL; None if all are NULL."""
-    texts = _texts(column)
-    if texts is None:
-        return None
     import numpy as np
 
-    names = sorted(set(texts))
+    given = np.flatnonzero(column != "") if column.dtype == object else ()
+    if not len(given):
+        return None
+    texts = column[given].tolist()
+    names = sorted({*texts, *([""] if len(texts) < len(column) else [])})
     place = {name: i for i, name in enumerate(names)}
-    return CodedTexts(np.array([place[text] for text in texts], dtype=np.uint32), names)
+    codes = np.zeros(len(column), dtype=np.uint32)  # "" comes first
+    codes[given] = [place[text] for text in texts]
+    return CodedTexts(codes, names)
 
 
 def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
