@@ -38,7 +38,7 @@ class Shop(BaseModel):
 def _each_loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same language with and without libyaml."""
     if request.param == "python":
-        monkeypatch.setattr(config, "_Loader", yaml.SafeLoader)
+        monkeypatch.setattr(config, "LOADER", yaml.SafeLoader)
 
 
 def written(folder: Path, text: str | bytes) -> Path:

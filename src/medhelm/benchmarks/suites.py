@@ -16,10 +16,9 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
+from medhelm.io.package_yaml import read_package_yaml
 from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
 
 FILE = Path(__file__).with_name("suite.yaml")
@@ -32,7 +31,7 @@ LIBRARY = Path(__file__).with_name("library")
 @cache
 def load_suite() -> tuple[SuiteEntry, ...]:
     """Return all benchmarks of the suite, in the order of the published tables."""
-    content = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    content = read_package_yaml(FILE)
     return tuple(
         SuiteEntry(
             name=entry["name"],
@@ -58,7 +57,7 @@ def is_in_suite(benchmark: str) -> bool:
 def helm_classes() -> Mapping[str, str]:
     """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
     return {
-        entry.alias or entry.name: yaml.safe_load((LIBRARY / entry.name / "benchmark.yaml").read_text("utf-8"))["helm"]
+        entry.alias or entry.name: read_package_yaml(LIBRARY / entry.name / "benchmark.yaml")["helm"]
         for entry in load_suite()
     }
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from medhelm.io.package_yaml import read_package_yaml
 
 FILE = Path(__file__).with_name("taxonomy.yaml")
 """The taxonomy as data."""
@@ -51,7 +51,7 @@ class Category:
 @cache
 def load_taxonomy() -> tuple[Category, ...]:
     """Return all categories, in the order of the paper."""
-    content: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))["categories"]
+    content: list[dict[str, Any]] = read_package_yaml(FILE)["categories"]
     return tuple(
         Category(**{**category, "subcategories": tuple(map(_subcategory, category["subcategories"]))})
         for category in content

@@ -17,11 +17,7 @@ import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
 from medhelm.errors import ConfigError, Problem, suggestion
-
-try:
-    from yaml import CSafeLoader as _Loader  # an order of magnitude faster
-except ImportError:  # PyYAML can be installed without libyaml
-    from yaml import SafeLoader as _Loader  # type: ignore[assignment]
+from medhelm.io.package_yaml import LOADER
 
 KeyPath = tuple[str | int, ...]
 """A place in a document: keys of mappings and positions in lists, from the top."""
@@ -219,10 +215,11 @@ class _Walk:
 
 def _compose(text: str) -> yaml.Node | None:
     """Parse the single document in `text`; None if it is empty."""
-    loader = _Loader(text)
+    loader = LOADER(text)
     loader.yaml_implicit_resolvers = {}  # treat every unquoted value as text; _plain() converts it
     try:
-        return loader.get_single_node()
+        node: yaml.Node | None = loader.get_single_node()
+        return node
     finally:
         loader.dispose()
 

@@ -429,8 +429,8 @@ def read_inputs(
     """
     found = load_filtered(stores, wanted)
     if single_scores or pricing is not None:
-        kept = {run.folder for run in intact_runs(run for _, run in found)}
-        found = [(label, run) for label, run in found if run.folder in kept]
+        kept = set(map(id, intact_runs(run for _, run in found)))
+        found = [(label, run) for label, run in found if id(run) in kept]
     while True:
         try:
             return _inputs_of(

@@ -129,29 +129,36 @@ BY_MODEL = ("lacking", "lacking_shares", "mean", "mean_share")
 class ComparedScores:
     """The scores and the win shares of one benchmark, for what sums do not say."""
 
-    def __init__(self, aligned: AlignedScores) -> None:
-        """Pair the models; nothing is computed yet."""
+    def __init__(self, aligned: AlignedScores, shares: Floats | None = None) -> None:
+        """Pair the models; nothing is computed yet. `shares`: their win shares, if they are known."""
         self.scores = PairedScores(aligned.tested, aligned.codes, aligned.k)
-        self.shares = PairedScores(aligned.win_shares(), aligned.codes, aligned.k)
+        self.shares = PairedScores(aligned.win_shares() if shares is None else shares, aligned.codes, aligned.k)
 
 
 def pair_numbers(
-    aligned: AlignedScores, *, with_p_values: bool = False, single_benchmarks: bool = False
+    aligned: AlignedScores,
+    shares: Floats | None = None,
+    *,
+    with_p_values: bool = False,
+    single_benchmarks: bool = False,
 ) -> tuple[PairNumbers, PairedDifferences | None, ComparedScores]:
     """Compute the numbers of one benchmark; with `single_benchmarks` also its differences.
 
-    `with_p_values`: also the fourth powers of the differences of scores.
+    Parameters: shares, the win shares, if they are known; with_p_values, also the fourth powers of the differences of
+    scores.
     """
-    found = ComparedScores(aligned)
+    found = ComparedScores(aligned, shares)
     kinds = [(found.scores, with_p_values), (found.shares, True)]
-    scores, shares = in_threads(lambda kind: _sums(kind[0], with_fourths=kind[1]), kinds, size=aligned.scores.size)
+    of_scores, of_shares = in_threads(
+        lambda kind: _sums(kind[0], with_fourths=kind[1]), kinds, size=aligned.scores.size
+    )
     mde = found.scores.minimum_detectable_effect()
     single = found.scores.differences() if single_benchmarks else None
     for paired, _ in kinds:
         paired.forget_sums()  # memory stays small for many models
     numbers = PairNumbers(
-        scores=scores,
-        shares=shares,
+        scores=of_scores,
+        shares=of_shares,
         lacking=np.isnan(aligned.scores).mean(axis=1),
         lacking_shares=np.isnan(found.shares.scores).mean(axis=1),
         mean=np.nan_to_num(row_means(aligned.scores)),

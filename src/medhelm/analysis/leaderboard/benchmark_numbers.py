@@ -149,7 +149,7 @@ def _computed(
         scores=scores,
         shares=share_means(aligned, shares, scores.is_binary),
         mean_shares=row_means(shares),
-        pairs=pair_numbers(aligned)[0] if with_pairs else None,
+        pairs=pair_numbers(aligned, shares)[0] if with_pairs else None,
         joint=_joint_means(aligned) if with_joint else None,
         present=present,
     )

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-import yaml
-
 from medhelm.domain import Price
+from medhelm.io.package_yaml import read_package_yaml
 
 FOLDER = Path(__file__).parent
 """Folder of the files."""
@@ -151,7 +150,7 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 def _yaml(name: str) -> dict[str, Any]:
     """Read a YAML file of this folder."""
-    content: dict[str, Any] = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_package_yaml(FOLDER / name)
     return content
 
 

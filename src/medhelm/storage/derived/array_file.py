@@ -59,8 +59,8 @@ def file_identity(found: os.stat_result) -> Identity:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mode: int) -> None:
-    """Write a file, and rename it into place. `mode`: its permissions. Raises: OSError."""
+def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mode: int) -> Identity:
+    """Write a file, rename it into place, and return its identity. `mode`: its permissions. Raises: OSError."""
     import numpy as np
 
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -80,6 +80,7 @@ def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mo
         checksum = _checksum(file)
         file.seek(len(MAGIC))
         file.write(checksum.to_bytes(4, "little"))
+    return file_identity(os.stat(path))  # noqa: PTH116 - as everywhere here
 
 
 def read_arrays(path: Path, intact: Identity | None = None) -> ArrayFile | None:

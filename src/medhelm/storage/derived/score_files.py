@@ -113,7 +113,8 @@ class ScoreFile:
         with suppress(OSError):
             mask = file_mask(store)
             self._path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            write_arrays(self._path, *_content(kept), mode=0o660 & ~mask)
+            identity = write_arrays(self._path, *_content(kept), mode=0o660 & ~mask)
+            self._remember({**_checked(self._path.parent), self._path.name: identity})
             self._open()
 
 

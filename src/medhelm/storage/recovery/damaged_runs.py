@@ -68,11 +68,11 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
     """Return an error if the records of a run are missing, or do not end as a Parquet file."""
     if run.folder is None:
         return None
-    path = run.folder / "records.parquet"
+    path = f"{run.folder}/records.parquet"  # no Path: there may be thousands of runs
     try:
         end, size = _end_of(path)
     except OSError as error:
-        why = "the file is empty" if path.is_file() else str(error.strerror)
+        why = "the file is empty" if Path(path).is_file() else str(error.strerror)
         return DamagedRunError(f"{path} is missing or damaged ({why}). {ADVICE}", run.folder)
     except ValueError as error:  # an encrypted file
         return DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", run.folder)
@@ -81,7 +81,7 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
     return DamagedRunError(f"{path} is damaged (it does not end as a Parquet file). {ADVICE}", run.folder)
 
 
-def _end_of(path: Path) -> tuple[bytes, int]:
+def _end_of(path: str) -> tuple[bytes, int]:
     """Return the last bytes of a file and its size. Raises: OSError; ValueError for a damaged encrypted file."""
     if not is_active():  # faster, for thousands of runs
         file = os.open(path, os.O_RDONLY)
@@ -90,7 +90,7 @@ def _end_of(path: Path) -> tuple[bytes, int]:
             return os.read(file, _FOOTER_END), size
         finally:
             os.close(file)
-    with open_file(path, "rb") as opened:
+    with open_file(Path(path), "rb") as opened:
         opened.seek(-_FOOTER_END, os.SEEK_END)
         return opened.read(), opened.tell()
 
