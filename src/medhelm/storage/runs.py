@@ -185,13 +185,13 @@ def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
 
 
 def _run_folders(store: Store, benchmark: str, *, shards: bool) -> Iterator[list[Path]]:
-    """Yield the folders of the runs of each benchmark, sorted: those with the name of a shard, or all others."""
+    """Yield the folders of each benchmark, sorted: those with the name of a shard, or all others."""
     root = store.folder / "runs"
     for name in (name for name in _names_in(root) if benchmark in ("", name)):
         place = root / name
         names = [one for one in _names_in(place) if one[0] != "." and bool(_SHARD_FOLDER.search(one)) == shards]
-        if found := [place / one for one in names if os.path.exists(f"{place}/{one}/{NAME}")]:  # noqa: PTH110 - faster
-            yield found
+        if names:
+            yield [place / one for one in names]
 
 
 def _names_in(folder: Path) -> list[str]:

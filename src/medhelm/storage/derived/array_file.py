@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import from_json
+
 from medhelm.io.output_folder import atomic_file
 
 if TYPE_CHECKING:
@@ -69,17 +71,18 @@ def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mo
         places[name], size = size, _aligned(size + array.nbytes)
     listed = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
     header = json.dumps({"about": about, "arrays": listed}).encode()
-    first = _aligned(_START + 8 + len(header))
-    with atomic_file(path) as new, new.open("w+b") as file:
+    parts: list[bytes | memoryview] = [
+        len(header).to_bytes(8, "little") + header,
+        bytes(-(_START + 8 + len(header)) % ALIGNED),
+    ]
+    for array in arrays.values():
+        parts += [array.data.cast("B") if array.size else b"", bytes(-array.nbytes % ALIGNED)]
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    with atomic_file(path) as new, new.open("wb") as file:
         new.chmod(mode)
-        file.write(MAGIC + bytes(4) + len(header).to_bytes(8, "little") + header)
-        for name, array in arrays.items():
-            file.seek(first + places[name])
-            file.write(array.data.cast("B") if array.size else b"")
-        file.truncate(first + size)
-        checksum = _checksum(file)
-        file.seek(len(MAGIC))
-        file.write(checksum.to_bytes(4, "little"))
+        file.writelines([MAGIC, checksum.to_bytes(4, "little"), *parts])
     return file_identity(os.stat(path))  # noqa: PTH116 - as everywhere here
 
 
@@ -100,7 +103,7 @@ def read_arrays(path: Path, intact: Identity | None = None) -> ArrayFile | None:
                 return None
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         length = int.from_bytes(start[_START:], "little")
-        header = json.loads(content[len(start) : len(start) + length])
+        header = from_json(content[len(start) : len(start) + length])
         arrays, first = {}, _aligned(len(start) + length)
         for name, (kind, shape, place) in header["arrays"].items():
             arrays[name] = np.frombuffer(content, np.dtype(kind), math.prod(shape), first + place).reshape(shape)

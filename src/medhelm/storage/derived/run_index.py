@@ -23,17 +23,17 @@ VERSION = 1
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
-    """Read the `run.json` in folders of one benchmark, and return the runs and what is wrong with the others.
+    """Read the `run.json` in folders of one benchmark, and return the runs and what is wrong with damaged ones.
 
-    Raises: StoreError for a run of a newer version.
+    Folders without the file are no runs. Raises: StoreError for a run of a newer version.
     """
     store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
     index = store / f"{stem_of(folders[0].parent.name)}-runs.index" if store else None
     known = _read_index(index, folders[0].parent) if index else {}
-    identities = [_identity_of(folder) if index else None for folder in folders]
+    identities = {folder: identity for folder in folders if (identity := _identity_of(folder))}
     runs, problems, is_changed = [], [], False
     kept: list[tuple[Identity, Run]] = []
-    for folder, identity in zip(folders, identities, strict=True):
+    for folder, identity in identities.items():
         found = known.get(folder.name)
         is_known = found is not None and found[0] == identity
         try:
@@ -42,7 +42,7 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
             problems.append(error)
             continue
         runs.append(run)
-        if identity and (is_known or not is_young(identity)):
+        if is_known or not is_young(identity):
             kept.append((identity, run))
             is_changed |= not is_known
     if index and is_changed:
