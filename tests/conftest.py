@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,9 @@ SLOW = {
 
 SYSTEM = {"bench", "system"}
 """Folders of tests that start processes, kill them and measure them."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="medhelm-tests-config-")
 """Consents that tests record are not the user's."""
