@@ -4,8 +4,8 @@
     .venv/bin/python -m bench.studies.guided_inputs [--inputs N] [--seed N] [--only KIND,...]
 
 It complements `bench.studies.faulty_inputs`, which changes files at random. Each kind of file is read in a process of
-its own that ends at the first exception other than an error with advice; the file that caused it is kept and named. Code
-of native libraries and of other processes does not guide it.
+its own that ends at the first exception other than an error with advice; the file that caused it is kept and named.
+Code of native libraries and of other processes does not guide it.
 """
 
 from __future__ import annotations
