@@ -238,6 +238,10 @@ def test_outcomes_of_two_models(cases: BenchmarkCases) -> None:
         compare_outcomes(cases, "lab/goods", BAD)
 
 
+def test_keys_of_all_cases(cases: BenchmarkCases) -> None:
+    assert [one.key for one in find_cases(cases, CaseSearch()).items] == [url_key(one) for one in HOSTILE_IDS]
+
+
 def test_choices_of_the_form(cases: BenchmarkCases) -> None:
     assert list_choices(cases) == (["first", "rest"], ["timeout"])
     assert list(case_models(cases)) == [url_key(model) for model in sorted(MODELS)]
