@@ -83,7 +83,7 @@ def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mo
     with atomic_file(path) as new, new.open("wb") as file:
         new.chmod(mode)
         file.writelines([MAGIC, checksum.to_bytes(4, "little"), *parts])
-    return file_identity(os.stat(path))  # noqa: PTH116 - as everywhere here
+    return file_identity(path.stat())
 
 
 def read_arrays(path: Path, intact: Identity | None = None) -> ArrayFile | None:
