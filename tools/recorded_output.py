@@ -12,6 +12,7 @@ shows as 8000.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
 import shlex
@@ -60,11 +61,11 @@ def recorded(page: str, folder: Path, port: int) -> str:
     return "".join(parts) + page[end:]
 
 
-def same(shown: str, now: str) -> bool:
-    """Return whether two versions of a page differ at most in measured times and in the ends of intervals."""
+def differences(shown: str, now: str) -> list[str]:
+    """Return the lines in which two versions of a page differ, without measured times and ends of intervals."""
     for pattern, replacement in _VARIES:
         shown, now = pattern.sub(replacement, shown), pattern.sub(replacement, now)
-    return shown == now
+    return list(difflib.unified_diff(shown.splitlines(), now.splitlines(), "shown", "now", lineterm="", n=0))
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -139,7 +140,7 @@ def main() -> None:
     stale = []
     for page in chosen.pages:
         now = run_page(page, chosen.data)
-        if not same(page.read_text(encoding="utf-8"), now):
+        if differences(page.read_text(encoding="utf-8"), now):
             stale.append(str(page))
             if not chosen.check:
                 page.write_text(now, encoding="utf-8", newline="\n")

@@ -43,7 +43,13 @@ class Api(BaseHTTPRequestHandler):
         self.answer(REPLY)
 
 
+class Server(ThreadingHTTPServer):
+    """Many connections may wait to be accepted; by default, five."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Api)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Api)
     server.serve_forever()

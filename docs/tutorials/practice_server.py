@@ -88,6 +88,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers `POST /v1/chat/completions`."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         """Answer one request."""
@@ -112,7 +113,13 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
+class Server(ThreadingHTTPServer):
+    """Accepts many connections at once. By default, five can wait; others would try again after a second or more."""
+
+    request_queue_size = 128
+
+
 if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
     print(f"Practice server at http://127.0.0.1:{port}/v1 (Ctrl-C stops it)", flush=True)
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    Server(("127.0.0.1", port), Handler).serve_forever()

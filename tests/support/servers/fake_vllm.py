@@ -75,6 +75,11 @@ class Api(BaseHTTPRequestHandler):
         )
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
 def main() -> int:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) if ORDERS.get("child") else None
     started = {"words": sys.argv[1:], "environment": dict(os.environ), "pid": os.getpid(), "child": child and child.pid}
@@ -91,8 +96,7 @@ def main() -> int:
         return 1
     if "exit" in ORDERS:
         return int(ORDERS["exit"])
-    server = ThreadingHTTPServer(("127.0.0.1", int(option("--port"))), Api)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", int(option("--port"))), Api)
     server.serve_forever()
     return 0
 
