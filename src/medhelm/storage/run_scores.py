@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import groupby, pairwise
 from os import cpu_count
 from typing import Any, NamedTuple
@@ -29,11 +30,17 @@ from medhelm.storage.runs import (
 TOGETHER = 100
 """Most runs that are read with one query."""
 
-ROWS = 20_000
+ROWS = 100_000
 """Number of records after which no further run is read with the same query."""
 
-FILE = "file_hash"
-"""Name of a column that tells apart the files of one query."""
+FILE, TEXTS, FAILURE = "file_hash", "texts_hash", "failure_hash"
+"""Names of columns of hashes: of the file of a record, of its id and cluster, and of the code of its failure.
+
+Comparing hashes is faster than making texts of Python, which most runs of a benchmark share.
+"""
+
+NO_FAILURE = 0
+"""Hash of the code of a failure for records without a failure."""
 
 
 class ScoreColumns(NamedTuple):
@@ -44,16 +51,32 @@ class ScoreColumns(NamedTuple):
     parts: str
     """Contributions to a metric that is not a mean; records by a mean do not have the column."""
 
-    @property
-    def types(self) -> dict[str, str]:
-        """SQL types of all columns to read. Older records may lack any of the later ones."""
-        names = {"position": "BIGINT", "instance_id": "VARCHAR", "cluster": "VARCHAR"}
-        scores = {self.score: "DOUBLE", self.parts: "VARCHAR"}
-        return names | scores | {"failure_code": "VARCHAR", "latency_s": "DOUBLE", "batched": "BOOLEAN"}
+    def select(self, present: Collection[str]) -> str:
+        """Return the SQL of what is read of each record. `present`: columns; older records may lack some."""
+
+        def column(name: str, kind: str) -> str:
+            return f"{sql_name(name)}::{kind}" if name in present else f"NULL::{kind}"
+
+        texts = ", ".join(_text_column(name, present) for name in TEXT_COLUMNS)
+        failure, latency_s = column("failure_code", "VARCHAR"), column("latency_s", "DOUBLE")
+        is_single = (
+            f"coalesce({failure}, '') = '' AND {column('batched', 'BOOLEAN')} IS NOT TRUE"  # a batch has no time
+        )
+        return ", ".join(
+            [
+                f"{column('position', 'BIGINT')} AS position",
+                f"coalesce({column(self.score, 'DOUBLE')}, 'NaN'::DOUBLE) AS score",
+                f"CASE WHEN {latency_s} > 0 AND {is_single} THEN {latency_s} ELSE 'NaN'::DOUBLE END AS seconds",
+                f"CASE WHEN coalesce({failure}, '') = '' THEN {NO_FAILURE}::UBIGINT ELSE hash({failure}) END "
+                f"AS {FAILURE}",
+                f"hash({texts}) AS {TEXTS}",
+                *([f"{column(self.parts, 'VARCHAR')} AS parts"] if self.parts in present else []),
+                f"hash(filename) AS {FILE}",
+            ]
+        )
 
 
-SECONDS = "CASE WHEN latency_s > 0 AND failure_code IS NULL AND batched IS NOT TRUE THEN latency_s END"
-"""SQL of the time of a single request; a batch has none."""
+TEXT_COLUMNS = ("instance_id", "cluster")
 
 
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
@@ -107,14 +130,42 @@ def _read_benchmark(database: Callable[[], Any], runs: Sequence[Run], rule: Rule
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:
     """Yield the scores of runs of one benchmark from their records. `known`: of another run of the benchmark."""
+    texts, names = _Texts(known), dict[int, str]()
+    for columns, together in _alike(runs, rule):
+        yield from _read_together(database, together, columns, texts, names)
+
+
+def _read_together(
+    database: Any, runs: Sequence[Run], columns: ScoreColumns, texts: _Texts, names: dict[int, str]
+) -> Iterator[RunScores]:
+    """Yield the scores of some runs. `texts` and `names` of failures by hash: what was read before, added to here."""
+    import duckdb
     import numpy as np
 
-    for columns, together in _alike(runs, rule):
-        for run, found in zip(together, _read_columns(database, together, columns), strict=True):
-            if np.isnan(found[columns.score]).all():
-                _require_column(database, run, columns.score)
-            known = _run_scores(found, columns, known)
-            yield known
+    try:
+        query = f"DESCRIBE SELECT * FROM {_records_of(runs)}"
+        found = _fetch(database, runs, columns.select({row[0] for row in database.execute(query).fetchall()}))
+        own_texts = texts.read(database, runs, [own[TEXTS] for own in found])
+        failures = {code for own in found for code in own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()}
+        if not failures <= names.keys():
+            names.update(_failure_codes(database, runs))
+    except duckdb.Error as error:
+        if len(runs) == 1:
+            raise damaged_records(runs[0], error) from error
+        for run in runs:
+            yield from _read_together(database, [run], columns, texts, names)
+        return
+    for run, own, (ids, clusters) in zip(runs, found, own_texts, strict=True):
+        if np.isnan(own["score"]).all():
+            _require_column(database, run, columns.score)
+        yield RunScores(
+            ids=ids,
+            values=own["score"],
+            clusters=clusters,
+            parts=_parsed(_texts(own["parts"])) if "parts" in own else None,
+            failure_codes=_coded(own[FAILURE], names),
+            seconds=own["seconds"],
+        )
 
 
 def _alike(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
@@ -138,55 +189,77 @@ def _require_column(database: Any, run: Run, column: str) -> None:
         )
 
 
-def _read_columns(database: Any, runs: Sequence[Run], columns: ScoreColumns) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each run as arrays, in the order of its instances. One query serves them all."""
-    import duckdb
+def _records_of(runs: Sequence[Run]) -> str:
+    """Return the records of some runs as an SQL table, which has all columns that one of them has."""
+    return f"read_parquet([{', '.join(map(records_file, runs))}], filename=true, union_by_name=true)"
+
+
+def _fetch(database: Any, runs: Sequence[Run], select: str) -> list[dict[str, Any]]:
+    """Return columns of each run as arrays, in the order of its instances. One query serves them all.
+
+    `select`: SQL of the columns, of which the position and the hash of the file are not returned.
+    """
     import numpy as np
 
-    files = [records_file(run) for run in runs]
-    listed = f"[{', '.join(files)}]"
-    absent = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.types.items())
-    names = ["position", "instance_id", "cluster", columns.score, columns.parts, "failure_code"]
-    wanted = f"{', '.join(map(sql_name, names))}, {SECONDS} AS seconds, hash(filename) AS {FILE}"
-    rows = f"SELECT *, '' AS filename FROM (SELECT {absent}) WHERE false UNION ALL BY NAME "
-    rows += f"SELECT * FROM read_parquet({listed}, filename=true, union_by_name=true)"
-    try:
-        found = database.execute(f"SELECT {wanted} FROM ({rows})").fetchnumpy()
-        paths = ", ".join(sql_text(address(records_path(run))) for run in runs)  # `listed` has wildcards escaped
-        hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
-    except duckdb.Error as error:
-        if len(runs) == 1:
-            raise damaged_records(runs[0], error) from error
-        for run in runs:
-            yield from _read_columns(database, [run], columns)
-        return
+    found = database.execute(f"SELECT {select} FROM {_records_of(runs)}").fetchnumpy()
+    paths = ", ".join(sql_text(address(records_path(run))) for run in runs)  # no wildcards are escaped here
+    hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
     file = found.pop(FILE)
     starts = [0, *(np.flatnonzero(file[1:] != file[:-1]) + 1).tolist(), len(file)]
     places = {file[start]: slice(start, end) for start, end in pairwise(starts) if start < end}
-    plain = {name: _plain(values) for name, values in found.items()}
+    of_runs = []
     for (own_hash,) in hashes:
-        own = {name: values[places.get(own_hash, slice(0, 0))] for name, values in plain.items()}
-        if (np.diff(own["position"]) < 0).any():
-            order = np.argsort(own["position"], kind="stable")
+        own = {name: values[places.get(own_hash, slice(0, 0))] for name, values in found.items()}
+        position = own.pop("position")
+        if (np.diff(position) < 0).any():
+            order = np.argsort(position, kind="stable")
             own = {name: values[order] for name, values in own.items()}
-        yield own
+        of_runs.append(own)
+    return of_runs
 
 
-def _run_scores(found: Mapping[str, Any], columns: ScoreColumns, known: RunScores | None) -> RunScores:
-    """Return the scores in some columns. `known`: another run of the benchmark; equal lists are shared with it."""
-    ids, clusters = found["instance_id"].tolist(), found["cluster"].tolist()
-    clusters = clusters if any(clusters) else None
-    if known and known.ids == ids:
-        ids = known.ids
-        clusters = known.clusters if known.clusters == clusters else clusters
-    return RunScores(
-        ids=ids,
-        values=found[columns.score],
-        clusters=clusters,
-        parts=_parsed(_texts(found[columns.parts])),
-        failure_codes=_coded(found["failure_code"]),
-        seconds=found["seconds"],
-    )
+class _Texts:
+    """The ids and clusters of instances, which runs of one benchmark mostly share."""
+
+    def __init__(self, known: RunScores | None) -> None:
+        """`known`: of a run that was read before."""
+        self._known = known
+        self._by_hash: dict[bytes, tuple[Sequence[str], Sequence[str] | None]] = {}
+
+    def read(
+        self, database: Any, runs: Sequence[Run], hashes: Sequence[Any]
+    ) -> list[tuple[Sequence[str], Sequence[str] | None]]:
+        """Return ids and clusters of each run; None for no clusters. `hashes`: of the texts of each instance."""
+        digests = [blake2b(own.tobytes(), digest_size=16).digest() for own in hashes]
+        new = {digest: run for digest, run in zip(digests, runs, strict=True) if digest not in self._by_hash}
+        if new:
+            self._add(database, new)
+        return [self._by_hash[digest] for digest in digests]
+
+    def _add(self, database: Any, new: Mapping[bytes, Run]) -> None:
+        """Read the texts of runs."""
+        query = f"DESCRIBE SELECT * FROM {_records_of(list(new.values()))}"
+        present = {row[0] for row in database.execute(query).fetchall()}
+        select = ", ".join(f"{_text_column(name, present)} AS {name}" for name in TEXT_COLUMNS)
+        select = f"position, {select}, hash(filename) AS {FILE}"
+        for digest, own in zip(new, _fetch(database, list(new.values()), select), strict=True):
+            ids, clusters = own["instance_id"].tolist(), own["cluster"].tolist()
+            clusters = clusters if any(clusters) else None
+            if self._known and self._known.ids == ids:
+                ids = self._known.ids
+                clusters = self._known.clusters if self._known.clusters == clusters else clusters
+            self._by_hash[digest] = (ids, clusters)
+
+
+def _text_column(name: str, present: Collection[str]) -> str:
+    """Return the SQL of a text, "" for none. `present`: columns that there are."""
+    return f"coalesce({sql_name(name)}::VARCHAR, '')" if name in present else "''"
+
+
+def _failure_codes(database: Any, runs: Sequence[Run]) -> dict[int, str]:
+    """Return the codes of the failures of some runs by hash."""
+    query = f"SELECT DISTINCT hash(failure_code::VARCHAR), failure_code::VARCHAR FROM {_records_of(runs)}"
+    return dict(database.execute(query).fetchall())
 
 
 def _texts(column: Any) -> list[str] | None:
@@ -197,19 +270,19 @@ def _texts(column: Any) -> list[str] | None:
     return texts if any(texts) else None
 
 
-def _coded(column: Any) -> CodedTexts | None:
-    """Return a column of few different texts with "" for NULL; None if all are NULL."""
+def _coded(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
+    """Return the codes of failures with these hashes, "" for no failure; None if there is none."""
     import numpy as np
 
-    given = np.flatnonzero(column != "") if column.dtype == object else ()
+    given = np.flatnonzero(hashes != NO_FAILURE)
     if not len(given):
         return None
-    texts = column[given].tolist()
-    names = sorted({*texts, *([""] if len(texts) < len(column) else [])})
-    place = {name: i for i, name in enumerate(names)}
-    codes = np.zeros(len(column), dtype=np.uint32)  # "" comes first
+    texts = [names[one] for one in hashes[given].tolist()]
+    listed = sorted({*texts, *([""] if len(texts) < len(hashes) else [])})
+    place = {name: i for i, name in enumerate(listed)}
+    codes = np.zeros(len(hashes), dtype=np.uint32)  # "" comes first
     codes[given] = [place[text] for text in texts]
-    return CodedTexts(codes, names)
+    return CodedTexts(codes, listed)
 
 
 def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
@@ -218,12 +291,3 @@ def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
         return None
     known = {text: json.loads(text or "{}") for text in set(texts)}
     return [known[text] for text in texts]
-
-
-def _plain(values: Any) -> Any:
-    """Convert a masked column: NULL becomes nan, or "" in a column of texts."""
-    import numpy as np
-
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    return values.filled(np.nan if values.dtype.kind == "f" else "")
