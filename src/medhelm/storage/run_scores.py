@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
-from os import cpu_count
+from threading import Lock
 from typing import Any, NamedTuple
 
+from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
@@ -86,19 +87,23 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
+    groups = [list(group) for _, group in groupby(runs, key=lambda run: run.benchmark)]
+    size = max((sum(run.n for run in own) for own in groups), default=0)
     with ExitStack() as open_database:
         connection: list[Any] = []
+        opening = Lock()
 
         def database() -> Any:
-            if not connection:
-                few = len(runs) <= TOGETHER
-                opened = connect() if few else open_engine(memory_mb=512, threads=min(4, cpu_count() or 1))
-                connection.append(open_database.enter_context(opened))
-            return connection[0]
+            with opening:
+                if not connection:
+                    few = len(runs) <= TOGETHER
+                    opened = connect() if few else open_engine(memory_mb=512, threads=1)
+                    connection.append(open_database.enter_context(opened))
+                return connection[0].cursor()
 
-        for _, group in groupby(runs, key=lambda run: run.benchmark):
-            own = list(group)
-            yield from zip(own, _read_benchmark(database, own, rule), strict=True)
+        found = in_threads(lambda own: _read_benchmark(database, own, rule), groups, size=size)
+        for own, scores in zip(groups, found, strict=True):
+            yield from zip(own, scores, strict=True)
 
 
 def _read_benchmark(database: Callable[[], Any], runs: Sequence[Run], rule: Rule) -> list[RunScores]:

@@ -141,10 +141,10 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
     """
     scores, k = aligned.tested, aligned.k
     here = ~np.isnan(scores)
-    if k == scores.shape[1] and bool(np.isin(scores[here], (0.0, 1.0)).all()):
+    if k == scores.shape[1] and bool(((scores == 0) | (scores == 1) | ~here).all()):
         size = here.sum(axis=1) + 2.0
-        middle = np.nan_to_num(scores).sum(axis=1) / size
-        influence = np.where(here, np.nan_to_num(scores) - middle[:, None], 0.0) / size[:, None]
+        middle = np.where(here, scores, 0.0).sum(axis=1) / size
+        influence = np.where(here, scores - middle[:, None], 0.0) / size[:, None]
         invented = middle / size
         covariance = influence @ influence.T + 2 * np.outer(invented, invented) + np.diag(1 / size**2)
         return JointMeans(covariance, np.inf)
