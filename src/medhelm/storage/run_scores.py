@@ -16,6 +16,7 @@ from medhelm.domain import Parts, Rule, Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
+from medhelm.storage.derived.array_file import Identity
 from medhelm.storage.derived.folder import derived_folder
 from medhelm.storage.derived.score_files import ScoreFile, identity_of
 from medhelm.storage.runs import (
@@ -87,8 +88,8 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
     Memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
-    groups = [list(group) for _, group in groupby(runs, key=lambda run: run.benchmark)]
-    size = max((sum(run.n for run in own) for own in groups), default=0)
+    benchmarks = [_Benchmark(list(group), rule) for _, group in groupby(runs, key=lambda run: run.benchmark)]
+    size = max((sum(run.n for run in one.missing) for one in benchmarks), default=0)
     with ExitStack() as open_database:
         connection: list[Any] = []
         opening = Lock()
@@ -96,41 +97,54 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
         def database() -> Any:
             with opening:
                 if not connection:
-                    few = len(runs) <= TOGETHER
-                    opened = connect() if few else open_engine(memory_mb=512, threads=1)
+                    opened = connect() if len(runs) <= TOGETHER else open_engine(memory_mb=512, threads=1)
                     connection.append(open_database.enter_context(opened))
                 return connection[0].cursor()
 
-        found = in_threads(lambda own: _read_benchmark(database, own, rule), groups, size=size)
-        for own, scores in zip(groups, found, strict=True):
-            yield from zip(own, scores, strict=True)
+        found = in_threads(lambda one: one.read(database), benchmarks, size=size)
+        for one, scores in zip(benchmarks, found, strict=True):
+            yield from zip(one.runs, scores, strict=True)
 
 
-def _read_benchmark(database: Callable[[], Any], runs: Sequence[Run], rule: Rule) -> list[RunScores]:
-    """Return the scores of runs of one benchmark. `database`: opens the engine, which is not needed for kept scores."""
-    parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
-    folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
-    files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
-    kept = []
-    for run in runs:
-        folder = folders[run.folder.parent if run.folder else None]
-        kept.append((run, files[folder] if folder else None, identity_of(run)))
-    found = [file.find(run, identity) if file else None for run, file, identity in kept]
-    missing = [run for run, scores in zip(runs, found, strict=True) if scores is None]
-    if missing:
-        known = next((scores for scores in found if scores), None)
-        read = _read_records(database(), missing, rule, known)
-        found = [scores or next(read) for scores in found]
-        for (run, file, identity), scores in zip(kept, found, strict=True):
-            if file and scores:
-                file.add(run, identity, scores)
-        for file in files.values():
-            file.save()
-        # What was kept is mapped into memory, in place of what was read.
-        mapped = [file.find(run, identity) if file else None for run, file, identity in kept]
-        found = [one or scores for one, scores in zip(mapped, found, strict=True)]
-    sources = [file.source(run, identity) if file else "" for run, file, identity in kept]
-    return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
+class _Benchmark:
+    """The runs of one benchmark, and the scores that were kept of them."""
+
+    def __init__(self, runs: Sequence[Run], rule: Rule) -> None:
+        """Find what was kept."""
+        self.runs, self._rule = runs, rule
+        parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
+        folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
+        files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
+        self._files = list(files.values())
+        self._places: list[tuple[ScoreFile | None, Identity | None]] = []
+        for run in runs:
+            folder = folders[run.folder.parent if run.folder else None]
+            self._places.append((files[folder] if folder else None, identity_of(run)))
+        self._kept = self._find()
+        self.missing = [run for run, scores in zip(runs, self._kept, strict=True) if scores is None]
+        """Runs whose scores are to be read from their records."""
+
+    def _find(self) -> list[RunScores | None]:
+        places = zip(self.runs, self._places, strict=True)
+        return [file.find(run, identity) if file else None for run, (file, identity) in places]
+
+    def read(self, database: Callable[[], Any]) -> list[RunScores]:
+        """Return the scores of all runs. `database`: opens the engine, which is not needed for kept scores."""
+        found = self._kept
+        if self.missing:
+            known = next((scores for scores in found if scores), None)
+            read = _read_records(database(), self.missing, self._rule, known)
+            found = [scores or next(read) for scores in found]
+            for run, (file, identity), scores in zip(self.runs, self._places, found, strict=True):
+                if file and scores:
+                    file.add(run, identity, scores)
+            for one in self._files:
+                one.save()
+            # What was kept is mapped into memory, in place of what was read.
+            found = [mapped or scores for mapped, scores in zip(self._find(), found, strict=True)]
+        places = zip(self.runs, self._places, strict=True)
+        sources = [file.source(run, identity) if file else "" for run, (file, identity) in places]
+        return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
 
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:
