@@ -7,6 +7,9 @@
 that everything else is measured alone, or bought from a server on 127.0.0.1, as in a run. CPU time is that of worker
 and gateway together, and of the gateway alone; the server's does not count. Ratios are to `direct`. `HTTP alone` asks
 as `OpenAI's API` does, but a server that does nothing: its CPU time is that of the HTTP library on both sides.
+
+Most other tools ask with the package `openai`. If it is installed, it is measured too: how much more CPU time a tool
+and the gateway take together than the tool alone, which asks the server itself.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import importlib
+import importlib.util
 import os
 import re
 import resource
@@ -22,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +50,9 @@ LANES = 192
 """Requests that the caller has in progress: half as many again as may be in flight, as in a run."""
 
 Ask = Callable[[Request], Awaitable[object]]
+
+Way = Callable[[Path, str], AbstractAsyncContextManager[tuple[Ask, int]]]
+"""Opens a way to ask; yields it with the process id of the gateway, 0 for none."""
 
 
 class Measured(NamedTuple):
@@ -152,16 +160,42 @@ async def http_alone(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
         yield means
 
 
+@asynccontextmanager
+async def package_alone(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
+    """Ask the server with the package `openai`, without a gateway."""
+    del folder
+    async with importlib.import_module("openai").AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+
+        async def ask(request: Request) -> None:
+            messages = [{"role": "user", "content": request.prompt.messages[0].text}]
+            await client.chat.completions.create(
+                model=request.model.name, messages=messages, max_tokens=request.max_tokens, temperature=0
+            )
+
+        yield ask, 0
+
+
+@asynccontextmanager
+async def package(folder: Path, url: str) -> AsyncIterator[tuple[Ask, int]]:
+    """Ask through a gateway with the package `openai`."""
+    with gateway_process(folder, url) as (address, pid):
+        async with package_alone(folder, f"{address}/v1") as (ask, _):
+            yield ask, pid
+
+
 HTTP_ALONE = "HTTP alone"
 WAYS = {"direct": direct, "worker": worker, "OpenAI's API": openai_api, HTTP_ALONE: http_alone}
-CACHED, BOUGHT, FROM_SERVER = "cached", "bought, in process", "bought from a server"
+CACHED, BOUGHT, FROM_SERVER, PACKAGE = "cached", "bought, in process", "bought from a server", "package openai"
 
 
-async def _measured(way: str, n: int, url: str) -> list[Measured]:
+PACKAGE_ALONE, PACKAGE_BOUGHT, PACKAGE_CACHED = "without a gateway", "through it", "through it, cached"
+
+
+async def _measured(way: Way, n: int, url: str) -> list[Measured]:
     """Measure one way: all bought, then all cached."""
     requests = make_requests(n, url)
     with tempfile.TemporaryDirectory(prefix="medhelm-gateway-") as name:
-        async with WAYS[way](Path(name), url) as (ask, pid):
+        async with way(Path(name), url) as (ask, pid):
             await _measure(ask, [replace(one, max_tokens=9) for one in requests[:200]], pid)  # opens connections
             return [await _measure(ask, requests, pid) for _ in range(2)]
 
@@ -169,29 +203,34 @@ async def _measured(way: str, n: int, url: str) -> list[Measured]:
 def study(n: int, repeat: int) -> str:
     """Return the table: of each case the least CPU time and the most requests per second."""
     best: dict[tuple[str, str], Measured] = {}
+
+    def note(case: str, way: str, one: Measured) -> None:
+        known = best.get((case, way), one)
+        best[case, way] = Measured(
+            min(known.all_us, one.all_us), min(known.gateway_us, one.gateway_us), max(known.per_s, one.per_s)
+        )
+
     with chaos_server("--share", "0", "--latency", "0") as server:
         for _ in range(repeat):
-            for way in WAYS:
-                found = dict(zip((BOUGHT, CACHED), asyncio.run(_measured(way, n, "")), strict=True))
-                if way == HTTP_ALONE:
-                    del found[BOUGHT]
-                else:
-                    found[FROM_SERVER] = asyncio.run(_measured(way, n, server.url))[0]
-                for case, one in found.items():
-                    known = best.get((way, case), one)
-                    best[way, case] = Measured(
-                        min(known.all_us, one.all_us),
-                        min(known.gateway_us, one.gateway_us),
-                        max(known.per_s, one.per_s),
-                    )
+            for name, way in WAYS.items():
+                bought, cached = asyncio.run(_measured(way, n, ""))
+                note(CACHED, name, cached)
+                if name != HTTP_ALONE:
+                    note(BOUGHT, name, bought)
+                    note(FROM_SERVER, name, asyncio.run(_measured(way, n, server.url))[0])
+            if importlib.util.find_spec("openai"):
+                note(PACKAGE, PACKAGE_ALONE, asyncio.run(_measured(package_alone, n, server.url))[0])
+                bought, cached = asyncio.run(_measured(package, n, server.url))
+                note(PACKAGE, PACKAGE_BOUGHT, bought)
+                note(PACKAGE, PACKAGE_CACHED, cached)
     lines = []
-    for case in (CACHED, BOUGHT, FROM_SERVER):
-        base = best["direct", case].all_us
-        for way in (way for way in WAYS if (way, case) in best):
-            one = best[way, case]
-            cells = [f"{one.per_s:,.0f}", f"{one.all_us:.0f} us", f"{one.all_us / base:.2f}x"]
-            own = ["", ""] if way == "direct" else [f"{one.gateway_us:.0f} us", f"{one.gateway_us / base:.2f}x"]
-            lines.append([f"{case}: {way}", *cells, *own])
+    for case in (CACHED, BOUGHT, FROM_SERVER, PACKAGE):
+        ways = [name for known, name in best if known == case]
+        for name in ways:
+            one, base = best[case, name], best[case, ways[0]].all_us
+            cells = [f"{one.per_s:,.0f}", f"{one.all_us:,.0f} us", f"{one.all_us / base:.2f}x"]
+            own = ["", ""] if name == ways[0] else [f"{one.gateway_us:,.0f} us", f"{one.gateway_us / base:.2f}x"]
+            lines.append([f"{case}: {name}", *cells, *own])
     return table(["case", "requests/s", "CPU, all", "ratio", "CPU, gateway", "ratio"], lines)
 
 
