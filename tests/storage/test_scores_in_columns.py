@@ -9,10 +9,12 @@ import duckdb
 import numpy as np
 import pytest
 
+from medhelm.analysis.statistics import threads
 from medhelm.domain import Rule, Run
 from medhelm.errors import StoreError
+from medhelm.storage import run_scores
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, load_runs, read_scores
+from medhelm.storage.runs import RunScores, load_runs, read_columns, read_scores
 from medhelm.storage.store import open_store
 from tests.support.stores import make_store
 
@@ -95,6 +97,33 @@ def test_other_instances_have_lists_of_their_own(runs: list[Run], tmp_path: Path
     (_, first), (_, second) = read_all([runs[0], fewer], "corrected")
     assert len(second.ids) == len(first.ids) - 1
     assert len(second.values) == N - 1
+
+
+@pytest.mark.parametrize("rows", [1, 2 * N, 10**6])
+def test_scores_are_the_same_however_many_runs_are_read_together(
+    runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(run_scores, "ROWS", rows)
+    monkeypatch.setattr(threads, "LEAST", 0)  # benchmarks side by side
+    changes = {
+        "reversed": "SELECT * REPLACE (29 - position AS position) FROM records",
+        "fewer": "SELECT * FROM records WHERE position > 3",
+        "alone": "SELECT * REPLACE (NULL AS cluster) FROM records",
+        "renamed": "SELECT * REPLACE ('q' || position AS cluster) FROM records",
+        "failed": "SELECT * REPLACE (CASE WHEN position < 5 THEN 'refusal' END AS failure_code) FROM records",
+        "lost": "SELECT * REPLACE (CASE position WHEN 7 THEN 'lost' WHEN 8 THEN '' END AS failure_code) FROM records",
+        "older": "SELECT * EXCLUDE (failure_code, cluster, latency_s, batched) FROM records",
+    }
+    own = [run for run in runs if run.benchmark == "a"]
+    own += [rewritten(own[0], tmp_path / name, query) for name, query in changes.items()]
+    others = [run for run in runs if run.benchmark != "a"]
+    for run, found in read_all([*own, *others], "corrected"):
+        stored = read_columns(run, ["instance_id", "cluster", f"{run.main_metric}_corrected", "failure_code"])
+        ids, clusters, values, codes = ([*column] for column in stored.values())
+        assert list(found.ids) == ids
+        assert list(found.clusters or [""] * len(ids)) == [name or "" for name in clusters]
+        assert found.values.tolist() == pytest.approx([np.nan if one is None else one for one in values], nan_ok=True)
+        assert list(found.failure_codes or [""] * len(ids)) == [code or "" for code in codes]
 
 
 def test_parts_are_read_where_there_are_some(runs: list[Run], tmp_path: Path) -> None:
