@@ -431,6 +431,8 @@ def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
             runs.append(json.loads(file.read_text(encoding="utf-8")))
             first = first or server.stats()
     stats = server.stats()
+    for seconds in stats["sent_again_after_s"]:
+        print(f"{way}: a prompt with several good replies was sent again after {seconds} s", file=sys.stderr)
     return Weathered(
         sent=stats["requests"],
         n=runs[-1]["n"],

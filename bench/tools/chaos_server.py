@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 
 GOOD = {
     "id": "x",
@@ -126,15 +127,25 @@ class ChaosServer:
         self.weights = [RARE.get(kind, 1.0) for kind in self.kinds]
         self.attempts: Counter[bytes] = Counter()
         self.good: Counter[bytes] = Counter()
+        self.received: dict[bytes, list[float]] = {}
         self.faults: Counter[str] = Counter()
 
     def stats(self) -> dict[str, object]:
-        """Return what happened since the start."""
+        """Return what happened since the start.
+
+        `sent_again_after_s` has, for each prompt with several good replies, the seconds between its requests: those
+        of more than the client's time limit were given up.
+        """
         return {
             "requests": self.attempts.total(),
             "prompts": len(self.attempts),
             "good": self.good.total(),
             "twice": sum(n - 1 for n in self.good.values()),
+            "sent_again_after_s": [
+                [round(later - earlier, 2) for earlier, later in pairwise(self.received[body])]
+                for body, n in self.good.items()
+                if n > 1
+            ],
             "faults": dict(self.faults.most_common()),
         }
 
@@ -156,6 +167,7 @@ class ChaosServer:
             return True
         self.attempts[body] += 1
         now = asyncio.get_running_loop().time()
+        self.received.setdefault(body, []).append(now)
         self.began = self.began or now
         period_s, length_s = self.storm
         if (now - self.began) % period_s >= period_s - length_s:
