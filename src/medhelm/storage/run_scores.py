@@ -41,6 +41,9 @@ FILE, TEXTS, FAILURE = "file_hash", "texts_hash", "failure_hash"
 Comparing hashes is faster than making texts of Python, which most runs of a benchmark share.
 """
 
+TEXT_COLUMNS = ("instance_id", "cluster")
+"""Columns that the hash of texts covers."""
+
 NO_FAILURE = 0
 """Hash of the code of a failure for records without a failure."""
 
@@ -61,9 +64,8 @@ class ScoreColumns(NamedTuple):
 
         texts = ", ".join(_text_column(name, present) for name in TEXT_COLUMNS)
         failure, latency_s = column("failure_code", "VARCHAR"), column("latency_s", "DOUBLE")
-        is_single = (
-            f"coalesce({failure}, '') = '' AND {column('batched', 'BOOLEAN')} IS NOT TRUE"  # a batch has no time
-        )
+        # The requests of a batch have no time of their own.
+        is_single = f"coalesce({failure}, '') = '' AND {column('batched', 'BOOLEAN')} IS NOT TRUE"
         return ", ".join(
             [
                 f"{column('position', 'BIGINT')} AS position",
@@ -78,14 +80,11 @@ class ScoreColumns(NamedTuple):
         )
 
 
-TEXT_COLUMNS = ("instance_id", "cluster")
-
-
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
-    Scores are taken from files made before where the records did not change, and are kept in such files.
-    Memory does not grow with the number of runs, unless the caller keeps the scores.
+    Scores are taken from files made before where the records did not change, and are kept in such files, which are
+    mapped into memory. Otherwise memory does not grow with the number of runs, unless the caller keeps the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
     benchmarks = [_Benchmark(list(group), rule) for _, group in groupby(runs, key=lambda run: run.benchmark)]

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Rule, Run
@@ -35,6 +36,9 @@ LEAST_RECORDS = 5_000
 
 CHECKED = "checked.json"
 """File with the identity that each file of scores had when its checksum was right: it takes long to compute."""
+
+_remembering = Lock()
+"""Held while `CHECKED` is read and written again: benchmarks are read in several threads."""
 
 
 def identity_of(run: Run) -> Identity | None:
@@ -73,14 +77,16 @@ class ScoreFile:
         intact = _checked(self._path.parent)
         if found := read_arrays(self._path, intact.get(self._path.name)):
             if found.identity != intact.get(self._path.name):
-                self._remember({**intact, self._path.name: found.identity})
+                self._remember(found.identity)
             with suppress(KeyError, TypeError, ValueError, IndexError):
                 self._entries = {one.key: one for one in _entries(found)}
 
-    def _remember(self, intact: Mapping[str, Identity]) -> None:
-        with suppress(OSError), atomic_file(self._path.parent / CHECKED) as new:
-            new.write_text(json.dumps(intact), encoding="utf-8")
-            new.chmod(0o660 & ~file_mask(self._path.parent.parent))
+    def _remember(self, identity: Identity) -> None:
+        """Note that the checksum is right of the file with this identity."""
+        folder = self._path.parent
+        with suppress(OSError), _remembering, atomic_file(folder / CHECKED) as new:
+            new.write_text(json.dumps({**_checked(folder), self._path.name: identity}), encoding="utf-8")
+            new.chmod(0o660 & ~file_mask(folder.parent))
 
     def source(self, run: Run, identity: Identity | None) -> str:
         """Return what identifies the scores of a run; empty if its records are too young."""
@@ -113,8 +119,7 @@ class ScoreFile:
         with suppress(OSError):
             mask = file_mask(store)
             self._path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            identity = write_arrays(self._path, *_content(kept), mode=0o660 & ~mask)
-            self._remember({**_checked(self._path.parent), self._path.name: identity})
+            self._remember(write_arrays(self._path, *_content(kept), mode=0o660 & ~mask))
             self._open()
 
 
