@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from medhelm.io.encryption import places
+from medhelm.io.encryption.duckdb_files import SharedFile
 from medhelm.io.encryption.keys import DecryptionError, new_key
 from medhelm.io.encryption.places import address, key_of, open_file, read_text, register, role_of, temporary_file
 from medhelm.io.output_folder import write_confidential
@@ -93,6 +97,33 @@ def test_columns_are_written_and_many_files_read_with_one_query(encrypted: Path)
     with open_engine(memory_mb=64, threads=4) as engine:
         assert engine.execute(query).fetchall() == [(path.parent.name, address(path)) for path in paths]
     assert plain_files(encrypted, CANARY) == []
+
+
+def test_threads_of_the_engine_do_not_disturb_each_other(encrypted: Path) -> None:
+    draw, n, paths = random.Random(0), 6_000, [encrypted / f"{number}.parquet" for number in range(4)]  # 3 row groups
+    texts, writer = [draw.randbytes(8).hex() for _ in range(n)], ColumnWriter()
+    for path in paths:
+        writer.write(path, COLUMNS, {"position": range(n), "text": texts})
+    writer.close()
+    with open_engine(memory_mb=64, threads=2) as engine:
+        for _ in range(10):
+            found = engine.execute(f"SELECT text FROM read_parquet([{', '.join(map(sql_path, paths))}])").fetchall()
+            assert [text for (text,) in found] == texts * len(paths)
+
+
+def test_each_thread_has_a_position_of_its_own(tmp_path: Path) -> None:
+    content = bytes(range(100))
+    (tmp_path / "file").write_bytes(content)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        file = SharedFile((tmp_path / "file").open("rb"))
+        assert one.submit(file.seek, 10).result() == 10
+        assert other.submit(file.seek, -20, os.SEEK_END).result() == 80
+        assert one.submit(file.read, 5).result() == content[10:15]
+        assert other.submit(file.read).result() == content[80:]
+        assert one.submit(file.seek, 5, os.SEEK_CUR).result() == 20
+        assert [pool.submit(file.tell).result() for pool in (one, other)] == [20, 100]
+        assert one.submit(file.read, 1).result() == content[20:21]
+        file.close()
 
 
 def test_a_damaged_or_missing_file_has_a_reason_in_one_line(encrypted: Path) -> None:
