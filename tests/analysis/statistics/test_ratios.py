@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.studies.coverage import Scenario, balanced, coverage, groups
@@ -184,6 +184,7 @@ def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:
 
 
 @given(st.lists(PART, min_size=1, max_size=30), st.integers(1, 6))
+@example([{"a": (0, 2), "b": (2, 2)}, {"a": (2, 2), "b": (0, 2)}], 2)  # labels that balance out
 def test_any_interval_holds_the_number_and_stays_on_the_scale(parts: list[Parts], k: int) -> None:
     found = estimate_ratios(np.ones(len(parts)), parts, [f"c{i % k}" for i in range(len(parts))], low=0, high=1)
     expected = ratios(parts)

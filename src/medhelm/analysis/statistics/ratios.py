@@ -137,6 +137,8 @@ def estimate_ratios(
     a hit or a miss. Those of several labels are combined by MOVER (Zou and Donner 2008, Stat. Med. 27), with the
     correlation between labels that share instances or clusters (Zou 2007, Psychol. Methods 12). From `MANY` labels on
     it is at least as wide as Student's: of many labels with few instances each, MOVER alone covers as little as 80%.
+    Labels that balance out in every unit leave no spread: the interval is then that of equal scores, by
+    `means.estimate`.
 
     Parameters: values and parts as of `linearized`; clusters, n names; low and high, ends of the scale. Without parts
     this is `means.estimate`.
@@ -161,6 +163,8 @@ def estimate_ratios(
     limits = labels[0].limits
     if len(labels) > 1:
         below, above = _combined(labels, int(codes.max()) + 1, high - low)
+        if max(below, above) <= FLAT * (high - low):  # what one label gains in a unit, another one loses
+            return estimate(number, clusters, low=low, high=high)
         limits = value - below, value + above
     method = "mover" + (BY_CLUSTER if any(label.is_clustered for label in labels) else "")
     n_failed = len(values) - len(scored)
