@@ -146,6 +146,8 @@ def container(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("one", manifests(), ids=lambda one: f"{one['kind']} {one['metadata']['name']}")
 def test_manifests_follow_the_schema_of_kubernetes(one: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(one, version, strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**one, "unknown": 1}, version, strict=True)
 
 
 def test_pods_have_no_more_rights_than_they_need() -> None:
