@@ -38,7 +38,7 @@ ROWS = 100_000
 FILE, TEXTS, FAILURE = "file_hash", "texts_hash", "failure_hash"
 """Names of columns of hashes: of the file of a record, of its id and cluster, and of the code of its failure.
 
-Comparing hashes is faster than making texts of Python, which most runs of a benchmark share.
+Comparing hashes is faster than making Python strings, which most runs of a benchmark share.
 """
 
 TEXT_COLUMNS = ("instance_id", "cluster")
@@ -161,8 +161,7 @@ def _read_together(
     import numpy as np
 
     try:
-        query = f"DESCRIBE SELECT * FROM {_records_of(runs)}"
-        found = _fetch(database, runs, columns.select({row[0] for row in database.execute(query).fetchall()}))
+        found = _fetch(database, runs, columns.select(_column_names(database, runs)))
         own_texts = texts.read(database, runs, [own[TEXTS] for own in found])
         failures = {code for own in found for code in own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()}
         if not failures <= names.keys():
@@ -212,6 +211,11 @@ def _records_of(runs: Sequence[Run]) -> str:
     return f"read_parquet([{', '.join(map(records_file, runs))}], filename=true, union_by_name=true)"
 
 
+def _column_names(database: Any, runs: Sequence[Run]) -> set[str]:
+    """Return the columns that the records of some runs have."""
+    return {row[0] for row in database.execute(f"DESCRIBE SELECT * FROM {_records_of(runs)}").fetchall()}
+
+
 def _fetch(database: Any, runs: Sequence[Run], select: str) -> list[dict[str, Any]]:
     """Return columns of each run as arrays, in the order of its instances. One query serves them all.
 
@@ -256,11 +260,11 @@ class _Texts:
 
     def _add(self, database: Any, new: Mapping[bytes, Run]) -> None:
         """Read the texts of runs."""
-        query = f"DESCRIBE SELECT * FROM {_records_of(list(new.values()))}"
-        present = {row[0] for row in database.execute(query).fetchall()}
+        runs = list(new.values())
+        present = _column_names(database, runs)
         select = ", ".join(f"{_text_column(name, present)} AS {name}" for name in TEXT_COLUMNS)
         select = f"position, {select}, hash(filename) AS {FILE}"
-        for digest, own in zip(new, _fetch(database, list(new.values()), select), strict=True):
+        for digest, own in zip(new, _fetch(database, runs, select), strict=True):
             ids, clusters = own["instance_id"].tolist(), own["cluster"].tolist()
             clusters = clusters if any(clusters) else None
             if self._known and self._known.ids == ids:
