@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import blake2b
@@ -56,26 +57,33 @@ class ScoreColumns(NamedTuple):
     parts: str
     """Contributions to a metric that is not a mean; records by a mean do not have the column."""
 
-    def select(self, present: Collection[str]) -> str:
-        """Return the SQL of what is read of each record. `present`: columns; older records may lack some."""
+    @property
+    def read(self) -> dict[str, str]:
+        """The columns that are read, with their SQL types."""
+        return {
+            "position": "BIGINT",
+            **dict.fromkeys(TEXT_COLUMNS, "VARCHAR"),
+            "failure_code": "VARCHAR",
+            "latency_s": "DOUBLE",
+            "batched": "BOOLEAN",
+            self.score: "DOUBLE",
+            self.parts: "VARCHAR",
+        }
 
-        def column(name: str, kind: str) -> str:
-            return f"{sql_name(name)}::{kind}" if name in present else f"NULL::{kind}"
-
-        texts = ", ".join(_text_column(name, present) for name in TEXT_COLUMNS)
-        failure, latency_s = column("failure_code", "VARCHAR"), column("latency_s", "DOUBLE")
+    @property
+    def select(self) -> str:
+        """The SQL of what is made of them for each record."""
         # The requests of a batch have no time of their own.
-        is_single = f"coalesce({failure}, '') = '' AND {column('batched', 'BOOLEAN')} IS NOT TRUE"
+        is_single = "coalesce(failure_code, '') = '' AND batched IS NOT TRUE"
         return ", ".join(
             [
-                f"{column('position', 'BIGINT')} AS position",
-                f"coalesce({column(self.score, 'DOUBLE')}, 'NaN'::DOUBLE) AS score",
-                f"CASE WHEN {latency_s} > 0 AND {is_single} THEN {latency_s} ELSE 'NaN'::DOUBLE END AS seconds",
-                f"CASE WHEN coalesce({failure}, '') = '' THEN {NO_FAILURE}::UBIGINT ELSE hash({failure}) END "
+                "position",
+                f"coalesce({sql_name(self.score)}, 'NaN'::DOUBLE) AS score",
+                f"CASE WHEN latency_s > 0 AND {is_single} THEN latency_s ELSE 'NaN'::DOUBLE END AS seconds",
+                f"CASE WHEN coalesce(failure_code, '') = '' THEN {NO_FAILURE}::UBIGINT ELSE hash(failure_code) END "
                 f"AS {FAILURE}",
-                f"hash({texts}) AS {TEXTS}",
-                *([f"{column(self.parts, 'VARCHAR')} AS parts"] if self.parts in present else []),
-                f"hash(filename) AS {FILE}",
+                f"hash({', '.join(map(_text_column, TEXT_COLUMNS))}) AS {TEXTS}",
+                f"{sql_name(self.parts)} AS parts",
             ]
         )
 
@@ -161,7 +169,7 @@ def _read_together(
     import numpy as np
 
     try:
-        found = _fetch(database, runs, columns.select(_column_names(database, runs)))
+        found = _fetch(database, runs, columns.read, columns.select)
         own_texts = texts.read(database, runs, [own[TEXTS] for own in found])
         failures = {code for own in found for code in own[FAILURE][own[FAILURE] != NO_FAILURE].tolist()}
         if not failures <= names.keys():
@@ -179,7 +187,7 @@ def _read_together(
             ids=ids,
             values=own["score"],
             clusters=clusters,
-            parts=_parsed(_texts(own["parts"])) if "parts" in own else None,
+            parts=_parsed(_texts(own["parts"])),
             failure_codes=_coded(own[FAILURE], names),
             seconds=own["seconds"],
         )
@@ -206,24 +214,27 @@ def _require_column(database: Any, run: Run, column: str) -> None:
         )
 
 
-def _records_of(runs: Sequence[Run]) -> str:
-    """Return the records of some runs as an SQL table, which has all columns that one of them has."""
-    return f"read_parquet([{', '.join(map(records_file, runs))}], filename=true, union_by_name=true)"
+def _records_of(runs: Sequence[Run], read: Mapping[str, str]) -> str:
+    """Return columns of the records of some runs, and the name of the file, as an SQL table.
+
+    Columns that some records lack, or all of them, are NULL there: a table without rows has them all.
+    """
+    columns = {**read, "filename": "VARCHAR"}
+    empty = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.items())
+    wanted = sql_text(f"^({'|'.join(map(re.escape, columns))})$")
+    files = f"read_parquet([{', '.join(map(records_file, runs))}], filename=true, union_by_name=true)"
+    return f"(SELECT {empty} WHERE false UNION ALL BY NAME SELECT COLUMNS({wanted}) FROM {files})"
 
 
-def _column_names(database: Any, runs: Sequence[Run]) -> set[str]:
-    """Return the columns that the records of some runs have."""
-    return {row[0] for row in database.execute(f"DESCRIBE SELECT * FROM {_records_of(runs)}").fetchall()}
-
-
-def _fetch(database: Any, runs: Sequence[Run], select: str) -> list[dict[str, Any]]:
+def _fetch(database: Any, runs: Sequence[Run], read: Mapping[str, str], select: str) -> list[dict[str, Any]]:
     """Return columns of each run as arrays, in the order of its instances. One query serves them all.
 
-    `select`: SQL of the columns, of which the position and the hash of the file are not returned.
+    Parameters: read, columns of the records with their SQL types, NULL in records that lack them; select, SQL of what
+    is made of them, of which the position is not returned.
     """
     import numpy as np
 
-    found = database.execute(f"SELECT {select} FROM {_records_of(runs)}").fetchnumpy()
+    found = database.execute(f"SELECT {select}, hash(filename) AS {FILE} FROM {_records_of(runs, read)}").fetchnumpy()
     paths = ", ".join(sql_text(address(records_path(run))) for run in runs)  # no wildcards are escaped here
     hashes = database.execute(f"SELECT hash(name) FROM (SELECT unnest([{paths}]) AS name)").fetchall()
     file = found.pop(FILE)
@@ -261,10 +272,9 @@ class _Texts:
     def _add(self, database: Any, new: Mapping[bytes, Run]) -> None:
         """Read the texts of runs."""
         runs = list(new.values())
-        present = _column_names(database, runs)
-        select = ", ".join(f"{_text_column(name, present)} AS {name}" for name in TEXT_COLUMNS)
-        select = f"position, {select}, hash(filename) AS {FILE}"
-        for digest, own in zip(new, _fetch(database, runs, select), strict=True):
+        read = {"position": "BIGINT", **dict.fromkeys(TEXT_COLUMNS, "VARCHAR")}
+        select = ", ".join(["position", *(f"{_text_column(name)} AS {name}" for name in TEXT_COLUMNS)])
+        for digest, own in zip(new, _fetch(database, runs, read, select), strict=True):
             ids, clusters = own["instance_id"].tolist(), own["cluster"].tolist()
             clusters = clusters if any(clusters) else None
             if self._known and self._known.ids == ids:
@@ -273,22 +283,22 @@ class _Texts:
             self._by_hash[digest] = (ids, clusters)
 
 
-def _text_column(name: str, present: Collection[str]) -> str:
-    """Return the SQL of a text, "" for none. `present`: columns that there are."""
-    return f"coalesce({sql_name(name)}::VARCHAR, '')" if name in present else "''"
+def _text_column(name: str) -> str:
+    """Return the SQL of a text, "" for none."""
+    return f"coalesce({sql_name(name)}, '')"
 
 
 def _failure_codes(database: Any, runs: Sequence[Run]) -> dict[int, str]:
     """Return the codes of the failures of some runs by hash."""
-    query = f"SELECT DISTINCT hash(failure_code::VARCHAR), failure_code::VARCHAR FROM {_records_of(runs)}"
-    return dict(database.execute(query).fetchall())
+    records = _records_of(runs, {"failure_code": "VARCHAR"})
+    return dict(database.execute(f"SELECT DISTINCT hash(failure_code), failure_code FROM {records}").fetchall())
 
 
 def _texts(column: Any) -> list[str] | None:
-    """Return a column of texts with "" for NULL, None if all are NULL; DuckDB gives a column of NULLs as numbers."""
-    if column.dtype != object:
-        return None
-    texts = [text or "" for text in column.tolist()]
+    """Return a column of texts with "" for NULL; None if no text has a letter."""
+    import numpy as np
+
+    texts = np.ma.filled(column, "").tolist() if np.ma.count(column) else []
     return texts if any(texts) else None
 
 
