@@ -50,6 +50,9 @@ NOISE = 1e-14
 SPARSE = 0.05
 """Share of missing scores up to which sums over shared instances are sums of all less those of the missing ones."""
 
+MOST_COUNTED = 2**24
+"""Whole numbers from which single precision is not exact."""
+
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
 
@@ -201,13 +204,20 @@ class PairedScores:
     def _power(self, exponent: int) -> Floats:
         """The totals to a power, 0 where a score is missing."""
         if exponent == 0:
-            return (~np.isnan(self._totals)).astype(float)
+            return (~self._missing).astype(self._filled.dtype)
         return self._filled if self.is_binary else _whole_power(self._filled, exponent)
+
+    @cached_property
+    def _missing(self) -> NDArray[np.bool_]:
+        """True where a total is missing, shape (n_models, k)."""
+        return ~self._present if self.is_independent else np.isnan(self._totals)
 
     @cached_property
     def _filled(self) -> Floats:
         """The totals, 0 where a score is missing."""
-        return np.where(np.isnan(self._totals), 0.0, self._totals)
+        filled = np.where(self._missing, 0.0, self._totals)
+        # Numbers of right answers are exact with half of the digits, which takes half the time.
+        return filled.astype(np.float32) if self.is_binary and filled.shape[1] < MOST_COUNTED else filled
 
     def _moment(self, left: int, right: int) -> Floats:
         """Return the sum, over clusters that both models have, of x_i^left x_j^right: shape (n_models, n_models)."""
@@ -215,21 +225,31 @@ class PairedScores:
         if key not in self._moments:
             mine = self._power(left)
             if right == 0:
-                self._moments[key] = self._sums_where_present(mine)
+                sums = self._sums_where_present(mine)
             else:  # of one array BLAS computes half of the symmetric product
-                self._moments[key] = mine @ (mine if left == right else self._power(right)).T
+                sums = mine @ (mine if left == right else self._power(right)).T
+            self._moments[key] = sums.astype(float, copy=False)
         return self._moments[key]
 
     def _sums_where_present(self, mine: Floats) -> Floats:
         """Return the sum of each row over the clusters that each other model has: shape (n_models, n_models)."""
-        missing = np.isnan(self._totals)
-        if missing.mean() > SPARSE:
-            sums: Floats = mine @ (~missing).astype(float).T
+        if self._missing.mean() > SPARSE:
+            sums: Floats = mine @ self._power(0).T
             return sums
         found = np.repeat(mine.sum(axis=1)[:, None], len(mine), axis=1)
-        for j in np.flatnonzero(missing.any(axis=1)).tolist():
-            found[:, j] -= mine[:, missing[j]].sum(axis=1)
+        lacking, places, starts = self._gaps
+        block = max(1, BLOCK // max(len(places), 1))
+        for start in range(0, len(mine) if len(places) else 0, block):
+            some = slice(start, start + block)
+            found[some, lacking] -= np.add.reduceat(mine[some].take(places, axis=1), starts, axis=1)
         return found
+
+    @cached_property
+    def _gaps(self) -> tuple[Ints, Ints, Ints]:
+        """The models that lack totals, the clusters of these totals, model by model, and where each model begins."""
+        models, clusters = np.nonzero(self._missing)
+        starts = np.flatnonzero(np.diff(models, prepend=-1))
+        return models[starts], clusters, starts
 
     def _entries(self, matrix: Floats) -> Floats:
         """Return the entries of a matrix for every pair (i, j)."""
@@ -311,7 +331,7 @@ class PairedScores:
     def _broken(self) -> _Sums:
         """The sums over clusters of which one of the two models lacks instances."""
         scores, starts = self._by_cluster
-        models, missing = len(scores), np.isnan(self._totals)
+        models, missing = len(scores), self._missing
         found = np.zeros((len(_Sums._fields), models, models))
         sizes = np.diff(starts, append=scores.shape[1])
         for size in np.unique(sizes).tolist():

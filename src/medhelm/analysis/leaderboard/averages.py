@@ -176,7 +176,9 @@ def _means(scores: Floats, aligned: AlignedScores) -> tuple[Floats, Floats, Floa
     sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
     n, k = counts.sum(axis=0), (counts > 0).sum(axis=0)
     mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
-    residual = ((sums - np.nan_to_num(mean) * counts) ** 2).sum(axis=0)
+    deviations = np.nan_to_num(mean) * counts
+    np.subtract(sums, deviations, out=deviations)
+    residual = np.square(deviations, out=deviations).sum(axis=0)
     variance = np.where(k > 1, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2, 1 / 12)  # any mean
     equal = (k > 1) & (residual <= 1e-20 * np.maximum(n, 1))
     variance[equal] = constant_variance(k[equal], 0.0, 1.0)

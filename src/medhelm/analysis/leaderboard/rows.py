@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
-from medhelm.analysis.cost.use import Times, pooled_times, pooled_use
+from medhelm.analysis.cost.use import CompletionUse, Times, pooled_times, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
@@ -175,11 +175,12 @@ def make_rows(
     wider = _over_benchmarks(measured, method)
     categories = _groups([column.category for column in columns])
     subcategories = _groups([column.subcategory for column in columns])
+    table_rows = [
+        {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]} for i in order
+    ]
     rows = []
-    for place, i in zip(places, order, strict=True):
+    for place, i, cells, use in zip(places, order, table_rows, _uses(table_rows, times), strict=True):
         has = ~np.isnan(values[i])
-        cells = {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]}
-        cost_usd = _cost(cells.values())
         rows.append(
             Row(
                 model=models[i],
@@ -194,8 +195,8 @@ def make_rows(
                 macro_over_benchmarks=_average(wider[1], i, None) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
-                cost_usd=cost_usd,
-                use=pooled_use((cell.use for cell in cells.values()), cost_usd, times),
+                cost_usd=_cost(cells.values()),
+                use=use,
                 cells=cells,
                 categories=_group_means(values[i], measured.weights, categories),
                 subcategories=_group_means(values[i], measured.weights, subcategories),
@@ -205,6 +206,15 @@ def make_rows(
             )
         )
     return rows, by
+
+
+def _uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterator[CompletionUse | None]:
+    """Yield what the completions of each model took. `rows`: its cells by benchmark."""
+
+    def use_of(cells: Mapping[str, Cell]) -> CompletionUse | None:
+        return pooled_use((cell.use for cell in cells.values()), _cost(cells.values()), times)
+
+    return in_threads(use_of, rows, size=max((sum(len(c.ids) for c in cells.values()) for cells in rows), default=0))
 
 
 def rank_order(measured: LeaderboardMeasures, scoring: Rule) -> list[int]:
