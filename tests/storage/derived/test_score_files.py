@@ -142,7 +142,7 @@ def other_version(store: Path) -> None:
     for path in kept_files(store):
         found = read_arrays(path)
         assert found is not None
-        arrays = {name: one + 1 if one.dtype.kind == "f" else one for name, one in found.arrays.items()}
+        arrays = {name: [one + 1 if one.dtype.kind == "f" else one] for name, one in found.arrays.items()}
         write_arrays(path, {**found.about, "version": 99}, arrays, mode=0o600)
 
 

@@ -17,7 +17,7 @@ import math
 import mmap
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,28 +61,32 @@ def file_identity(found: os.stat_result) -> Identity:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def write_arrays(path: Path, about: Any, arrays: Mapping[str, np.ndarray], *, mode: int) -> Identity:
-    """Write a file, rename it into place, and return its identity. `mode`: its permissions. Raises: OSError."""
+def write_arrays(path: Path, about: Any, arrays: Mapping[str, Sequence[np.ndarray]], *, mode: int) -> Identity:
+    """Write a file, rename it into place, and return its identity.
+
+    Parameters: arrays, each in pieces, which follow each other along its first axis; mode, permissions of the file.
+    Raises: OSError.
+    """
     import numpy as np
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    places, size = {}, 0
-    for name, array in arrays.items():
-        places[name], size = size, _aligned(size + array.nbytes)
-    listed = {name: [array.dtype.str, list(array.shape), places[name]] for name, array in arrays.items()}
-    header = json.dumps({"about": about, "arrays": listed}).encode()
-    parts: list[bytes | memoryview] = [
-        len(header).to_bytes(8, "little") + header,
-        bytes(-(_START + 8 + len(header)) % ALIGNED),
-    ]
-    for array in arrays.values():
-        parts += [array.data.cast("B") if array.size else b"", bytes(-array.nbytes % ALIGNED)]
+    places: dict[str, Any] = {}
+    content: list[bytes | memoryview] = []
+    size = 0
+    for name, pieces in arrays.items():
+        own = [np.ascontiguousarray(piece) for piece in pieces]
+        n_bytes = sum(piece.nbytes for piece in own)
+        places[name] = [own[0].dtype.str, [sum(map(len, own)), *own[0].shape[1:]], size]
+        content += [*(piece.data.cast("B") for piece in own if piece.size), bytes(-n_bytes % ALIGNED)]
+        size = _aligned(size + n_bytes)
+    header = json.dumps({"about": about, "arrays": places}).encode()
+    head = len(header).to_bytes(8, "little") + header
+    content = [head, bytes(-(_START + len(head)) % ALIGNED), *content]
     checksum = 0
-    for part in parts:
+    for part in content:
         checksum = zlib.crc32(part, checksum)
     with atomic_file(path) as new, new.open("wb") as file:
         new.chmod(mode)
-        file.writelines([MAGIC, checksum.to_bytes(4, "little"), *parts])
+        file.writelines([MAGIC, checksum.to_bytes(4, "little"), *content])
     return file_identity(path.stat())
 
 

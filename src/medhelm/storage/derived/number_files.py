@@ -47,7 +47,8 @@ class NumberFiles:
         with suppress(OSError):
             mask = file_mask(self._folder.parent)
             self._folder.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            write_arrays(path, {"version": VERSION, "key": key}, arrays, mode=0o660 & ~mask)
+            pieces = {name: [array] for name, array in arrays.items()}
+            write_arrays(path, {"version": VERSION, "key": key}, pieces, mode=0o660 & ~mask)
             files = sorted(self._folder.glob(f"{stem_of(benchmark)}-*.numbers"), key=lambda one: one.stat().st_mtime_ns)
             for old in files[:-MOST_SLOTS]:
                 old.unlink(missing_ok=True)

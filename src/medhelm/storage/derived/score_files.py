@@ -140,8 +140,8 @@ def _checked(folder: Path) -> dict[str, Identity]:
 # --- content of a file ------------------------------------------------------------------------------------------------
 
 
-def _content(entries: Sequence[_Entry]) -> tuple[Any, Mapping[str, np.ndarray]]:
-    """Return the description and the arrays of a file."""
+def _content(entries: Sequence[_Entry]) -> tuple[Any, Mapping[str, Sequence[np.ndarray]]]:
+    """Return the description and the arrays of a file, in pieces."""
     import numpy as np
 
     lists: list[Any] = []
@@ -175,9 +175,9 @@ def _content(entries: Sequence[_Entry]) -> tuple[Any, Mapping[str, np.ndarray]]:
         runs.append(about)
         start += len(scores.ids)
     arrays = {
-        "values": np.concatenate([entry.scores.values for entry in entries]),
-        "seconds": np.concatenate([entry.scores.seconds for entry in entries if entry.scores.seconds is not None]),
-        "failures": np.concatenate(codes),
+        "values": [entry.scores.values for entry in entries],
+        "seconds": [entry.scores.seconds for entry in entries if entry.scores.seconds is not None],
+        "failures": codes,
     }
     return {"version": VERSION, "lists": lists, "runs": runs}, arrays
 
