@@ -58,7 +58,7 @@ def from_records(store: Path, place: Path, **options: Any) -> object:
 
 
 def kept_files(store: Path, kind: str = "*") -> list[Path]:
-    return sorted(path for path in (store / "derived").glob(f"*.{kind}") if path.name != score_files.CHECKED)
+    return sorted(path for path in (store / "derived").glob(f"*.{kind}") if path.name != derived.CHECKED)
 
 
 def records_of(store: Path, place: int) -> Path:
@@ -311,7 +311,6 @@ def test_store_that_cannot_be_written_is_read(store: Path, monkeypatch: pytest.M
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
-    for module in (score_files, number_files, run_index):
-        monkeypatch.setattr(module, "write_arrays", refuse)
+    monkeypatch.setattr(derived, "write_arrays", refuse)
     expected = numbers(store)
     assert numbers(store) == expected

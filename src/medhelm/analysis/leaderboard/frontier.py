@@ -127,18 +127,20 @@ def _value(row: Row, column: Column) -> float:
 
 def _steps(best: Sequence[CostPoint[str]], pairs: AllPairs | None) -> tuple[FrontierStep, ...]:
     """Return the steps along the frontier, cheapest first."""
-    separated = frozenset() if pairs is None else pairs.separated()
-    return tuple(_step(a, b, pairs, separated) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0))
+    return tuple(_step(a, b, pairs) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0))
 
 
-def _step(
-    cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None, separated: frozenset[tuple[str, str]]
-) -> FrontierStep:
+def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
     """Return a step along the frontier, with the paired difference of the two models where they were tested."""
-    found = None if pairs is None else _difference(costlier.name, cheaper.name, pairs)
     points = (costlier.value or 0.0) - (cheaper.value or 0.0)
-    value, low, high = found or (points, None, None)
-    is_better = (costlier.name, cheaper.name) in separated
+    value, low, high, is_better = points, None, None, False
+    if pairs is not None:
+        place, is_first = _pair(costlier.name, cheaper.name, pairs)
+        is_better = is_first and bool(pairs.is_separated[place])
+        if found := pairs.macro_average.differences[place]:
+            value, low, high = (
+                (found.value, found.low, found.high) if is_first else (-found.value, -found.high, -found.low)
+            )
     return FrontierStep(
         cheaper=cheaper.name,
         costlier=costlier.name,
@@ -150,12 +152,8 @@ def _step(
     )
 
 
-def _difference(one: str, other: str, pairs: AllPairs) -> tuple[float, float, float] | None:
-    """Return the paired difference of the macro averages of two models with its interval; None if there is none."""
+def _pair(one: str, other: str, pairs: AllPairs) -> tuple[int, bool]:
+    """Return the place of the pair of two models, and whether the one is its first."""
     a, b = pairs.models.index(one), pairs.models.index(other)
     first, second = pair_indices(len(pairs.models))
-    (place,) = np.flatnonzero((first == min(a, b)) & (second == max(a, b)))
-    found = pairs.macro_average.differences[int(place)]
-    if found is None:
-        return None
-    return (found.value, found.low, found.high) if a < b else (-found.value, -found.high, -found.low)
+    return int(np.flatnonzero((first == min(a, b)) & (second == max(a, b)))[0]), a < b

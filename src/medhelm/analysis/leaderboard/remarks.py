@@ -298,8 +298,9 @@ def _significance(board: Leaderboard) -> Iterator[Remark]:
     """Yield how many pairs of models are separated, and what that means."""
     pairs = len(board.rows) * (len(board.rows) - 1) // 2
     if pairs > 1:
+        separated = 0 if board.pairs is None else int(board.pairs.is_separated.sum())
         text = (
-            f"{len(board.separated):,} of {pairs:,} pairs of models differ significantly by {board.tested_by}, with "
+            f"{separated:,} of {pairs:,} pairs of models differ significantly by {board.tested_by}, with "
             "Holm correction: if all models were equal, the chance of any such finding would be at most 5%."
         )
         yield Remark("significant_pairs", "", text)

@@ -4,7 +4,7 @@
     BENCHMARK-DIGEST-SLOT.numbers    numbers that a leaderboard computed from them (`number_files`)
     BENCHMARK-DIGEST-runs.index      content of their `run.json` (`run_index`)
     all-DIGEST-seconds.numbers       median times of models (`analysis.cost.use`)
-    checked.json                     files of scores whose checksums were right
+    checked.json                     files whose checksums were right
 
 Each is used only for files of runs whose size, times and number did not change.
 """

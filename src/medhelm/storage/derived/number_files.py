@@ -11,9 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.storage.derived.array_file import read_arrays, write_arrays
-from medhelm.storage.derived.folder import derived_folder, stem_of
-from medhelm.storage.permissions import file_mask
+from medhelm.storage.derived.folder import derived_folder, read_kept, stem_of, write_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,19 +34,19 @@ class NumberFiles:
 
     def find(self, benchmark: str, slot: str, key: str) -> Mapping[str, np.ndarray] | None:
         """Return the arrays in a slot of a benchmark; None unless they were kept under this key."""
-        found = read_arrays(self._path(benchmark, slot))
+        found = read_kept(self._path(benchmark, slot))
         if found is None or found.about != {"version": VERSION, "key": key}:
             return None
         return found.arrays
 
     def add(self, benchmark: str, slot: str, key: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep some arrays, in place of those that the slot had; a store that cannot be written is left alone."""
-        path = self._path(benchmark, slot)
+        write_kept(
+            self._path(benchmark, slot),
+            {"version": VERSION, "key": key},
+            {name: [array] for name, array in arrays.items()},
+        )
         with suppress(OSError):
-            mask = file_mask(self._folder.parent)
-            self._folder.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            pieces = {name: [array] for name, array in arrays.items()}
-            write_arrays(path, {"version": VERSION, "key": key}, pieces, mode=0o660 & ~mask)
             files = sorted(self._folder.glob(f"{stem_of(benchmark)}-*.numbers"), key=lambda one: one.stat().st_mtime_ns)
             for old in files[:-MOST_SLOTS]:
                 old.unlink(missing_ok=True)

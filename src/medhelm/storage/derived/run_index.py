@@ -13,9 +13,8 @@ from os import stat
 from pathlib import Path
 
 from medhelm.domain import Run
-from medhelm.storage.derived.array_file import Identity, file_identity, read_arrays, write_arrays
-from medhelm.storage.derived.folder import LEAST_RUNS, derived_folder, is_young, stem_of
-from medhelm.storage.permissions import file_mask
+from medhelm.storage.derived.array_file import Identity, file_identity
+from medhelm.storage.derived.folder import LEAST_RUNS, derived_folder, is_young, read_kept, stem_of, write_kept
 from medhelm.storage.run_file import NAME, RUN, DamagedRunError, read_run
 
 VERSION = 1
@@ -59,7 +58,7 @@ def _identity_of(folder: Path) -> Identity | None:
 
 def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
     """Return name of a folder -> identity of its file, and the run; nothing from a damaged index."""
-    if (found := read_arrays(path)) is not None:
+    if (found := read_kept(path)) is not None:
         with suppress(ValueError, KeyError, TypeError, AttributeError, IndexError):
             about = found.about
             if about["version"] == VERSION:
@@ -70,14 +69,11 @@ def _read_index(path: Path, place: Path) -> Mapping[str, tuple[Identity, Run]]:
 
 
 def _write_index(path: Path, kept: Sequence[tuple[Identity, Run]]) -> None:
-    """Write the file; a store that cannot be written is left alone."""
+    """Write the file."""
     about = {
         "version": VERSION,
         "names": [run.folder.name for _, run in kept if run.folder],
         "identities": [identity for identity, _ in kept],
         "runs": RUN.write_many([run for _, run in kept]),
     }
-    with suppress(OSError):
-        mask = file_mask(path.parents[1])
-        path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-        write_arrays(path, about, {}, mode=0o660 & ~mask)
+    write_kept(path, about, {})

@@ -9,20 +9,16 @@ file system may give two versions of them the same time.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Rule, Run
-from medhelm.io.output_folder import atomic_file
-from medhelm.storage.derived.array_file import ArrayFile, Identity, file_identity, read_arrays, write_arrays
-from medhelm.storage.derived.folder import LEAST_RUNS, is_young, stem_of
-from medhelm.storage.permissions import file_mask
+from medhelm.storage.derived.array_file import ArrayFile, Identity, file_identity
+from medhelm.storage.derived.folder import LEAST_RUNS, is_young, read_kept, stem_of, write_kept
 from medhelm.storage.runs import RECORDS, CodedTexts, RunScores, score_column
 
 if TYPE_CHECKING:
@@ -33,12 +29,6 @@ VERSION = 1
 
 LEAST_RECORDS = 5_000
 """Records of a benchmark from which its scores are kept."""
-
-CHECKED = "checked.json"
-"""File with the identity that each file of scores had when its checksum was right: it takes long to compute."""
-
-_remembering = Lock()
-"""Held while `CHECKED` is read and written again: benchmarks are read in several threads."""
 
 
 def identity_of(run: Run) -> Identity | None:
@@ -74,19 +64,9 @@ class ScoreFile:
     def _open(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._is_changed = False
-        intact = _checked(self._path.parent)
-        if found := read_arrays(self._path, intact.get(self._path.name)):
-            if found.identity != intact.get(self._path.name):
-                self._remember(found.identity)
+        if found := read_kept(self._path):
             with suppress(KeyError, TypeError, ValueError, IndexError):
                 self._entries = {one.key: one for one in _entries(found)}
-
-    def _remember(self, identity: Identity) -> None:
-        """Note that the checksum is right of the file with this identity."""
-        folder = self._path.parent
-        with suppress(OSError), _remembering, atomic_file(folder / CHECKED) as new:
-            new.write_text(json.dumps({**_checked(folder), self._path.name: identity}), encoding="utf-8")
-            new.chmod(0o660 & ~file_mask(folder.parent))
 
     def source(self, run: Run, identity: Identity | None) -> str:
         """Return what identifies the scores of a run; empty if its records are too young."""
@@ -116,25 +96,13 @@ class ScoreFile:
         n_records = sum(len(one.scores.ids) for one in kept)
         if not self._is_changed or (n_records < LEAST_RECORDS and len(kept) < LEAST_RUNS):
             return
-        with suppress(OSError):
-            mask = file_mask(store)
-            self._path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-            self._remember(write_arrays(self._path, *_content(kept), mode=0o660 & ~mask))
-            self._open()
+        write_kept(self._path, *_content(kept))
+        self._open()
 
 
 def _folder_name(run: Run) -> str:
     assert run.folder is not None, "only stored runs are kept"
     return "/".join(run.folder.parts[-2:])
-
-
-def _checked(folder: Path) -> dict[str, Identity]:
-    """Return the identities of files whose checksums were right, by name."""
-    try:
-        found = json.loads((folder / CHECKED).read_text(encoding="utf-8"))
-        return {name: tuple(identity) for name, identity in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
 
 
 # --- content of a file ------------------------------------------------------------------------------------------------
