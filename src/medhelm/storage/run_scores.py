@@ -312,7 +312,7 @@ def _coded(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
     texts = [names[one] for one in hashes[given].tolist()]
     listed = sorted({*texts, *([""] if len(texts) < len(hashes) else [])})
     place = {name: i for i, name in enumerate(listed)}
-    codes = np.zeros(len(hashes), dtype=np.uint32)  # "" comes first
+    codes = np.zeros(len(hashes), dtype=np.min_scalar_type(len(listed)))  # "" comes first
     codes[given] = [place[text] for text in texts]
     return CodedTexts(codes, listed)
 

@@ -124,7 +124,7 @@ def _content(entries: Sequence[_Entry]) -> tuple[Any, Mapping[str, Sequence[np.n
         return places[id(one)]
 
     runs, start, n_codes = [], 0, 0
-    codes: list[np.ndarray] = [np.empty(0, np.uint32)]
+    codes: list[np.ndarray] = [np.empty(0, np.uint8)]
     for entry in entries:
         scores, failures = entry.scores, entry.scores.failure_codes
         about = {
@@ -142,10 +142,11 @@ def _content(entries: Sequence[_Entry]) -> tuple[Any, Mapping[str, Sequence[np.n
             n_codes += len(failures.codes)
         runs.append(about)
         start += len(scores.ids)
+    kind = np.result_type(*codes)
     arrays = {
         "values": [entry.scores.values for entry in entries],
         "seconds": [entry.scores.seconds for entry in entries if entry.scores.seconds is not None],
-        "failures": codes,
+        "failures": [one.astype(kind, copy=False) for one in codes],
     }
     return {"version": VERSION, "lists": lists, "runs": runs}, arrays
 
