@@ -144,6 +144,39 @@ def clustered(title: str, sizes: Sequence[int], agreement: float, p: float) -> S
     return Scenario(title=f"{title}; agreement {agreement:g}, {p:.0%} correct", truth=p, draw=draw)
 
 
+def shifted(n_clusters: int, size: int, p: float, shift: float) -> Scenario:
+    """Balanced accuracy in clusters, half of each positive, where a model finds more or fewer positives.
+
+    What it gains in one class of a cluster, it loses in the other.
+    """
+    names = np.repeat(np.arange(n_clusters), size)
+    positive = np.arange(n_clusters * size) % 2 == 0
+    labels = np.where(positive, "yes", "no").tolist()
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        by_cluster = np.repeat(rng.choice([-shift, shift], n_clusters), size)
+        right = (rng.random(len(names)) < p + np.where(positive, by_cluster, -by_cluster)).astype(float)
+        return right, [{name: (score, 1.0)} for name, score in zip(labels, right.tolist(), strict=True)], names
+
+    return Scenario(title=f"balanced accuracy, {n_clusters} clusters of {size}", truth=p, draw=draw)
+
+
+def macro_f1(n_labels: int, n: int, accuracy: float) -> Scenario:
+    """Macro F1 of labels that are equally frequent and equally often mistaken for each other."""
+
+    def draw(rng: np.random.Generator) -> Simulated:
+        true = rng.integers(0, n_labels, n)
+        is_right = rng.random(n) < accuracy
+        found = np.where(is_right, true, (true + rng.integers(1, n_labels, n)) % n_labels)
+        parts: list[Parts] = [
+            {str(a): (2.0, 2.0)} if a == b else {str(a): (0.0, 1.0), str(b): (0.0, 1.0)}
+            for a, b in zip(true.tolist(), found.tolist(), strict=True)
+        ]
+        return is_right.astype(float), parts, None
+
+    return Scenario(title=f"macro F1, {n_labels} labels, {n} instances", truth=accuracy, draw=draw)
+
+
 SCENARIOS = (
     *(ceiling(n) for n in (5, 12, 20, 50, 150)),
     *(spread_grades(n) for n in (2, 3, 5, 12, 50)),
@@ -157,6 +190,8 @@ SCENARIOS = (
     groups([5] * 10, 0.8),
     groups([2, 5, 10, 50, 200], 0.9),
     groups([1] * 37, 0.5),
+    *(shifted(k, 20, 0.7, 0.2) for k in (2, 3, 6)),
+    *(macro_f1(labels, n, 0.85) for labels in (2, 3) for n in (10, 40)),
     clustered("one cluster of 200 and 10 instances", [200] + [1] * 10, 0.3, 0.5),
     clustered("one cluster of 200 and 10 instances", [200] + [1] * 10, 0.8, 0.85),
     clustered("one cluster of 50 and 50 instances", [50] + [1] * 50, 0.3, 0.85),

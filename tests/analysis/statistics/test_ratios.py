@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bench.studies.coverage import Scenario, balanced, coverage, groups
+from bench.studies.coverage import Scenario, balanced, coverage, groups, macro_f1, shifted
 from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.statistics import ratios as ratios_module
+from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import estimate, wilson_interval
 from medhelm.analysis.statistics.ratios import comparison_values, estimate_ratios, linearized
 
@@ -161,7 +162,7 @@ def test_limits_of_two_independent_labels_add_up_as_squares() -> None:
 
 
 def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
-    """Two criteria for the same patients, met by the same ones."""
+    """Two criteria for the same patients, met by the same ones: Student's interval, as Wilson's is shorter."""
     scores = [1.0] * 12 + [0.0] * 8
     both = estimate_ratios(
         np.array(scores * 2),
@@ -171,7 +172,10 @@ def test_labels_that_always_agree_are_as_uncertain_as_one() -> None:
         high=1,
     )
     assert both is not None
-    assert (both.low, both.high) == pytest.approx(wilson_interval(12, 20))
+    half = t_quantile(0.975, 19) * math.sqrt(0.6 * 0.4 / 19)
+    assert (both.low, both.high) == pytest.approx((0.6 - half, 0.6 + half))
+    low, high = wilson_interval(12, 20)
+    assert both.low < low < high < both.high
 
 
 def test_f1_of_a_class_follows_from_its_share_of_hits() -> None:
@@ -198,7 +202,14 @@ def test_any_interval_holds_the_number_and_stays_on_the_scale(parts: list[Parts]
 @pytest.mark.long
 @pytest.mark.parametrize(
     "scenario",
-    [balanced(4, 200, 0.8, 0.9), balanced(20, 400, 0.95, 0.9), groups([5] * 10, 0.8), groups([1] * 37, 0.5)],
+    [
+        balanced(4, 200, 0.8, 0.9),
+        balanced(20, 400, 0.95, 0.9),
+        groups([5] * 10, 0.8),
+        groups([1] * 37, 0.5),
+        *(shifted(k, 20, 0.7, 0.2) for k in (2, 3)),
+        *(macro_f1(labels, 10, 0.85) for labels in (2, 3)),
+    ],
     ids=lambda scenario: scenario.title,
 )
 def test_ratios_with_small_denominators_are_covered(scenario: Scenario) -> None:

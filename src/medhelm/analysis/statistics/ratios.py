@@ -43,7 +43,7 @@ DIGITS = 12
 """Linearized values are rounded to so many decimals, so that a 1 among them is one."""
 
 MANY = 4
-"""Number of labels from which the interval of their mean is at least as wide as Student's."""
+"""Number of labels from which the interval of their mean is at least as wide as Student's, shared units or not."""
 
 LONE_VARIANCE = 2 / 9
 """Variance of a label with one unit, on a scale of length 1: p (1 - p) for p = 2 / 3, one hit of one with a hit and a
@@ -135,8 +135,9 @@ def estimate_ratios(
 
     The interval of a single label is that of `means.ratio_interval`, on the label's own instances: Wilson's, if each is
     a hit or a miss. Those of several labels are combined by MOVER (Zou and Donner 2008, Stat. Med. 27), with the
-    correlation between labels that share instances or clusters (Zou 2007, Psychol. Methods 12). From `MANY` labels on
-    it is at least as wide as Student's: of many labels with few instances each, MOVER alone covers as little as 80%.
+    correlation between labels that share instances or clusters (Zou 2007, Psychol. Methods 12). Where labels share
+    some, and from `MANY` labels on, it is at least as wide as Student's: MOVER alone contains the truth in as little as
+    80% of simulations with two clusters, with three labels of macro F1, or with many labels of few instances each.
     Labels that balance out in every unit leave no spread: the interval is then that of equal scores, by
     `means.estimate`.
 
@@ -239,7 +240,8 @@ def _combined(labels: Sequence[_Label], n_units: int, span: float) -> tuple[floa
             shares = label.totals.shares()
             vectors[:, label.units] += np.outer(reach, shares / np.linalg.norm(shares))
     below, above, error = np.sqrt((vectors**2).sum(axis=1) + apart) / len(labels)
-    if len(labels) < MANY:
+    share_none = sum(len(label.units) for label in labels) == np.count_nonzero(weights)
+    if share_none and len(labels) < MANY:
         return float(below), float(above)
     least = t_quantile(0.975, max(effective_units(weights) - 1, 1.0)) * float(error)
     return max(float(below), least), max(float(above), least)
