@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
@@ -10,7 +9,6 @@ from datetime import UTC, date, datetime
 from medhelm.domain import JudgeTally, Remark, Run
 from medhelm.domain.text import plural
 from medhelm.evaluation.totals import FailureKind, FailureSummary, by_frequency
-from medhelm.models.model_check import probe
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
 
@@ -79,6 +77,10 @@ def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
 
 async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:
     """Probe the servers of models whose completions all came from the cache; return what is wrong, in sentences."""
+    import asyncio
+
+    from medhelm.models.model_check import probe  # with all that asks servers, which leaderboards do not need
+
     by_model: dict[str, list[Run]] = {}
     for run in runs:
         by_model.setdefault(run.model, []).append(run)
