@@ -98,6 +98,8 @@ _SHARES = f"""
 
 def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
     """Insert the requests of one run into the table."""
+    import duckdb
+
     for path, judge in _files(run):
         try:
             table = f"read_parquet({sql_path(path)})"
@@ -110,7 +112,7 @@ def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> No
                 f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, {batched}, "  # noqa: S608
                 f"{tokens} FROM {table} WHERE request_digest <> ''"
             )
-        except Exception as error:  # DuckDB's exceptions have no public base class
+        except duckdb.Error as error:
             raise StoreError(
                 f"{path} cannot be read ({reason(error)}). Remove its folder and run the same command "
                 "again; completions already received are in the cache and are not bought twice."
