@@ -25,7 +25,6 @@ from medhelm.evaluation.context_window.truncate import n_truncated
 from medhelm.models.model_names import family_of, plain_name
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store
-from medhelm.storage.token_usage import prompt_characters, read_replied, read_sent
 
 SEEN = 100
 """Prompts of a run to read; more do not make the ratio more precise."""
@@ -97,6 +96,8 @@ class RunHistory:
 
     def _ratio_in(self, run: Run) -> TokenRatio | None:
         """Return the ratio in one run; None if its prompts are not stored."""
+        from medhelm.storage.token_usage import prompt_characters, read_sent  # lazy here and below: for runs from before
+
         if self._store and run.id not in self._ratios:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
             characters = prompt_characters(file, SEEN)
@@ -248,6 +249,8 @@ def _hidden_share(run: Run) -> float:
 
 def _judge_length(asked: Sequence[tuple[Run, str]], basis: str, limit: int) -> CompletionLength | None:
     """Return the mean length of judges' completions in some runs; None if no tokens were counted."""
+    from medhelm.storage.token_usage import read_replied
+
     read = [read_replied(run, judge) for run, judge in asked]
     n = sum(one.n for one in read)
     if not n:
