@@ -96,7 +96,7 @@ class RunHistory:
 
     def _ratio_in(self, run: Run) -> TokenRatio | None:
         """Return the ratio in one run; None if its prompts are not stored."""
-        from medhelm.storage.token_usage import prompt_characters, read_sent  # lazy here and below: for runs from before
+        from medhelm.storage.token_usage import prompt_characters, read_sent  # lazy: for earlier runs
 
         if self._store and run.id not in self._ratios:
             file = self._store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
