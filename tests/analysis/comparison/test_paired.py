@@ -217,16 +217,21 @@ def every_pair(scores: Floats, clusters: Clusters = None) -> PairedScores:
     return PairedScores(scores, *cluster_codes(clusters, scores.shape[1]))
 
 
-GAPS = ("none", "some", "by cluster", "anywhere")
+GAPS = ("none", "few", "some", "by cluster", "anywhere")
 
 
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("gaps", GAPS)
 @pytest.mark.parametrize("kind", ["any numbers", "0/1 scores"])
-def test_all_pairs_at_once_are_each_pair_alone(clustered: bool, gaps: str, kind: str) -> None:
+def test_all_pairs_at_once_are_each_pair_alone(
+    clustered: bool, gaps: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Against plain code: one pair at a time, on the instances both have."""
     scores = rng(8).random((5, 120))
     scores = (scores < 0.6).astype(float) if kind == "0/1 scores" else scores
+    if gaps == "few":  # at most `SPARSE`; sums of what is missing are then made for two models at a time
+        monkeypatch.setattr(paired, "BLOCK", 15)
+        scores[1, :3], scores[4, 50:54] = np.nan, np.nan
     if gaps == "some":
         scores[1, :3], scores[2, 30:], scores[3] = np.nan, np.nan, np.nan
     if gaps == "by cluster":
