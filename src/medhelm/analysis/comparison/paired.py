@@ -51,7 +51,7 @@ SPARSE = 0.05
 """Share of missing scores up to which sums over shared instances are sums of all less those of the missing ones."""
 
 MOST_COUNTED = 2**24
-"""Whole numbers from which single precision is not exact."""
+"""Number of instances from which counts are not exact in single precision."""
 
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
@@ -216,7 +216,7 @@ class PairedScores:
     def _filled(self) -> Floats:
         """The totals, 0 where a score is missing."""
         filled = np.where(self._missing, 0.0, self._totals)
-        # Numbers of right answers are exact with half of the digits, which takes half the time.
+        # Counts of right answers are exact in single precision, which takes half the time.
         return filled.astype(np.float32) if self.is_binary and filled.shape[1] < MOST_COUNTED else filled
 
     def _moment(self, left: int, right: int) -> Floats:

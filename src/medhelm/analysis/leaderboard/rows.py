@@ -175,11 +175,11 @@ def make_rows(
     wider = _over_benchmarks(measured, method)
     categories = _groups([column.category for column in columns])
     subcategories = _groups([column.subcategory for column in columns])
-    table_rows = [
+    cells_of_models = [
         {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]} for i in order
     ]
     rows = []
-    for place, i, cells, use in zip(places, order, table_rows, _uses(table_rows, times), strict=True):
+    for place, i, cells, use in zip(places, order, cells_of_models, _uses(cells_of_models, times), strict=True):
         has = ~np.isnan(values[i])
         rows.append(
             Row(
