@@ -491,6 +491,13 @@ def test_a_weight_is_a_benchmark_that_stands_so_often(
             assert mean.value == pytest.approx(other.categories[name].value)
 
 
+def test_rounding_does_not_order_equal_models() -> None:
+    """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1 to the last digit."""
+    values = {"a": {"x": 0.3, "y": 0.1}, "b": {"x": 0.2, "y": 0.2}, "c": {"x": 0.1, "y": 0.3}}
+    found = board(known(values), [column(b) for b in values])
+    assert [(row.model, row.rank) for row in found.rows] == [("x", 1), ("y", 1)]
+
+
 def test_only_the_proportion_of_weights_matters() -> None:
     generator = np.random.default_rng(7)
     cells = [scored(m, b, generator.random(20).tolist()) for b in "abc" for m in "xyz"]

@@ -227,7 +227,7 @@ def _order(measured: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
 
     Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
     """
-    standing = row_means(np.nan_to_num(measured.values), measured.weights)
+    standing = np.round(row_means(np.nan_to_num(measured.values), measured.weights), DECIMALS)
     models = measured.models
     return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
 
