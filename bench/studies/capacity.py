@@ -5,8 +5,9 @@
 
 Requests and records are those of the last `make bench` (`bench/results.json`). Leaderboards are measured on a synthetic
 store with short completions, which is written into DIR if it does not exist: 120 million records take 25 minutes and
-1.7 GB. Each leaderboard is a process of its own: the first one, another one, one that only has the scores from
-before, as after an update of medhelm, and one after a run was replaced.
+1.7 GB, and 3.5 GB of kept scores. Each leaderboard is a process of its own: the first one of runs that were imported or
+written by an older version, the first one of runs that kept their scores at their end, another one, one that only has
+the scores from before, as after an update of medhelm, and one after a run was replaced.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.tools.leaderboard_store import Size, write
+from bench.tools.leaderboard_store import Size, list_runs, write
 from medhelm.storage.derived.folder import FOLDER, YOUNG_S
+from medhelm.storage.run_scores import keep_scores
+from medhelm.storage.runs import RECORDS
 
 RESULTS = Path(__file__).parents[1] / "results.json"
 """Results of the last `make bench`."""
@@ -169,26 +172,41 @@ def _own_memory(process_id: int) -> int:
 
 
 def replace_run(folder: Path) -> None:
-    """Write the records of one run again, and wait until they are old enough to be kept."""
-    file = sorted(folder.glob("runs/*/*/records.parquet"))[0]
+    """Write the records of one run again as `medhelm run` does, and wait until their numbers can be kept."""
+    run = list_runs(folder)[0]
+    assert run.folder is not None
+    file = run.folder / RECORDS
     new = file.with_name("new")
     shutil.copyfile(file, new)
     new.replace(file)
+    keep_scores(run)
     time.sleep(YOUNG_S + 0.5)
 
 
+def keep_all(folder: Path) -> None:
+    """Keep the scores of each run, and nothing else, as the ends of the runs left them."""
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    for run in list_runs(folder):
+        keep_scores(run)
+
+
+FIRST, AGAIN = "first", "again"
+FROM_RECORDS = "first, of runs whose scores were not kept at their end"
 AFTER_UPDATE, AFTER_RUN = "numbers anew, from kept scores", "after one run was replaced"
 
 
 def board_table(folder: Path, title: str) -> list[str]:
     """Measure the leaderboards of a store, and return them as a Markdown table."""
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
     lines = [
         f"| leaderboard of {title} | wall time | processor time | peak memory | without mapped files |",
         "| --- | --: | --: | --: | --: |",
     ]
-    for name in ("first", "again", AFTER_UPDATE, AFTER_RUN):
-        if name == AFTER_UPDATE:
+    for name in (FROM_RECORDS, FIRST, AGAIN, AFTER_UPDATE, AFTER_RUN):
+        if name == FROM_RECORDS:
+            shutil.rmtree(folder / FOLDER, ignore_errors=True)
+        elif name == FIRST:
+            keep_all(folder)
+        elif name == AFTER_UPDATE:
             for file in (folder / FOLDER).glob("*.numbers"):
                 file.unlink()
         elif name == AFTER_RUN:

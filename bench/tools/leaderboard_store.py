@@ -218,6 +218,7 @@ def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
     """Write one run folder and return the bytes of its records."""
     from medhelm.io.parquet import ROW_GROUP, sql_text
     from medhelm.storage.run_file import write_run
+    from medhelm.storage.run_scores import keep_scores
 
     file = folder / "records.parquet"
     query = (_SHORT_RECORDS if plan.is_short else _RECORDS).format(n=len(SENTENCES), metric=plan.metric)
@@ -229,7 +230,9 @@ def _write_run(database: Any, folder: Path, plan: _Plan) -> int:
         f"SELECT avg({plan.metric}_corrected), stddev_samp({plan.metric}_corrected), count({plan.metric}_corrected), "
         f"sum(input_tokens), sum(output_tokens) FROM read_parquet({sql_text(file)})"
     ).fetchone()
-    write_run(folder, _run(plan, *summary))
+    run = _run(plan, *summary)
+    write_run(folder, run)
+    keep_scores(replace(run, folder=folder))
     return file.stat().st_size
 
 

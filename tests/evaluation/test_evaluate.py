@@ -13,13 +13,14 @@ import pytest
 from filelock import FileLock
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import Benchmark, Model, Price
+from medhelm.domain import Benchmark, Model, Price, Shard
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation import preparation
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage import run_scores
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import create, open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
@@ -383,6 +384,19 @@ def test_a_host_that_is_not_allowed_stops_everything_before_anything_is_sent(tmp
             environment=environment,
         )
     assert server.count == 0
+
+
+def test_scores_of_a_whole_run_are_kept_at_its_end(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_scores, "LEAST_RECORDS", 1)
+    server.answer_with(answers_with(lambda n: perfect(n) if n else "C"))
+    run(tmp_path, [model(server)], shard=Shard(index=1, count=2))
+    assert not (tmp_path / "store" / "derived").exists(), "the scores of a shard count only once it is merged"
+    (done,) = run(tmp_path, [model(server)]).runs
+    monkeypatch.setattr(run_scores, "_read_records", lambda *_: pytest.fail("the records were read"))
+    ((_, scores),) = run_scores.read_all([done], "corrected")
+    assert scores.values.tolist() == [0.0] + [1.0] * 8
 
 
 def test_text_that_waits_for_its_turn_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,10 @@ class RunRecorder:
         run = replace(self._as_run(message, is_unusable=is_unusable), **(changes or {}))
         if self._writer and (self.done > self.failed or (self.shard and run.is_complete)):
             run = replace(run, folder=self._writer.finish(run))
+            if run.is_complete and not run.shard:
+                from medhelm.storage.run_scores import keep_scores  # lazy: at the end of a run
+
+                keep_scores(run)
         else:
             self.discard()
         self.run = run

@@ -46,6 +46,7 @@ from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.recovery.run_replacement import delete_run, new_run
 from medhelm.storage.run_file import write_run
+from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
 from medhelm.storage.store import Store, file_name
 
@@ -332,14 +333,17 @@ def write_imported_run(one: JoinedRun, store: Store, writer: ColumnWriter) -> tu
     columns = _Columns(one)
     run = _run(one, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
-    with FileLock(store.lock_file(run.benchmark, run.model)), new_run(final) as new:
-        writer.write(new / "records.parquet", columns.kinds, columns.records)
-        if run.jury_result:
-            judgments, replies = columns.judgments()
-            writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
-            writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
-        write_run(new, run)
-    return replace(run, folder=final), columns.remarks
+    written = replace(run, folder=final)
+    with FileLock(store.lock_file(run.benchmark, run.model)):
+        with new_run(final) as new:
+            writer.write(new / "records.parquet", columns.kinds, columns.records)
+            if run.jury_result:
+                judgments, replies = columns.judgments()
+                writer.write(new / "judgments.parquet", JUDGMENT_COLUMNS, judgments)
+                writer.write(new / "replies.parquet", REPLY_COLUMNS, replies)
+            write_run(new, run)
+        keep_scores(written)
+    return written, columns.remarks
 
 
 class _Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
@@ -19,7 +19,7 @@ from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.derived.array_file import Identity
 from medhelm.storage.derived.folder import derived_folder
-from medhelm.storage.derived.score_files import ScoreFile, identity_of
+from medhelm.storage.derived.score_files import LEAST_RECORDS, ScoreFiles, identity_of
 from medhelm.storage.runs import (
     CodedTexts,
     RunScores,
@@ -44,6 +44,12 @@ Comparing hashes is faster than making Python strings, which most runs of a benc
 
 TEXT_COLUMNS = ("instance_id", "cluster")
 """Columns that the hash of texts covers."""
+
+RULE_AT_END: Rule = "corrected"
+"""Rule by which scores are kept at the end of a run: that of leaderboards, unless they ask for another one."""
+
+MOST_AT_END = 50_000
+"""Records of a run up to which its scores are kept at its end: reading them takes memory."""
 
 NO_FAILURE = 0
 """Hash of the code of a failure for records without a failure."""
@@ -121,9 +127,9 @@ class _Benchmark:
         self.runs, self._rule = runs, rule
         parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
         folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
-        files = {folder: ScoreFile(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
+        files = {folder: ScoreFiles(folder, runs[0].benchmark, rule) for folder in set(folders.values()) if folder}
         self._files = list(files.values())
-        self._places: list[tuple[ScoreFile | None, Identity | None]] = []
+        self._places: list[tuple[ScoreFiles | None, Identity | None]] = []
         for run in runs:
             folder = folders[run.folder.parent if run.folder else None]
             self._places.append((files[folder] if folder else None, identity_of(run)))
@@ -139,19 +145,45 @@ class _Benchmark:
         """Return the scores of all runs. `database`: opens the engine, which is not needed for kept scores."""
         found = self._kept
         if self.missing:
-            known = next((scores for scores in found if scores), None)
-            read = _read_records(database(), self.missing, self._rule, known)
-            found = [scores or next(read) for scores in found]
-            for run, (file, identity), scores in zip(self.runs, self._places, found, strict=True):
-                if file and scores:
-                    file.add(run, identity, scores)
+            for one in self._files:
+                one.read_single(self.missing)
+            read = self._with_records(self._find(), database)
             for one in self._files:
                 one.save()
             # What was kept is mapped into memory, in place of what was read.
-            found = [mapped or scores for mapped, scores in zip(self._find(), found, strict=True)]
+            found = [mapped or scores for mapped, scores in zip(self._find(), read, strict=True)]
         places = zip(self.runs, self._places, strict=True)
         sources = [file.source(run, identity) if file else "" for run, (file, identity) in places]
         return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
+
+    def _with_records(self, found: Sequence[RunScores | None], database: Callable[[], Any]) -> list[RunScores]:
+        """Return all scores: those that were not kept are read from their records, and added to the kept ones."""
+        missing = [run for run, scores in zip(self.runs, found, strict=True) if scores is None]
+        if not missing:
+            return [scores for scores in found if scores]
+        known = next((scores for scores in found if scores), None)
+        read = _read_records(database(), missing, self._rule, known)
+        filled = []
+        for run, (file, identity), scores in zip(self.runs, self._places, found, strict=True):
+            filled.append(scores or next(read))
+            if file and not scores:
+                file.add(run, identity, filled[-1])
+        return filled
+
+
+def keep_scores(run: Run) -> None:
+    """Keep the scores of a large run that this process wrote: the next leaderboard need not read its records.
+
+    The caller holds the lock of the run. Nothing is kept of records that cannot be read: a leaderboard names them.
+    """
+    folder = derived_folder(run.folder)
+    if folder is None or not LEAST_RECORDS <= run.n <= MOST_AT_END:
+        return
+    files, identity = ScoreFiles(folder, run.benchmark, RULE_AT_END), identity_of(run)
+    with suppress(StoreError):
+        for scores in _read_records(connect(), [run], RULE_AT_END, None):
+            files.add(run, identity, scores, is_own=True)
+    files.save_single()
 
 
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:

@@ -19,11 +19,14 @@ from medhelm.reports.leaderboard import as_json
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.runs.encryption import encrypt_store
 from medhelm.results.runs.selection import RunFilter
+from medhelm.storage import run_scores
 from medhelm.storage.derived import folder as derived
 from medhelm.storage.derived import number_files, run_index, score_files
 from medhelm.storage.derived.array_file import read_arrays, write_arrays
 from medhelm.storage.run_file import read_run, write_run
 from medhelm.storage.run_folders import delete_runs, purge, read_removals, read_run_folders, remove_runs, restore_runs
+from medhelm.storage.run_scores import keep_scores
+from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 
 
@@ -206,12 +209,19 @@ CHANGES: tuple[Callable[[Path], None], ...] = (
 )
 
 
+@pytest.mark.parametrize(("most_single", "n_files"), [(0.05, 2), (1.0, 6)], ids=["together", "single"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_kept_scores_equal_the_records_after_any_change(
-    change: Callable[[Path], None], store: Path, tmp_path: Path
+    change: Callable[[Path], None],
+    most_single: float,
+    n_files: int,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(score_files, "MOST_SINGLE", most_single)
     before = numbers(store)
-    assert [len(kept_files(store, kind)) for kind in ("scores", "numbers", "index")] == [2, 3, 2]
+    assert [len(kept_files(store, kind)) for kind in ("scores", "numbers", "index")] == [n_files, 3, 2]
     change(store)
     expected = from_records(store, tmp_path / "copy")
     assert numbers(store) == expected
@@ -250,6 +260,60 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     for used in ("analysis.leaderboard.benchmark_numbers._computed", "analysis.cost.use.pooled_times"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_, **__: pytest.fail("numbers were computed"))
     assert numbers(store) == expected
+
+
+def keep_at_end(store: Path) -> None:
+    """Keep the scores of all runs, as at their ends."""
+    for run in load_runs(open_store(store)):
+        keep_scores(run)
+
+
+def test_scores_kept_at_the_end_of_runs_are_used_however_young_they_are(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = from_records(store, tmp_path / "copy")
+    monkeypatch.setattr(run_scores, "LEAST_RECORDS", 1)
+    monkeypatch.setattr(derived, "YOUNG_S", 3600.0)
+    keep_at_end(store)
+    assert len(kept_files(store, "scores")) == 6
+    with monkeypatch.context() as patch:
+        patch.setattr(run_scores, "_read_records", lambda *_: pytest.fail("a run was read"))
+        assert numbers(store) == expected
+        assert len(kept_files(store, "scores")) == 2, "one file for each benchmark"
+        assert numbers(store) == expected
+    replace_records(store)
+    assert numbers(store) == from_records(store, tmp_path / "changed") != expected
+    keep_at_end(store)
+    assert numbers(store) == from_records(store, tmp_path / "kept_again")
+
+
+def test_a_few_new_runs_leave_the_file_of_all_others_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers(store)
+    before = {path: path.stat().st_ino for path in kept_files(store, "scores")}
+    monkeypatch.setattr(score_files, "MOST_SINGLE", 0.4)
+    replace_records(store)
+    expected = numbers(store)
+    (new,) = set(kept_files(store, "scores")) - before.keys()
+    assert {path: path.stat().st_ino for path in before} == before
+    monkeypatch.setattr(run_scores, "_read_records", lambda *_: pytest.fail("a run was read"))
+    assert numbers(store) == expected
+    monkeypatch.setattr(score_files, "MOST_SINGLE", 0.05)
+    assert numbers(store) == expected
+    assert not new.exists(), "put into the file of all others"
+    assert numbers(store) == expected
+
+
+def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_read(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_at_end(store)
+    monkeypatch.setattr(run_scores, "LEAST_RECORDS", 1)
+    runs = load_runs(open_store(store))
+    records_of(store, 0).write_bytes(b"PAR1")
+    records_of(store, 1).unlink()
+    for run in runs[:2]:
+        keep_scores(run)
+    assert not kept_files(store, "scores")
 
 
 def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, digest
+from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, code_digest, digest
 from medhelm.analysis.statistics.threads import in_threads
 
 LEAST_KEPT = 500_000
@@ -139,8 +140,9 @@ def _computed(
     aligned: AlignedScores, present: tuple[int, ...], *, with_pairs: bool, with_joint: bool
 ) -> BenchmarkNumbers:
     """Compute the numbers of models that all have scores."""
-    scores = score_means(aligned)
-    shares = aligned.win_shares()
+    parts: list[Callable[[], Any]] = [partial(score_means, aligned), aligned.win_shares]
+    parts += [partial(_joint_means, aligned)] if with_joint else []
+    scores, shares, *joint = in_threads(lambda compute: compute(), parts, size=aligned.scores.size)
     return BenchmarkNumbers(
         load=lambda: aligned,
         n_instances=aligned.scores.shape[1],
@@ -150,7 +152,7 @@ def _computed(
         shares=share_means(aligned, shares, scores.is_binary),
         mean_shares=row_means(shares),
         pairs=pair_numbers(aligned, shares)[0] if with_pairs else None,
-        joint=_joint_means(aligned) if with_joint else None,
+        joint=joint[0] if joint else None,
         present=present,
     )
 
@@ -183,7 +185,10 @@ class ScoredBenchmarks:
         `with_pairs`: also those for the tests of every two models.
         """
         found = []
-        work = in_threads(lambda one: self._of(one, with_pairs), self._columns, size=max(self._sizes, default=0))
+        largest = max(self._sizes, default=0)
+        if largest >= LEAST_KEPT:
+            code_digest()
+        work = in_threads(lambda one: self._of(one, with_pairs), self._columns, size=largest)
         for column, result in zip(self._columns, work, strict=True):
             if result is not None and result.new is not None and self._cache is not None:
                 self._cache.add(column.benchmark, result.slot, result.key, result.new)
@@ -201,16 +206,17 @@ class ScoredBenchmarks:
         with_joint = is_small and sum(cell.cost_usd is not None for cell in own) > 1
         with_pairs = with_pairs and is_small and len(self._models) <= MOST_MODELS
         load = self._loader(cells, column)
-        slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", _key(own, column, with_pairs, with_joint)
-        is_kept = self._cache is not None and key and n_scores >= LEAST_KEPT
-        if is_kept and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
+        slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", ""
+        if self._cache is not None and n_scores >= LEAST_KEPT:
+            key = _key(own, column, with_pairs, with_joint)
+        if key and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
                 numbers = BenchmarkNumbers.from_arrays(arrays, present, load)
                 return _Result(numbers.of_models(len(self._models), load), slot, key, None)
             except (KeyError, ValueError, TypeError, IndexError):
                 pass  # a damaged file
         numbers = _computed(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
-        new = numbers.as_arrays() if is_kept else None
+        new = numbers.as_arrays() if key else None
         return _Result(numbers.of_models(len(self._models), load), slot, key, new)
 
     def _loader(self, cells: Mapping[str, Cell], column: Column) -> Callable[[], AlignedScores]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import inf
 
+from medhelm.analysis.comparison.all_pairs import AllPairs
+from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
@@ -43,16 +45,27 @@ def leaders(board: Leaderboard) -> list[Row]:
 
 def inseparable(board: Leaderboard) -> list[Row]:
     """Return the models that share no rank with the leader and do not differ significantly from it."""
-    first, apart = board.rows[0].model, board.separated
-    rest = board.rows[len(leaders(board)) :]
-    return [row for row in rest if not apart & {(first, row.model), (row.model, first)}]
+    rest = list(board.rows[len(leaders(board)) :])
+    if board.pairs is None:
+        return rest
+    better, worse = _separated_from(board.rows[0].model, board.pairs)
+    return [row for row in rest if row.model not in better | worse]
+
+
+def _separated_from(model: str, pairs: AllPairs) -> tuple[set[str], set[str]]:
+    """Return the models that are significantly better than one model, and those that are significantly worse."""
+    first, second = pair_indices(len(pairs.models))
+    place = pairs.models.index(model)
+    better, worse = first[pairs.is_separated & (second == place)], second[pairs.is_separated & (first == place)]
+    return {pairs.models[i] for i in better}, {pairs.models[i] for i in worse}
 
 
 def _leaders(board: Leaderboard) -> Iterator[str]:
     """Yield who leads, and who cannot be separated from the leader."""
-    first, rest = leaders(board), inseparable(board)
     if board.pairs is None:
         return
+    first, rest = leaders(board), inseparable(board)
+    n_separated = int(board.pairs.is_separated.sum())
     value = _ranking_value(board, first[0])
     against = " against the panel" if board.panel and board.ranked_by != "mean score" else ""
     plain = board.ranking_average(first[0])
@@ -60,12 +73,13 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
     by = f"guarded {board.ranked_by}" if is_guarded else board.ranked_by
     number = f"{by}{against}" + ("" if value is None else f" {value:.3f}")
     ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {by}{against}"
-    if better := [row for row in board.rows if (row.model, first[0].model) in board.separated]:
+    above, _ = _separated_from(first[0].model, board.pairs)
+    if better := [row for row in board.rows if row.model in above]:
         verb = "is" if len(better) == 1 else "are"
         yield f"{_names(first)} {ranks}, but {_names(better)} {verb} significantly better than {first[0].model}."
     elif len(first) == len(board.rows):
         yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
-    elif not board.separated:
+    elif not n_separated:
         subject = f"No two of the {len(board.rows)} models" if len(board.rows) > 2 else "The two models do not"
         shown = "" if value is None else f" ({value:.3f})"
         yield f"{subject} differ significantly; {_names(first)} {ranks}{shown}."
@@ -79,7 +93,7 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         yield f"{first[0].model} leads ({number}) and is significantly better than {others}."
     if (fragile := _lost_to_failures(board)) > 0:
         text = "1 of these findings depends" if fragile == 1 else f"{fragile:,} of these findings depend"
-        text = "This finding depends" if len(board.separated) == 1 else text
+        text = "This finding depends" if n_separated == 1 else text
         yield f"{text} on scores that are missing because requests failed: run again to complete them."
 
 

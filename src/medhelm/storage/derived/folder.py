@@ -64,12 +64,17 @@ def read_kept(path: Path) -> ArrayFile | None:
     return found
 
 
-def write_kept(path: Path, about: Any, arrays: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """Write a file of the folder, see `write_arrays`. A store that cannot be written is left alone."""
+def write_kept(path: Path, about: Any, arrays: Mapping[str, Sequence[np.ndarray]], *, is_short: bool = False) -> None:
+    """Write a file of the folder, see `write_arrays`. A store that cannot be written is left alone.
+
+    `is_short`: its checksum is computed whenever it is read.
+    """
     with suppress(OSError):
         mask = file_mask(path.parents[1])
         path.parent.mkdir(mode=0o770 & ~mask, exist_ok=True)
-        _remember(path, write_arrays(path, about, arrays, mode=0o660 & ~mask))
+        identity = write_arrays(path, about, arrays, mode=0o660 & ~mask)
+        if not is_short:
+            _remember(path, identity)
 
 
 def _checked(folder: Path) -> dict[str, Identity]:
