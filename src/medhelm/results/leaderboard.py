@@ -476,8 +476,9 @@ def _inputs_of(
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
     order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
-    ranked = sorted(chosen.values(), key=lambda run: suite_sort_key(order, run.benchmark))
-    columns = {run.benchmark: column_of(run, baselines.get(run.benchmark), rule) for run in ranked}
+    by_benchmark = {run.benchmark: run for run in chosen.values()}
+    shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(order, one[0]))
+    columns = {name: column_of(run, baselines.get(name), rule) for name, run in shown}
     keys = sorted(chosen, key=lambda key: key[1])
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
     if single_scores:
