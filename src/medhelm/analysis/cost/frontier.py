@@ -17,7 +17,7 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +32,9 @@ DRAWS = 10_000
 
 DRAWN = 2_000_000
 """Most numbers drawn: of more than 200 models there are fewer draws."""
+
+BLOCK = 256
+"""Draws that are worked on at once: they stay in the processor's cache."""
 
 SEED = 5
 """Seed of the draws, so that the same scores give the same probabilities."""
@@ -189,7 +192,6 @@ def draw_averages(values: Floats, parts: Iterable[tuple[float, JointMeans]], dra
     """
     rng = np.random.default_rng(SEED)
     draws = draws or min(DRAWS, DRAWN // max(len(values), 1))
-    shape = (draws, len(values))
     drawn = np.repeat(values[None, :], draws, axis=0)
     normal: Floats | None = None
     for share, part in parts:
@@ -198,10 +200,22 @@ def draw_averages(values: Floats, parts: Iterable[tuple[float, JointMeans]], dra
             normal = covariance if normal is None else normal + covariance
             continue
         scale = np.sqrt(part.df / rng.chisquare(part.df, draws))
-        drawn += scale[:, None] * (rng.standard_normal(shape) @ _factor(covariance).T)
+        _add_normal(drawn, covariance, scale, rng)
     if normal is not None:
-        drawn += rng.standard_normal(shape) @ _factor(normal).T
+        _add_normal(drawn, normal, np.ones(draws), rng)
     return drawn
+
+
+def _add_normal(drawn: Floats, covariance: Floats, scale: Floats, rng: np.random.Generator) -> None:
+    """Add draws from a normal distribution, each times its scale."""
+    factor = _factor(covariance).T
+    for some in _blocks(len(drawn)):
+        drawn[some] += scale[some, None] * (rng.standard_normal(drawn[some].shape) @ factor)
+
+
+def _blocks(draws: int) -> Iterator[slice]:
+    """Return the parts of the draws that are worked on at once."""
+    return (slice(start, min(start + BLOCK, draws)) for start in range(0, draws, BLOCK))
 
 
 def _factor(covariance: Floats) -> Floats:
@@ -220,12 +234,14 @@ def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
     array([1. , 0.5])
     """
     order = np.argsort(costs, kind="stable")
-    ordered, values = costs[order], drawn[:, order]
-    best = np.maximum.accumulate(values, axis=1)
+    ordered = costs[order]
     first = np.searchsorted(ordered, ordered, side="left")
     last = np.searchsorted(ordered, ordered, side="right") - 1
-    cheaper = np.concatenate([np.full((len(drawn), 1), -np.inf), best], axis=1)[:, first]
-    is_on = (values >= best[:, last] - EQUAL) & (values > cheaper + EQUAL)
-    found = np.empty(len(costs))
-    found[order] = is_on.mean(axis=0)
+    n_on = np.zeros(len(costs))
+    for some in _blocks(len(drawn)):
+        values = drawn[some][:, order]
+        best = np.maximum.accumulate(values, axis=1)
+        cheaper = np.concatenate([np.full((len(values), 1), -np.inf), best], axis=1)[:, first]
+        n_on[order] += ((values >= best[:, last] - EQUAL) & (values > cheaper + EQUAL)).sum(axis=0)
+    found: Floats = n_on / len(drawn)
     return found
