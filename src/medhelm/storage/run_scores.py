@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby, pairwise
 from threading import Lock
@@ -152,9 +151,11 @@ class _Benchmark:
                 one.save()
             # What was kept is mapped into memory, in place of what was read.
             found = [mapped or scores for mapped, scores in zip(self._find(), read, strict=True)]
-        places = zip(self.runs, self._places, strict=True)
-        sources = [file.source(run, identity) if file else "" for run, (file, identity) in places]
-        return [replace(scores, source=source) for scores, source in zip(found, sources, strict=True) if scores]
+        return [
+            file.with_source(scores, run, identity) if file else scores
+            for scores, run, (file, identity) in zip(found, self.runs, self._places, strict=True)
+            if scores
+        ]
 
     def _with_records(self, found: Sequence[RunScores | None], database: Callable[[], Any]) -> list[RunScores]:
         """Return all scores: those that were not kept are read from their records, and added to the kept ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
@@ -39,8 +40,9 @@ def code_digest() -> str:
 
     It reads 400 files, after each of which it waits for the other threads: it is computed before these start.
     """
-    package = Path(__file__).parents[2]
     found = sha256(__version__.encode())
-    for path in sorted(package.rglob("*.py")):
-        found.update(path.read_bytes())
+    folders = os.walk(Path(__file__).parents[2])  # faster than `Path.rglob`
+    for path in sorted(f"{folder}/{name}" for folder, _, names in folders for name in names if name.endswith(".py")):
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - faster
+            found.update(file.read())
     return found.hexdigest()

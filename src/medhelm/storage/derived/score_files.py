@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,11 +86,13 @@ class ScoreFiles:
                 return _entries(found, self._known)
         return []
 
-    def source(self, run: Run, identity: Identity | None) -> str:
-        """Return what identifies the scores of a run; empty if its records are too young."""
+    def with_source(self, scores: RunScores, run: Run, identity: Identity | None) -> RunScores:
+        """Return the scores of a run with what identifies them: nothing if its records are too young."""
         if identity is None or is_young(identity):
-            return ""
-        return f"{_folder_name(run)} {score_column(run.main_metric, self._rule)} {identity}"
+            return replace(scores, source="")
+        if scores.source:
+            return scores
+        return replace(scores, source=_source(_folder_name(run), score_column(run.main_metric, self._rule), identity))
 
     def find(self, run: Run, identity: Identity | None) -> RunScores | None:
         """Return the scores of a run; None if they are not kept, or its records were written since."""
@@ -147,6 +149,11 @@ class ScoreFiles:
     def _file_of(self, run_folder: str) -> Path:
         """Return the file of one run."""
         return self._folder / f"{self._stem}-{sha256(run_folder.encode()).hexdigest()[:16]}.scores"
+
+
+def _source(folder: str, column: str, identity: Identity) -> str:
+    """Return what identifies the scores of a run within its store."""
+    return f"{folder} {column} {identity}"
 
 
 def _n_records(entries: Iterable[_Entry]) -> int:
@@ -224,6 +231,7 @@ def _entries(found: ArrayFile, known: dict[str, Any]) -> list[_Entry]:
     entries = []
     for one in found.about["runs"]:
         n, some, failures = one["n"], slice(one["start"], one["start"] + one["n"]), one["failures"]
+        identity = tuple(one["identity"])
         scores = RunScores(
             ids=lists[one["ids"]],
             values=arrays["values"][some],
@@ -232,6 +240,7 @@ def _entries(found: ArrayFile, known: dict[str, Any]) -> list[_Entry]:
             failure_codes=failures
             and CodedTexts(arrays["failures"][failures["start"] : failures["start"] + n], failures["names"]),
             seconds=arrays["seconds"][some],
+            source=_source(one["folder"], one["column"], identity),
         )
-        entries.append(_Entry(one["folder"], one["column"], tuple(one["identity"]), scores))
+        entries.append(_Entry(one["folder"], one["column"], identity, scores))
     return entries
