@@ -15,11 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 from medhelm.io.package_yaml import read_package_yaml
-from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
+
+if TYPE_CHECKING:
+    from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 FILE = Path(__file__).with_name("suite.yaml")
 """Categories, subcategories and the 37 benchmarks."""
@@ -119,7 +122,8 @@ def read_suite(path: Path, ids: Mapping[str, str]) -> Suite:
 
 
 def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
-    from medhelm.benchmarks.schema import ListedSuiteShape, WeightedSuiteShape  # pydantic takes time to import
+    from medhelm.benchmarks.schema import ListedSuiteShape, WeightedSuiteShape  # lazy: few commands need pydantic
+    from medhelm.io.strict_yaml import load_yaml, validate
 
     document = load_yaml(path)
     problems: list[Problem] = []

@@ -24,8 +24,8 @@ from medhelm.cli.common.printing import print_json, print_remarks
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
     from medhelm.domain import Rule
+    from medhelm.results.budget import BudgetState
     from medhelm.results.runs.selection import RunFilter
-    from medhelm.results.spending import BudgetState
 
 
 @click.command()
@@ -128,7 +128,7 @@ def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
     Example:
       medhelm budget set 20
     """
-    from medhelm.results.spending import set_budget
+    from medhelm.results.budget import set_budget
 
     return _show(shared, set_budget(shared.store, limit_usd, pricing_of(shared, prices)))
 
@@ -143,7 +143,7 @@ def show(shared: Shared, /) -> int:
     Example:
       medhelm budget show --json
     """
-    from medhelm.results.spending import budget_of
+    from medhelm.results.budget import budget_of
 
     return _show(shared, budget_of(shared.store))
 
@@ -160,7 +160,7 @@ def release(shared: Shared, /) -> int:
     Example:
       medhelm budget release
     """
-    from medhelm.results.spending import budget_of, release_lost
+    from medhelm.results.budget import budget_of, release_lost
 
     freed_usd = release_lost(shared.store)
     click.echo(f"{freed_usd:.4f} US dollars are free again.", err=True)
@@ -177,7 +177,7 @@ def remove(shared: Shared, /) -> int:
     Example:
       medhelm budget remove
     """
-    from medhelm.results.spending import remove_budget
+    from medhelm.results.budget import remove_budget
 
     removed = remove_budget(shared.store)
     click.echo("The limit was removed." if removed else "The store has no limit.", err=True)
@@ -186,7 +186,7 @@ def remove(shared: Shared, /) -> int:
 
 def _show(shared: Shared, state: BudgetState | None) -> int:
     from medhelm.reports.cost import budget_text
-    from medhelm.results.spending import budget_as_json
+    from medhelm.results.budget import budget_as_json
 
     content = budget_as_json(state)
     if shared.json:

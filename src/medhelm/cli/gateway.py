@@ -125,7 +125,7 @@ def gateway(
     """
     from medhelm.evaluation.preparation import check_models
     from medhelm.evaluation.settings import Settings
-    from medhelm.results.spending import set_budget
+    from medhelm.results.budget import set_budget
     from medhelm.storage.store import create
 
     settings = Settings(offline=shared.offline, **choices)
@@ -314,7 +314,7 @@ class _Progress:
     """The state of the gateway: a line that changes in a terminal, one line a minute elsewhere."""
 
     def __init__(self, shared: Shared, store: Store) -> None:
-        from medhelm.results.spending import budget_of
+        from medhelm.results.budget import budget_of
 
         self._shared = shared
         self._is_terminal = sys.stderr.isatty() and not shared.quiet

@@ -225,6 +225,16 @@ class Run(Displayable):
         return self.status == RunStatus.COMPLETE
 
     @property
+    def has_imported_prompts(self) -> bool:
+        """True if the prompts come from another harness."""
+        return self.origin is not None and not self.origin.is_medhelm_task
+
+    @property
+    def has_imported_completions(self) -> bool:
+        """True if another harness requested the completions."""
+        return self.origin is not None and not self.origin.completions_made_here
+
+    @property
     def n_not_asked(self) -> int:
         """Instances without a record, because the run was stopped before their completions and judgments were there."""
         return max(0, self.n_failed - sum(self.failures.values()))
@@ -240,7 +250,7 @@ class Run(Displayable):
 
         Empty as well for imported runs: judges of another harness read its wording.
         """
-        if self.jury_result is None or (self.origin is not None and not self.origin.completions_made_here):
+        if self.jury_result is None or self.has_imported_completions:
             return ""
         if self.jury_result.rubric_digest:
             return self.jury_result.rubric

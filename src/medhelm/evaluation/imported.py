@@ -169,11 +169,6 @@ def is_known(metric: str) -> bool:
     return metric in METRICS or metric == JURY
 
 
-def is_imported(run: Run) -> bool:
-    """Return True if the prompts of a run come from another harness."""
-    return run.origin is not None and not run.origin.is_medhelm_task
-
-
 def unknown_benchmarks(store: Store, runs: Iterable[Run], names: Collection[str]) -> list[Benchmark]:
     """Return the benchmarks of imported runs that are not in the catalog; `names`: only these, or all if empty."""
     found: dict[str, Benchmark] = {}

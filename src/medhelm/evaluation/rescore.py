@@ -38,7 +38,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.imported import is_imported, stored_dataset
+from medhelm.evaluation.imported import stored_dataset
 from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
@@ -207,7 +207,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
             chosen.get("seed", 0),
             names,
             jury.min_judges if jury else 0,
-            f"{run.benchmark} {run.data_digest}" if is_imported(run) else "",
+            f"{run.benchmark} {run.data_digest}" if run.has_imported_prompts else "",
             chosen.get("subset"),
             chosen.get("own_data", False),
             change.rubric or run.rubric or STANDARD,
@@ -280,7 +280,7 @@ def _runner(
     kept = [judge.name for judge in jury.judges if judge.name not in named] if jury else []
     names = {run.benchmark for run in runs}
     wanted = [benchmark for benchmark in benchmarks if benchmark.name in names]
-    if is_imported(runs[0]):
+    if runs[0].has_imported_prompts:
         library = {known.name: known.as_used(settings.rubric, runs[0].benchmark_digest) for known in wanted}
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
@@ -421,7 +421,7 @@ class StoredCompletions(CompletionSource):
 
     def _published(self, run: Run) -> dict[str, dict[str, _StoredScore]]:
         """Return instance -> metric -> score of the other harness; empty if the completions were made here."""
-        if run.origin is None or run.origin.completions_made_here or run.origin.is_medhelm_task:
+        if not (run.has_imported_completions and run.has_imported_prompts):
             return {}
         return _recent(self._scores, (run.model, run.benchmark), lambda: _scores(run))
 

@@ -98,7 +98,7 @@ class RunImporter:
         self._writer = ColumnWriter()
         self._known: dict[tuple[str, str], list[Run]] = {}
         for run in load_runs(store):
-            if run.origin and not run.origin.completions_made_here:
+            if run.origin and run.has_imported_completions:
                 self._known.setdefault((run.origin.harness, run.origin.run), []).append(run)
 
     def close(self) -> None:

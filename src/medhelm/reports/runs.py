@@ -326,7 +326,7 @@ def run_cost(run: Run) -> float | None:
 
 def origin_text(run: Run) -> str:
     """Return where the completions of a run come from: a run here, a file of completions, or another harness."""
-    if run.origin and not run.origin.completions_made_here:
+    if run.origin and run.has_imported_completions:
         return f"import ({run.origin.harness})"
     source = "replay" if run.model.startswith("replay/") else "fresh run" if run.fresh else "run"
     source += f", shard {run.shard}" if run.shard else ""

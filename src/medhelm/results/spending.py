@@ -10,28 +10,26 @@ that came from the cache, belongs to the first run that holds it; what no run ho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches, sum_costs
+from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Model, Price, Remark, Run, Usage
 from medhelm.errors import MedHelmError, StoreError, UserError
-from medhelm.models.cache_reader import CacheReader
-from medhelm.models.price_book import PriceBook
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
 from medhelm.results.run_selection import select_runs, store_label
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
-from medhelm.storage.ledger import Balance, Ledger
 from medhelm.storage.recovery.damaged_runs import intact_runs
-from medhelm.storage.running import known_evaluations
 from medhelm.storage.runs import load_runs, load_shards
-from medhelm.storage.store import Store, create, open_store
+from medhelm.storage.store import Store, open_store
 from medhelm.storage.token_usage import RequestUsage, UsageShare, read_usage
+
+if TYPE_CHECKING:
+    from medhelm.models.price_book import PriceBook
 
 ModelFinder = Callable[[str], Model | None]
 """Name of a model -> the model as configured now; None if unknown."""
@@ -188,7 +186,7 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     """Compute one line of a stored run."""
     run = share.run
     # Its judges, if it has any that sent requests, were asked here.
-    imported = run.origin is not None and not run.origin.completions_made_here and not share.judge
+    imported = run.has_imported_completions and not share.judge
     asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.find_model)
     price = pricing.price(asked, run_day(run)) if asked else None
     usage = share.all
@@ -219,6 +217,8 @@ def _left_over(
 
     Also returns the number of damaged ones, which are in no line.
     """
+    from medhelm.models.cache_reader import CacheReader  # lazy: leaderboards do not read the cache
+
     known = {model.name: model for run in runs for model in _asked_in(run)}
     sums: dict[tuple[str, date], RequestUsage] = {}
     with CacheReader(store.cache_file) as cache:
@@ -420,114 +420,3 @@ def model_finder(find: Callable[[Sequence[str]], Sequence[Model]]) -> ModelFinde
             return None
 
     return find_model
-
-
-# --- the budget of a store --------------------------------------------------------------------------------------------
-
-NANO = 1_000_000_000
-"""Billionths in a US dollar."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetState:
-    """The budget of a store."""
-
-    balance: Balance
-    """Its sums."""
-    remarks: tuple[str, ...] = ()
-    """Limits of the numbers."""
-
-
-def set_budget(folder: Path, limit_usd: float, pricing: Pricing) -> BudgetState:
-    """Limit what all commands spend in a store, which is created if it does not exist, in US dollars.
-
-    What was spent before counts too, at the prices of the day of each run.
-    Raises: UserError if commands run that do not know of the limit yet; StoreError.
-    """
-    store = create(folder)
-    spent_before, remarks = 0, tuple[str, ...]()
-    if not store.budget_file.exists():
-        _refuse_running(store)
-        spent_before, remarks = _spent_before(folder, pricing)
-    with closing(Ledger(store.budget_file, create=True)) as ledger:
-        ledger.set_limit(int(limit_usd * NANO + 0.001), spent_before)
-        return BudgetState(balance=ledger.balance(), remarks=remarks)
-
-
-def budget_of(folder: Path) -> BudgetState | None:
-    """Return the budget of a store; None if it has none. Raises: StoreError."""
-    store = open_store(folder)
-    if not store.budget_file.exists():
-        return None
-    with closing(Ledger(store.budget_file)) as ledger:
-        return BudgetState(balance=ledger.balance())
-
-
-def release_lost(folder: Path) -> float:
-    """Stop counting what commands that were killed may have spent; return it in US dollars. Raises: StoreError."""
-    store = open_store(folder)
-    if not store.budget_file.exists():
-        return 0.0
-    with closing(Ledger(store.budget_file)) as ledger:
-        return ledger.release() / NANO
-
-
-def remove_budget(folder: Path) -> bool:
-    """Remove the limit and its counts; return False if there was none. Raises: UserError if commands are running."""
-    store = open_store(folder)
-    if not store.budget_file.exists():
-        return False
-    _refuse_running(store)
-    for suffix in ("", "-wal", "-shm"):
-        with suppress(FileNotFoundError):
-            store.budget_file.with_name(store.budget_file.name + suffix).unlink()
-    return True
-
-
-def budget_as_json(state: BudgetState | None) -> dict[str, Any]:
-    """Return the budget as JSON; `limit_usd` is null if there is none."""
-    if state is None:
-        return {"limit_usd": None}
-    balance = state.balance
-    limit = balance.limit or 0
-    return {
-        "limit_usd": limit / NANO,
-        "left_usd": max(0, limit - balance.held) / NANO,
-        "spent_usd": (balance.spent_before + balance.spent) / NANO,
-        "spent_before_usd": balance.spent_before / NANO,
-        "reserved_usd": balance.reserved / NANO,
-        "lost_usd": balance.lost / NANO,
-        "models": [{"model": model, "requests": n, "spent_usd": nano / NANO} for model, n, nano in balance.by_model],
-        "commands": [
-            {
-                "command": command,
-                "pid": pid,
-                "started": datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
-                "spent_usd": nano / NANO,
-            }
-            for command, pid, started, nano in balance.by_command
-        ],
-        "remarks": list(state.remarks),
-    }
-
-
-def _spent_before(folder: Path, pricing: Pricing) -> tuple[int, tuple[str, ...]]:
-    """Return what was spent in a store without a budget, and what is not known of it."""
-    try:
-        items = read_spending([folder], pricing).items
-    except UserError:
-        return 0, ()  # nothing was ever bought
-    spent = sum_costs(item.spent_usd for item in items)
-    unknown = sorted({item.judge or item.model for item in items if item.spent_usd is None})
-    remark = f"What was spent on {', '.join(unknown)} before is not counted: its price or its tokens are unknown."
-    return round(spent.known_usd * NANO), (remark,) if unknown else ()
-
-
-def _refuse_running(store: Store) -> None:
-    """Raise UserError if an evaluation of this store is running."""
-    running = [str(one.status.pid) for one in known_evaluations(store) if one.is_alive]
-    if running:
-        raise UserError(
-            f"a command is running for this store (process {', '.join(running)}), which would not notice the change. "
-            "Wait for it or stop it, then repeat this command. Nothing was changed."
-        )

@@ -32,7 +32,7 @@ from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, Run
 from medhelm.errors import Interrupted, MedHelmError, MissingError
-from medhelm.evaluation.imported import is_imported, stored_dataset
+from medhelm.evaluation.imported import stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.settings import Settings
@@ -163,7 +163,7 @@ def _against_data(
             if run.benchmark not in found:
                 (found[run.benchmark],) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES, extra=folders)
         except MedHelmError as error:
-            if not is_imported(run):
+            if not run.has_imported_prompts:
                 this.not_derived = f"its definition is not known: {error}"
                 continue
         chosen = (
@@ -171,7 +171,7 @@ def _against_data(
             run.tier,
             *(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data")),
         )
-        chosen += (run.rubric, run.benchmark_digest, run.data_digest if is_imported(run) else "")
+        chosen += (run.rubric, run.benchmark_digest, run.data_digest if run.has_imported_prompts else "")
         if chosen not in opened:
             opened[chosen] = _opened(run, found, store, data)
         dataset = opened[chosen]
@@ -205,7 +205,7 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
     chosen = run.settings
     library = {name: known.as_used(run.rubric, run.benchmark_digest) for name, known in library.items()}
     try:
-        if is_imported(run):
+        if run.has_imported_prompts:
             return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
         return open_dataset(
             library[run.benchmark],
@@ -290,7 +290,7 @@ def _derive(
             derived = _with_comparable_intervals(run, new[key], checked[key])
             found = _number_differences(run, derived)
             # What another harness never computed is new, and no other number than there was.
-            checked[key].differences += [one for one in found if one.before is not None or not is_imported(run)]
+            checked[key].differences += [one for one in found if one.before is not None or not run.has_imported_prompts]
         else:
             checked[key].not_derived = "no number came of it"
 

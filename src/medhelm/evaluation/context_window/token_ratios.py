@@ -231,7 +231,7 @@ def is_same(one: Model | None, other: Model) -> bool:
 
 def _is_counted(run: Run) -> bool:
     """Return whether the run was made here and has token counts."""
-    asked_here = run.origin is None or run.origin.completions_made_here
+    asked_here = not run.has_imported_completions
     return bool(
         asked_here and run.resolved_model and run.resolved_model.base_url and run.usage.input and run.n > run.n_failed
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar, cast
@@ -38,6 +37,8 @@ class LocalRuntime:
 
     def __init__(self, note: Callable[[str], object] | None = None) -> None:
         """`note` shows a message to the user; it is called in the event loop."""
+        import asyncio  # lazy here and below: commands that read results need the names of the providers only
+
         self.note = note or _ignore
         self.turn = threading.Lock()
         """Held by the model that computes in this process: several at once would only slow each other down."""
@@ -59,6 +60,8 @@ class LocalRuntime:
 
     async def close(self) -> None:
         """Close everything concurrently, then raise the first error."""
+        import asyncio
+
         ending = [each.close() for each in self._opened.values()]
         self._opened.clear()
         for outcome in await asyncio.gather(*ending, return_exceptions=True):

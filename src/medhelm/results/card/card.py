@@ -195,7 +195,7 @@ def _average(average: Average | None) -> Number | None:
 
 def _reached(model: Model | None, runs: Sequence[Run]) -> str:
     """Describe how a model was reached, without internal addresses, ports, paths or keys."""
-    if origins := sorted({run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here}):
+    if origins := sorted({run.origin.harness for run in runs if run.origin and run.has_imported_completions}):
         return f"read from files of {', '.join(origins)}"
     if model is None:
         return "not recorded"
@@ -275,7 +275,7 @@ def _benchmarks(
 
 def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
     """Describe the source of the data; return its version and its files with their checksums."""
-    if run.origin and not run.origin.completions_made_here:
+    if run.origin and run.has_imported_completions:
         return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
     if run.tier == "sample":
         return "invented rows that come with the benchmark", "", {}
@@ -293,7 +293,7 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
 
 def _selection(run: Run) -> str:
     """Describe the selection of instances."""
-    if run.origin and not run.origin.completions_made_here:
+    if run.has_imported_completions:
         return "as read"
     if run.tier == "sample":
         return "all invented rows"

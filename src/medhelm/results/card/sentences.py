@@ -79,7 +79,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
     sentences += _failed_answers(selection, board)
     sentences += _left_out(selection, board, names)
     sentences += _judged(selection, board.scoring)
-    imported = Counter(run.origin.harness for run in runs if run.origin and not run.origin.completions_made_here)
+    imported = Counter(run.origin.harness for run in runs if run.origin and run.has_imported_completions)
     for harness, count in imported.items():
         sentences.append(
             f"{count} of {len(runs)} runs were imported from another program ({harness}): its prompts and settings "

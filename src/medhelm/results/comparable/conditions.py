@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 from medhelm.domain import JURY, Run
 from medhelm.domain.text import listed, plural
-from medhelm.evaluation.imported import is_imported
 from medhelm.storage.runs import read_prompt_digests
 from medhelm.storage.store import Store
 
@@ -130,12 +129,12 @@ def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
         metric=run.main_metric,
         judges=judges,
         min_judges=least,
-        has_codes=jury.has_codes if jury and not is_imported(run) else None,
+        has_codes=jury.has_codes if jury and not run.has_imported_prompts else None,
         own_data=has_own_data(run),
         rubric=rubric,
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
-        harness=run.origin.harness if run.origin and is_imported(run) else "",
+        harness=run.origin.harness if run.origin and run.has_imported_prompts else "",
         temperature=temperature_of(run),
         max_tokens=_shared_limit(run),
     )
@@ -167,7 +166,7 @@ def _shared_limit(run: Run) -> int | None:
     model = run.resolved_model
     if model is None or model.reasoning or model.max_tokens or model.provider in UNSAMPLED:
         return None
-    if run.origin and not run.origin.completions_made_here:
+    if run.has_imported_completions:
         return None
     found = run.settings.get("max_tokens")
     return int(found) if found else None

@@ -8,7 +8,6 @@ from typing import Literal
 
 from medhelm.domain import EXTENDED, LeftOut, Remark, Remedy, Run
 from medhelm.domain.text import listed
-from medhelm.evaluation.imported import is_imported
 from medhelm.results.comparable.conditions import (
     BASELINE,
     CONTENT,
@@ -55,7 +54,7 @@ def is_current(
     Another selection of instances alone does not make another version of the data. `own`: the runs of the group;
     `candidates`: all of the benchmark.
     """
-    made_here = [one for one in candidates if not is_imported(one.run)]
+    made_here = [one for one in candidates if not one.run.has_imported_prompts]
     if not made_here:
         return False
     latest = max(made_here, key=lambda one: one.run.started)

@@ -185,7 +185,7 @@ def _data(runs: Sequence[Run]) -> Iterator[Remark]:
     """Yield benchmarks with data, or a selection of instances, that may differ from the published one."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in {(run.benchmark, run.benchmark_digest, run.data_digest): run for run in runs}.values():
-        if run.origin is not None and not run.origin.completions_made_here:
+        if run.has_imported_completions:
             continue  # The other harness read its own data.
         definition = _definition(run)
         if has_own_data(run):

@@ -48,7 +48,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
 def _use(run: Run, scored: RunScores | None) -> RunUse:
     """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
     completions = run.n - run.n_failed
-    if is_local(run) or (run.origin is not None and not run.origin.completions_made_here):
+    if is_local(run) or run.has_imported_completions:
         return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))
     is_metered = run.usage.input > 0
     return RunUse(

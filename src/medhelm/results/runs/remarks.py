@@ -107,7 +107,7 @@ def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:
     runs = list(runs)
     if not any(run.origin for run in runs):
         return []
-    imported = [run for run in runs if run.origin and not run.origin.completions_made_here]
+    imported = [run for run in runs if run.has_imported_completions]
     return [*_not_recorded(runs), *_unscored(imported, rule)]
 
 
@@ -125,7 +125,7 @@ def _not_recorded(runs: Sequence[Run]) -> Iterator[Remark]:
         for run, one in zip(own, conditions, strict=True):
             if several and not comparison.is_known(one):
                 unknown["prompts"].append(run)
-            if sampled and one.temperature is None and run.origin and not run.origin.completions_made_here:
+            if sampled and one.temperature is None and run.has_imported_completions:
                 unknown["temperature"].append(run)
     for what, silent in unknown.items():
         if silent:

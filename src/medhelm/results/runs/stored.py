@@ -134,7 +134,7 @@ def effect_of(store: Store, runs: Sequence[RunOnDisk]) -> RemovalEffect:
     digests = set().union(*map(_digests, whole))
     with CacheReader(store.cache_file) as cache:
         cached = cache.count(digests)
-    costs = [run_cost(run) for run in whole if not _is_imported(run)]
+    costs = [run_cost(run) for run in whole if not run.has_imported_completions]
     known = [cost for cost in costs if cost is not None]
     return RemovalEffect(
         runs=runs,
@@ -142,7 +142,7 @@ def effect_of(store: Store, runs: Sequence[RunOnDisk]) -> RemovalEffect:
         requests_cached=cached,
         cost_usd=sum(known),
         cost_unknown=len(costs) - len(known),
-        imported=sum(map(_is_imported, whole)),
+        imported=sum(run.has_imported_completions for run in whole),
         releases=_releases(store, {one.id for one in runs}),
     )
 
@@ -153,10 +153,6 @@ def _digests(run: Run) -> set[bytes]:
         return read_usage([run])[1]
     except StoreError:
         return set()
-
-
-def _is_imported(run: Run) -> bool:
-    return run.origin is not None and not run.origin.completions_made_here
 
 
 def _releases(store: Store, ids: Collection[str]) -> dict[str, int]:

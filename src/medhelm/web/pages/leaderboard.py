@@ -13,7 +13,6 @@ from medhelm.analysis.leaderboard.head_to_head import head_to_head
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import Run
 from medhelm.domain.titles import group_title
-from medhelm.evaluation.imported import is_imported
 from medhelm.reports import leaderboard as report
 from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.chart import Chart
@@ -248,7 +247,7 @@ def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
     found = []
     if row.published:
         found.append(PUBLISHED)
-    if any(is_imported(run) for run in runs):
+    if any(run.has_imported_prompts for run in runs):
         found.append(IMPORTED)
     if row.rank is None:
         found.append(BASELINE)
