@@ -93,16 +93,19 @@ class JsonForm(Generic[T]):
             unknown = content.keys() - plans.keys()
             raise TypeError(f"unknown key {', '.join(map(repr, sorted(unknown)))}")
         for key, value in content.items():
-            field, converted = self._field(key, value)
-            found[field] = converted
+            field, kind, read = plans[key]
+            if not isinstance(value, kind):
+                raise _wrong_type(key, value)
+            # Most values are numbers, which need no call.
+            found[field] = read(value) if read else value if type(value) in _NUMBERS else _shared(value)
         return self.kind(**found)
 
     def _field(self, key: str, value: Any) -> tuple[str, Any]:
         """Return the name of a field, and its value."""
         field, kind, read = self._plans[key]
         if not isinstance(value, kind):
-            raise TypeError(f"`{key}` is {str(value)[:40]!r}")
-        return field, read(value) if read is not None else _shared(value)
+            raise _wrong_type(key, value)
+        return field, read(value) if read else _shared(value)
 
     def write_many(self, values: Sequence[T]) -> dict[str, Any]:
         """Convert values to columns: for each key its different contents, and the place of that of each value."""
@@ -156,6 +159,9 @@ class JsonForm(Generic[T]):
         return by_name(self.one)
 
 
+_NUMBERS = (int, float, bool, type(None))
+"""Types of values that are stored as they are."""
+
 _KINDS: Mapping[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
 
 
@@ -164,6 +170,10 @@ def _kind_of(annotation: str) -> tuple[type, ...]:
     plain = annotation.removesuffix(" | None")
     kinds = (dict,) if plain.startswith("Mapping[") else _KINDS.get(plain, ())
     return (*kinds, type(None)) if kinds and plain != annotation else kinds
+
+
+def _wrong_type(key: str, value: Any) -> TypeError:
+    return TypeError(f"`{key}` is {str(value)[:40]!r}")
 
 
 def _shared(value: Any) -> Any:
