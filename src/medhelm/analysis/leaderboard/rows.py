@@ -423,8 +423,10 @@ def _groups(names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
 def _group_means(values: Floats, weights: Floats, groups: Mapping[str, NDArray[np.bool_]]) -> dict[str, GroupMean]:
     """Group -> weighted mean of one model's normalized values, shape (n_benchmarks,), in it."""
     means = {}
+    is_known = ~np.isnan(values)
     for group, members in groups.items():
-        own = members & ~np.isnan(values)
-        mean = float(values[own] @ weights[own] / weights[own].sum()) if own.any() else None
-        means[group] = GroupMean(value=mean, n_benchmarks=int(own.sum()))
+        own = members & is_known
+        known, own_weights = values[own], weights[own]
+        mean = float(known @ own_weights / own_weights.sum()) if len(known) else None
+        means[group] = GroupMean(value=mean, n_benchmarks=len(known))
     return means

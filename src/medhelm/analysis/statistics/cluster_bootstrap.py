@@ -64,12 +64,10 @@ def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Flo
             return filled.T, scored.T.astype(float)
         order = np.argsort(codes)
         return filled[:, order].T, scored[:, order].T.astype(float)
-    return _totals(filled, codes, k), _totals(scored.astype(float), codes, k)
-
-
-def _totals(rows: Floats, codes: NDArray[np.intp], k: int) -> Floats:
-    """Sum of each row of (m, n) by cluster: shape (k, m)."""
-    return np.stack([np.bincount(codes, weights=row, minlength=k).astype(float) for row in rows], axis=1)
+    sums = [np.bincount(codes, weights=row, minlength=k) for row in filled]
+    sizes = np.bincount(codes, minlength=k)
+    counts = [sizes - np.bincount(codes[~row], minlength=k) for row in scored]  # few are missing
+    return np.stack(sums, axis=1), np.stack(counts, axis=1).astype(float)
 
 
 def resampling_weights(k: int, draws: int, rng: np.random.Generator) -> Iterator[Floats]:
