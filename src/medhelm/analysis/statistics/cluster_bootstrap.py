@@ -58,15 +58,16 @@ def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Flo
     Returns: sums and counts, both of shape (k, m).
     """
     scored = ~np.isnan(scores)
-    filled = np.where(scored, scores, 0.0)
     if k == len(codes):
+        filled = np.where(scored, scores, 0.0)
         if (codes == np.arange(k)).all():
             return filled.T, scored.T.astype(float)
         order = np.argsort(codes)
         return filled[:, order].T, scored[:, order].T.astype(float)
-    sums = [np.bincount(codes, weights=row, minlength=k) for row in filled]
     sizes = np.bincount(codes, minlength=k)
-    counts = [sizes - np.bincount(codes[~row], minlength=k) for row in scored]  # few are missing
+    # Row by row, because a copy of all scores would not stay in the processor's cache.
+    sums = [np.bincount(codes, np.where(known, row, 0.0), k) for row, known in zip(scores, scored, strict=True)]
+    counts = [sizes - np.bincount(codes[~known], minlength=k) for known in scored]  # few are missing
     return np.stack(sums, axis=1), np.stack(counts, axis=1).astype(float)
 
 
