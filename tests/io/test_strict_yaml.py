@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
+from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError
 from medhelm.io import strict_yaml as config
-from medhelm.io.strict_yaml import load_yaml, place_in_words, validate, value_in_words
+from medhelm.io.strict_yaml import load_yaml, place_in_words, validate
 
 
 class Price(BaseModel):

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from medhelm.benchmarks.definition import FILE_NAME, read_definition
-from medhelm.benchmarks.schema import check_name, slug
+from medhelm.benchmarks.names import check_name, slug
 from medhelm.benchmarks.suites import LIBRARY, load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion

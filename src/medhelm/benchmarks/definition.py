@@ -16,8 +16,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from medhelm.benchmarks.names import slug
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape, needs_answer, slug
+from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
 from medhelm.domain import (
     EXTENDED,
     JURY,
@@ -28,10 +29,11 @@ from medhelm.domain import (
     SampleRule,
     Source,
     Taxonomy,
+    needs_answer,
 )
-from medhelm.domain.text import plural
+from medhelm.domain.text import plural, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
 
 FILE_NAME = "benchmark.yaml"
 """Name of a definition in its folder."""

@@ -17,8 +17,8 @@ from medhelm.benchmarks.data.csv_tables import table_format
 from medhelm.benchmarks.data.instances import scalar_text
 from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
+from medhelm.benchmarks.names import slug
 from medhelm.benchmarks.prompts import LETTERS
-from medhelm.benchmarks.schema import slug
 from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from medhelm.benchmarks.data.readers import read
 from medhelm.benchmarks.prompts import FIELD_NAME
-from medhelm.benchmarks.schema import needs_answer
-from medhelm.domain import JURY, AnswerField, Benchmark, Criterion, Rubric, Source, Taxonomy
+from medhelm.domain import JURY, AnswerField, Benchmark, Criterion, Rubric, Source, Taxonomy, needs_answer
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.strict_yaml import YamlDocument, validate
 

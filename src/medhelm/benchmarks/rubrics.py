@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from medhelm.benchmarks.schema import DefinitionShape, RubricShape
 from medhelm.domain import JURY, Criterion, Rubric, RubricName
+from medhelm.domain.text import value_in_words
 from medhelm.errors import Problem, suggestion
-from medhelm.io.strict_yaml import YamlDocument, value_in_words
+from medhelm.io.strict_yaml import YamlDocument
 
 
 def each_rubric(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
@@ -23,17 +22,17 @@ from pydantic import (
     model_validator,
 )
 
+from medhelm.benchmarks.names import check_snake_case
 from medhelm.benchmarks.prompts import FIELD_NAME, OPTIONS
-from medhelm.domain import JURY, Access, AnswerForm, RubricForm
-from medhelm.errors import UserError, suggestion
-from medhelm.io.strict_yaml import value_in_words
+from medhelm.domain import Access, AnswerForm, RubricForm
+from medhelm.domain.text import value_in_words
+from medhelm.errors import suggestion
 
 Kind = Literal[
     "csv", "tsv", "json", "jsonl", "xlsx", "parquet", "arrow", "feather", "docx", "xml", "text", "lines", "folder"
 ]
 """Formats of data files; `folder`: files of several formats that a hook reads."""
 
-_SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _HELM_CLASS = re.compile(r"[a-z][a-z0-9_]*\.[A-Z][A-Za-z0-9]*")
 _ONLY_FOR = {
@@ -44,12 +43,6 @@ _ONLY_FOR = {
     "delimiter": {"csv"},
     "header_row": {"csv", "tsv", "xlsx"},
 }
-
-
-def _snake_case(text: str) -> str:
-    if not _SNAKE.fullmatch(text):
-        raise ValueError(f"must be snake case (lower-case letters, digits, single `_`), is {value_in_words(text)}.")
-    return text
 
 
 def _not_blank(text: str) -> str:
@@ -153,41 +146,13 @@ def _as_answer(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-SnakeCase = Annotated[str, AfterValidator(_snake_case)]
+SnakeCase = Annotated[str, AfterValidator(check_snake_case)]
 FilePath = Annotated[str, AfterValidator(_below_folder)]
 Checksum = Annotated[str, AfterValidator(_checksum)]
 MetricName = Annotated[str, AfterValidator(_metric)]
 FieldName = Annotated[str, AfterValidator(_field_name)]
 Names = Annotated[list[Text], AfterValidator(_all_different)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-def check_name(name: str) -> str:
-    """Return `name` if it is a valid name of a benchmark. Raises UserError with the rule."""
-    try:
-        return _snake_case(name)
-    except ValueError as error:
-        near = slug(name)
-        hint = f" Try `{near}`." if _SNAKE.fullmatch(near) else ""
-        raise UserError(f"the name {error}{hint}") from None
-
-
-def slug(text: str) -> str:
-    """Return a text in snake case.
-
-    >>> slug("Discharge QA")
-    'discharge_qa'
-    """
-    return "_".join(re.findall(r"[a-z0-9]+", text.lower()))
-
-
-def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:
-    """Tell whether a benchmark needs correct answers: for its metrics, to show to judges, or among its options.
-
-    Parameters: metrics, their names; shows_reference, whether judges see the answer; has_choices, whether instances
-    have options.
-    """
-    return has_choices or shows_reference or any(name != JURY for name in metrics)
 
 
 class _Shape(BaseModel):

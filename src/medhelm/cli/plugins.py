@@ -79,8 +79,8 @@ def new(shared: Shared, /, name: str, kinds: tuple[str, ...], out: Path) -> int:
       medhelm plugins new ward --kind provider --kind benchmark --out plugins
     """
     from medhelm.benchmarks.catalog import all_names
+    from medhelm.benchmarks.names import check_name
     from medhelm.benchmarks.plugin_scaffold import scaffold_plugin
-    from medhelm.benchmarks.schema import check_name
     from medhelm.errors import UserError
     from medhelm.models.providers import SERVICES
     from medhelm.scoring.metrics import METRIC_NAMES

@@ -9,6 +9,7 @@ from __future__ import annotations
 from medhelm.domain.batch import Batch, BatchState
 from medhelm.domain.benchmark import (
     EXTENDED,
+    JURY,
     STANDARD,
     Access,
     AnswerField,
@@ -29,6 +30,7 @@ from medhelm.domain.benchmark import (
     Source,
     Taxonomy,
     Tier,
+    needs_answer,
 )
 from medhelm.domain.completion import (
     POOL,
@@ -43,7 +45,6 @@ from medhelm.domain.completion import (
 from medhelm.domain.failure_code import FailureCode
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import (
-    JURY,
     InjectionEffect,
     InjectionSign,
     JudgeReply,
@@ -136,4 +137,5 @@ __all__ = [
     "Taxonomy",
     "Tier",
     "Usage",
+    "needs_answer",
 ]

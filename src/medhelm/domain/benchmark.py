@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,9 @@ hospital's own data), `changed` (a checksum differs)."""
 
 AnswerForm = Literal["text", "letter", "number", "labels"]
 """Form in which the data gives the correct answer."""
+
+JURY = "jury"
+"""Name of the metric that a jury computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +286,15 @@ class Benchmark:
         Runs without judges have no rubric. Those of version 0.1.0 have the digest with the extended one.
         """
         return self.with_rubric(EXTENDED if digest == self.extended_digest else rubric)
+
+
+def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:
+    """Tell whether a benchmark needs correct answers: for its metrics, to show to judges, or among its options.
+
+    Parameters: metrics, their names; shows_reference, whether judges see the answer; has_choices, whether instances
+    have options.
+    """
+    return has_choices or shows_reference or any(name != JURY for name in metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,6 @@ from medhelm.domain.benchmark import RubricForm
 from medhelm.domain.completion import Completion, Failure, Model, Usage
 from medhelm.domain.score import Estimate, Score
 
-JURY = "jury"
-"""Name of the metric that a jury computes."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jury:

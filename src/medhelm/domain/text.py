@@ -53,3 +53,21 @@ def duration(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def value_in_words(value: object) -> str:
+    """Format a value for an error message, shortened and with its type recognizable."""
+    match value:
+        case None:
+            return "empty"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case str():
+            shown = value if value.isprintable() else repr(value)[1:-1]
+            return f"`{shown if len(shown) <= 60 else shown[:57] + '...'}`" if value else "an empty text"
+        case int() | float():
+            return f"the number {value}"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"

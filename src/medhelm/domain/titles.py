@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from medhelm.domain.jury import JURY
+from medhelm.domain.benchmark import JURY
 
 METRIC_TITLES: Mapping[str, str] = {
     "exact_match": "EM",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
 
+from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.package_yaml import LOADER
 
@@ -148,24 +149,6 @@ def place_in_words(path: KeyPath) -> str:
     for part in path:
         words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part
     return words
-
-
-def value_in_words(value: object) -> str:
-    """Format a value for an error message, shortened and with its type recognizable."""
-    match value:
-        case None:
-            return "empty"
-        case bool():
-            return f"`{str(value).lower()}`"
-        case str():
-            shown = value if value.isprintable() else repr(value)[1:-1]
-            return f"`{shown if len(shown) <= 60 else shown[:57] + '...'}`" if value else "an empty text"
-        case int() | float():
-            return f"the number {value}"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
 
 
 class _Walk:

@@ -27,10 +27,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from medhelm.domain import Model, Price
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.http.hosts import host_of, is_loopback
-from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool, checked_proxy
 from medhelm.models.price_book import Dollars
 from medhelm.models.providers import SERVICES, answers_in_process

@@ -17,8 +17,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
 
 from medhelm.domain import Model, Price
+from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate, value_in_words
+from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
 from medhelm.models.model_names import plain_name
 
 SNAPSHOTS = Path(__file__).parent / "price_lists"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from medhelm.analysis.agreement.scales import Grade, ScaleMismatch, scale_mismatches
 from medhelm.domain import Remark
+from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet
-from medhelm.io.strict_yaml import value_in_words
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "rater": ("username", "annotator", "clinician"),

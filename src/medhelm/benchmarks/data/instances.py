@@ -13,10 +13,9 @@ from math import isfinite, isnan
 
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
-from medhelm.benchmarks.schema import needs_answer
-from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference
+from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
+from medhelm.domain.text import value_in_words
 from medhelm.io.rows import RowError
-from medhelm.io.strict_yaml import value_in_words
 
 LONGEST_CLUSTER = 64
 """Most characters of a cluster's name; longer texts are hashed."""
