@@ -27,6 +27,7 @@ bench-faults: $(VENV)/ready
 	$(BIN)/python -m bench.studies.faults
 
 reference: $(VENV)/ready
+	$(BIN)/python -m tools.checked_definitions
 	$(BIN)/python -m tools.reference
 
 docs: $(VENV)/ready-docs

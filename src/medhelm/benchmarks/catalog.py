@@ -14,12 +14,13 @@ The target is a package that is a folder of benchmark folders, or a `pathlib.Pat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
+from medhelm.benchmarks.checked_definitions import find_checked
 from medhelm.benchmarks.definition import FILE_NAME, read_definition
 from medhelm.benchmarks.names import check_name, slug
 from medhelm.benchmarks.suites import LIBRARY, load_suite
@@ -27,7 +28,6 @@ from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
 from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
-from medhelm.io.strict_yaml import load_yaml
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
@@ -163,6 +163,8 @@ class _Catalog:
 
     def names(self) -> set[str]:
         """Return all names and groups outside packages, which no other benchmark may have."""
+        from medhelm.io.strict_yaml import load_yaml  # lazy: only new names need it
+
         files = (folder / FILE_NAME for folder in self._folders.values())
         aliases = {alias for file in files for alias in load_yaml(file).data.get("aliases") or ()}
         return {*self._folders, *aliases, *_GROUP_NAMES}
@@ -202,10 +204,8 @@ class _Catalog:
 
     def _benchmark(self, path: Path) -> Benchmark:
         if path not in self._read:
-            # The names of metrics are hashed as an object: to list them would import all plug-ins.
-            is_known = path.parent == LIBRARY and isinstance(self._metrics, Hashable)
-            read: Callable[..., Benchmark] = _read_built_in if is_known else read_definition
-            self._read[path] = read(path, metrics=self._metrics)
+            checked = find_checked(path.name) if path.parent == LIBRARY else None
+            self._read[path] = checked or read_definition(path, metrics=self._metrics)
         return self._read[path]
 
     def _of_package(self, name: str) -> Benchmark:
@@ -258,12 +258,6 @@ class _Catalog:
         """Group, category or subcategory -> its readable benchmarks, sorted by name."""
         theirs = [self._of_package(name) for name in self._packaged.folders if name not in self._unreadable]
         return _groups(sorted((*self._own, *theirs), key=lambda benchmark: benchmark.name))
-
-
-@cache
-def _read_built_in(path: Path, *, metrics: Collection[str]) -> Benchmark:
-    """Read a definition that does not change while the process runs."""
-    return read_definition(path, metrics=metrics)
 
 
 def _groups(benchmarks: Sequence[Benchmark]) -> dict[str, list[Benchmark]]:

@@ -14,11 +14,10 @@ import tokenize
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.benchmarks.names import slug
 from medhelm.benchmarks.prompts import FIELD_NAME, NO_FIELD, OPTIONS, placeholders, stray_braces
-from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
 from medhelm.domain import (
     EXTENDED,
     JURY,
@@ -33,7 +32,10 @@ from medhelm.domain import (
 )
 from medhelm.domain.text import plural, value_in_words
 from medhelm.errors import ConfigError, DataError, Problem, UserError, suggestion
-from medhelm.io.strict_yaml import KeyPath, YamlDocument, load_yaml, validate
+
+if TYPE_CHECKING:
+    from medhelm.benchmarks.schema import ChoicesShape, DefinitionShape, SampleShape
+    from medhelm.io.strict_yaml import KeyPath, YamlDocument
 
 FILE_NAME = "benchmark.yaml"
 """Name of a definition in its folder."""
@@ -75,6 +77,9 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
     ConfigError
         With all problems of the file.
     """
+    from medhelm.benchmarks.schema import DefinitionShape  # lazy: built-in definitions were checked in advance
+    from medhelm.io.strict_yaml import load_yaml, validate
+
     file = path / FILE_NAME if path.is_dir() else path
     document = load_yaml(file)
     if isinstance(document.data, dict) and HELM_MARK in document.data and "source" not in document.data:
@@ -109,6 +114,8 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
 
 def definition_file(benchmark: Benchmark) -> Path | None:
     """Find the YAML file of a benchmark; None if it was not read from a file."""
+    from medhelm.io.strict_yaml import load_yaml  # lazy: only errors need it
+
     usual = benchmark.folder / FILE_NAME
     if usual.is_file():
         return usual
@@ -145,6 +152,8 @@ def missing_columns_error(
             lines.append(f"  `{column}`, for {use}. {_near(column, columns)}".rstrip())
         fix = "Check that this is the right file, or correct the names in benchmark.yaml."
         return DataError("\n".join([*lines, listed, fix]))
+    from medhelm.io.strict_yaml import load_yaml  # lazy: only errors need it
+
     file = definition_file(benchmark)
     document = load_yaml(file) if file else None
     problems = []
@@ -297,7 +306,7 @@ def _place_problems(document: YamlDocument, key: str, name: str, *, has_hooks: b
 def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     """Convert the shape of a file to a benchmark."""
     source = shape.source
-    choices = shape.choices or ChoicesShape.model_construct()
+    choices = shape.choices
     standard, extended, rubric, extended_rubric = shape, None, None, None
     if shape.rubric:
         from medhelm.benchmarks.rubrics import built_rubric, each_rubric  # lazy: most benchmarks have no rubric
@@ -328,8 +337,8 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
         cluster_column=shape.cluster,
         group_column=shape.group,
         choices=_choice_texts(choices),
-        choice_columns=tuple(choices.columns or ()),
-        choice_labels=choices.labels,
+        choice_columns=tuple(choices.columns or ()) if choices else (),
+        choice_labels=choices.labels if choices else "letters",
         metadata_columns=tuple(shape.metadata),
         required_columns=tuple(shape.require),
         drop_duplicates=shape.drop_duplicates,
@@ -349,8 +358,10 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     )
 
 
-def _choice_texts(choices: ChoicesShape) -> tuple[str, ...]:
+def _choice_texts(choices: ChoicesShape | None) -> tuple[str, ...]:
     """Return fixed options; for options from columns, their texts where a column is empty."""
+    if choices is None:
+        return ()
     if choices.columns and choices.missing:
         return (choices.missing,) * len(choices.columns)
     return tuple(choices.texts or ())

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
-from medhelm.io.package_yaml import read_package_yaml
 
 if TYPE_CHECKING:
     from medhelm.io.strict_yaml import KeyPath, YamlDocument
@@ -34,6 +33,8 @@ LIBRARY = Path(__file__).with_name("library")
 @cache
 def load_suite() -> tuple[SuiteEntry, ...]:
     """Return all benchmarks of the suite, in the order of the published tables."""
+    from medhelm.io.package_yaml import read_package_yaml  # lazy: a run of named benchmarks needs no PyYAML
+
     content = read_package_yaml(FILE)
     return tuple(
         SuiteEntry(
@@ -59,6 +60,8 @@ def is_in_suite(benchmark: str) -> bool:
 @cache
 def helm_classes() -> Mapping[str, str]:
     """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
+    from medhelm.io.package_yaml import read_package_yaml
+
     return {
         entry.alias or entry.name: read_package_yaml(LIBRARY / entry.name / "benchmark.yaml")["helm"]
         for entry in load_suite()
