@@ -95,7 +95,7 @@ def _find(
     shared: Shared, names: Sequence[str], judges: Sequence[str]
 ) -> tuple[list[Benchmark], Sequence[Model], list[str]]:
     """Find benchmarks and judges, and the reasons for skipped benchmarks. Raises: UserError with all problems."""
-    from medhelm.models.jury_file import find_jury
+    from medhelm.models.jury import find_jury
     from medhelm.results.reference_filter import filterable
 
     wrong: list[UserError] = []

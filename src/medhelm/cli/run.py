@@ -156,7 +156,7 @@ def find_judges(
     shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, *, quiet: bool = False
 ) -> Jury | None:
     """Return the jury that the options name; None without judges. Warnings go to standard error unless `quiet`."""
-    from medhelm.models.jury_file import find_jury
+    from medhelm.models.jury import find_jury
 
     jury, warnings = find_jury(
         names, file=file, at_least=at_least, models_file=shared.models_file, environment=shared.environment, note=warn
@@ -179,7 +179,7 @@ def _evaluate(
     from medhelm.domain import JURY
     from medhelm.domain.text import plural
     from medhelm.evaluation.evaluate import evaluate
-    from medhelm.models.jury_file import also_under_test
+    from medhelm.models.jury import also_under_test
     from medhelm.storage.store import create
 
     benchmarks, found = find_named(shared, names, models)

@@ -160,7 +160,7 @@ def jury_of(jury: Jury | AnyModels | None, environment: Mapping[str, str]) -> Ju
     """Return the jury of these judges; None without any. Raises: UserError for a model that cannot judge."""
     if jury is None or isinstance(jury, Jury):
         return jury
-    from medhelm.models.jury_file import AT_LEAST, find_jury
+    from medhelm.models.jury import AT_LEAST, find_jury
 
     judges = as_list(jury, (str, Model), "jury", "a medhelm.Jury, or a model or its name")
     if all(isinstance(judge, str) for judge in judges):

@@ -38,7 +38,7 @@ from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
 from medhelm.exchange.importer import model_of
 from medhelm.models.client import ClientResult
-from medhelm.models.jury_file import AT_LEAST
+from medhelm.models.jury import AT_LEAST
 from medhelm.models.providers.response_fields import without_thinking
 from medhelm.storage.run_file import write_run
 from medhelm.storage.store import Store

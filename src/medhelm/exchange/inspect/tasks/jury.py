@@ -29,7 +29,7 @@ from medhelm.domain import (
 )
 from medhelm.errors import UserError
 from medhelm.exchange.inspect.tasks.completions import completion_of
-from medhelm.models.jury_file import AT_LEAST
+from medhelm.models.jury import AT_LEAST
 from medhelm.models.model_names import reasons
 from medhelm.scoring.jury.aggregation import JudgeVerdict, is_judged, jury_verdict, shown_texts
 from medhelm.scoring.jury.panel import judge_max_tokens

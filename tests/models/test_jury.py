@@ -10,7 +10,7 @@ import pytest
 from medhelm.domain import Jury
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.jury_file import also_under_test, find_jury
+from medhelm.models.jury import also_under_test, find_jury
 from tests.support.cases import table
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")
