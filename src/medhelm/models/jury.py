@@ -1,21 +1,12 @@
-"""The jury: names of models, given one by one or in a jury file.
-
-jury.yaml lists the `judges`, and how many of them an instance needs (`at_least`). It is read only if the user names it,
-because prompts and completions are sent to the models in it. The reference implementation's file of judges is read as
-well: a list of mappings with `name`, `model` and `model_deployment`.
-"""
+"""The jury: names of models, given one by one or in a jury file (`jury_file`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from medhelm.domain import Jury, Model, Prompt, Request
 from medhelm.errors import ConfigError, Problem, UserError
-from medhelm.io.strict_yaml import load_yaml, validate
 from medhelm.models.catalog import find_models
 from medhelm.models.model_names import plain_name
 
@@ -27,56 +18,6 @@ _CANNOT_JUDGE = {
     "replay": "a replay file holds completions of benchmarks' prompts, and none of judges' prompts.",
 }
 """Provider -> the reason that its models cannot be judges."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class _Entry(_Strict):
-    """One judge: the name of a model, or a mapping as the reference implementation writes it."""
-
-    model: str = ""
-    """Name of the model."""
-    model_name: str = ""
-    """The same, in the judges of a custom benchmark there; `name` is the deployment then."""
-    name: str = ""
-    """The reference implementation's name for the judge."""
-    model_deployment: str = ""
-    """The reference implementation's deployment of it."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _written(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"model": value}
-        if not isinstance(value, dict):
-            raise ValueError("must be the name of a model, such as openai/gpt-4o.")
-        return value
-
-    @model_validator(mode="after")
-    def _one_model(self) -> _Entry:
-        if bool(self.model) == bool(self.model_name):
-            raise ValueError("must name one model under `model`.")
-        return self
-
-    @property
-    def judge(self) -> str:
-        """Name of the model."""
-        return self.model or self.model_name
-
-    @property
-    def remark(self) -> str:
-        """Return a note on what is not used of the entry; "" if all is used."""
-        called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
-        said = [f"goes by this name here, not as `{called}`"] if called not in ("", self.judge) else []
-        said += [f"its deployment `{deployment}` there is not used"] if deployment else []
-        return f"judge {self.judge}: {', and '.join(said)}." if said else ""
-
-
-class _File(_Strict):
-    judges: Annotated[list[_Entry], Field(min_length=1)]
-    at_least: Annotated[int, Field(ge=1)] | None = None
 
 
 def find_jury(
@@ -106,8 +47,9 @@ def find_jury(
     file = file or (Path(named) if named else None)
     if file is None:
         return None, []
-    document = load_yaml(file)
-    content = validate(document, _File)
+    from medhelm.models.jury_file import read_jury_file  # lazy: most juries are given by name
+
+    document, content = read_jury_file(file)
     judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment, note)
     problems = [
         Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
