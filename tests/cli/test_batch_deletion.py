@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Batch, BatchState
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.evaluation.batch import job, polling
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.storage.batches import Batches

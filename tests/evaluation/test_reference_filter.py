@@ -17,19 +17,8 @@ from filelock import FileLock
 
 from medhelm.analysis.statistics.means import estimate, wilson_interval
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import (
-    RULES,
-    Benchmark,
-    Completion,
-    Estimate,
-    Failure,
-    Jury,
-    Model,
-    Price,
-    ReferenceMarks,
-    Rule,
-    Run,
-)
+from medhelm.domain import RULES, Benchmark, Completion, Estimate, Failure, Jury, Model, Price, Rule, Run
+from medhelm.domain.reference_filter import ReferenceMarks
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.evaluation.evaluate import evaluate
 from medhelm.evaluation.reference_filter import (

@@ -19,7 +19,8 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     pool_benchmarks,
 )
 from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
-from medhelm.domain import Estimate, Remark
+from medhelm.domain import Estimate
+from medhelm.domain.remark import Remark
 from medhelm.reports.agreement import SampleSizeAnswer, as_json, plan_as_json, plan_to_table, to_table, verdict
 
 Ends = tuple[float, float] | None

@@ -15,7 +15,8 @@ from medhelm.analysis.cost.frontier import CostFrontier, FrontierModel, Frontier
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
 from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.analysis.cost.use import CompletionUse
-from medhelm.domain import Remark, Usage
+from medhelm.domain import Usage
+from medhelm.domain.remark import Remark
 from medhelm.reports import cost as cost_report
 from medhelm.reports import plan as plan_report
 

@@ -20,7 +20,6 @@ from medhelm.domain import (
     Model,
     Origin,
     Price,
-    Release,
     Rubric,
     RuleDescription,
     Source,
@@ -28,7 +27,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.domain.benchmark import AnswerField, SampleRule
-from medhelm.domain.release import CellProvenance
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.evaluation.benchmark_check import BenchmarkCheck, RejectedReference
 from medhelm.reports.json_output import KEYS, plain_json
 from tests.support.cases import table

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Estimate, Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, Remark, RunStatus, Usage
+from medhelm.domain import Estimate, Failure, RunStatus, Usage
+from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
+from medhelm.domain.remark import Remark
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap, as_json, to_table
 
 FAILURE = Failure("judge", "no_verdict", "prose")

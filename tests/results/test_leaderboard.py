@@ -10,7 +10,8 @@ import pytest
 
 import medhelm as face
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.domain import Remark, Taxonomy
+from medhelm.domain import Taxonomy
+from medhelm.domain.remark import Remark
 from medhelm.errors import ConfigError, StoreError, UserError
 from medhelm.results.comparison import compare_all_models
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores

@@ -18,7 +18,8 @@ import pytest
 from medhelm import __version__
 from medhelm.analysis.leaderboard.diff import RunCheck, Verification
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import RULES, Benchmark, Model, Release
+from medhelm.domain import RULES, Benchmark, Model
+from medhelm.domain.release import Release
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.imported import unknown_benchmarks

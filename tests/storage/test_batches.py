@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Batch, BatchState
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store

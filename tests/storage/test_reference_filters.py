@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import (
+from medhelm.domain import Failure, RunStatus
+from medhelm.domain.reference_filter import (
     REFERENCE_VERDICTS,
-    Failure,
     ReferenceMark,
     ReferenceMarks,
     ReferenceOpinion,
     ReferenceVerdict,
-    RunStatus,
 )
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks

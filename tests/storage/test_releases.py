@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import CellProvenance, Release
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError, UserError
 from medhelm.io.parquet import connect, sql_text
 from medhelm.storage.releases import (

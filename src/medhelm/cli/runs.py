@@ -23,7 +23,8 @@ from medhelm.cli.common.printing import print_json
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
-    from medhelm.domain import Removal, RemovalEffect, Rule, RunOnDisk
+    from medhelm.domain import Rule
+    from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
     from medhelm.results.runs.purge import Purge
     from medhelm.results.runs.selection import RunFilter
     from medhelm.results.runs.stored import RunListFilter

@@ -2,11 +2,13 @@
 
 They do no input or output and import nothing from other packages. Units are in the names (`latency_s`, `cost_usd`,
 `max_tokens`).
+
+Exported here is what every run uses. Types of some commands only are imported from their modules, so that a run does
+not load them: `batch`, `imported_run`, `reference_filter`, `release`, `remark` and `run_folder`.
 """
 
 from __future__ import annotations
 
-from medhelm.domain.batch import Batch, BatchState
 from medhelm.domain.benchmark import (
     EXTENDED,
     JURY,
@@ -43,7 +45,6 @@ from medhelm.domain.completion import (
     Usage,
 )
 from medhelm.domain.failure_code import FailureCode
-from medhelm.domain.imported_run import ImportedRun
 from medhelm.domain.jury import (
     InjectionEffect,
     InjectionSign,
@@ -54,35 +55,21 @@ from medhelm.domain.jury import (
     JuryResult,
     JuryVerdict,
 )
-from medhelm.domain.reference_filter import (
-    REFERENCE_VERDICTS,
-    ReferenceMark,
-    ReferenceMarks,
-    ReferenceOpinion,
-    ReferenceVerdict,
-)
-from medhelm.domain.release import CellProvenance, Release
-from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.run import Harness, Origin, Record, Run, Runs, RunShard, RunStatus, Shard
-from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
     "EXTENDED",
     "JURY",
     "POOL",
-    "REFERENCE_VERDICTS",
     "RULES",
     "STANDARD",
     "Access",
     "AnswerField",
     "AnswerForm",
     "Availability",
-    "Batch",
-    "BatchState",
     "Benchmark",
     "Boundary",
-    "CellProvenance",
     "Completion",
     "ConstantBaseline",
     "Criterion",
@@ -91,7 +78,6 @@ __all__ = [
     "Failure",
     "FailureCode",
     "Harness",
-    "ImportedRun",
     "InjectionEffect",
     "InjectionSign",
     "Instance",
@@ -101,7 +87,6 @@ __all__ = [
     "Jury",
     "JuryResult",
     "JuryVerdict",
-    "LeftOut",
     "Message",
     "Model",
     "Origin",
@@ -110,15 +95,6 @@ __all__ = [
     "Prompt",
     "Record",
     "Reference",
-    "ReferenceMark",
-    "ReferenceMarks",
-    "ReferenceOpinion",
-    "ReferenceVerdict",
-    "Release",
-    "Remark",
-    "Remedy",
-    "Removal",
-    "RemovalEffect",
     "Request",
     "Rubric",
     "RubricForm",
@@ -126,7 +102,6 @@ __all__ = [
     "Rule",
     "RuleDescription",
     "Run",
-    "RunOnDisk",
     "RunShard",
     "RunStatus",
     "Runs",

@@ -33,19 +33,8 @@ from typing import Any
 from medhelm.benchmarks.catalog import GROUPS
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import (
-    Benchmark,
-    Completion,
-    Failure,
-    Instance,
-    Message,
-    Model,
-    Prompt,
-    ReferenceMark,
-    ReferenceMarks,
-    ReferenceOpinion,
-    RunStatus,
-)
+from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Model, Prompt, RunStatus
+from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock

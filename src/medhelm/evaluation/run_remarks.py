@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
-from medhelm.domain import JudgeTally, Remark, Run
+from medhelm.domain import JudgeTally, Run
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 from medhelm.evaluation.totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider

@@ -24,7 +24,6 @@ from medhelm.domain import (
     Completion,
     Estimate,
     Failure,
-    ImportedRun,
     Instance,
     JudgeTally,
     Judgment,
@@ -36,6 +35,7 @@ from medhelm.domain import (
     RunStatus,
     Usage,
 )
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import imported_benchmark
 from medhelm.evaluation.run_recorder import identity, make_run

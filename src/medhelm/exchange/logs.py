@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from medhelm.domain import RULES, Benchmark, ImportedRun
+from medhelm.domain import RULES, Benchmark
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import library_of
 from medhelm.exchange.fields import digest_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from medhelm.domain import Batch
+from medhelm.domain.batch import Batch
 from medhelm.reports import tables
 from medhelm.reports.json_output import select
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from medhelm.reports.tables import number
 
 if TYPE_CHECKING:
-    from medhelm.domain import InjectionEffect, LeftOut
+    from medhelm.domain import InjectionEffect
+    from medhelm.domain.remark import LeftOut
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "BenchmarkCheck": {"constant_baseline": "floor"},

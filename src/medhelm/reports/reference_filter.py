@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import REFERENCE_VERDICTS, Estimate, ReferenceMarks, ReferenceVerdict, Remark, Rule, Usage
+from medhelm.domain import Estimate, Rule, Usage
+from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
+from medhelm.domain.remark import Remark
 from medhelm.reports.json_output import select
 from medhelm.reports.tables import Value, decimal, estimate_text, render
 

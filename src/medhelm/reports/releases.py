@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         ValueDifference,
         Verification,
     )
-    from medhelm.domain import Release
+    from medhelm.domain.release import Release
 
 SHOWN = 40
 """Most differences that are listed; the rest are counted."""

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import RULES, Estimate, JuryResult, Removal, RemovalEffect, Rule, Run, RunOnDisk
+from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports import tables

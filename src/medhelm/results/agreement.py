@@ -24,7 +24,8 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 )
 from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
 from medhelm.analysis.statistics.means import DRAWS
-from medhelm.domain import JURY, Benchmark, Remark, Run
+from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings

@@ -20,7 +20,8 @@ from medhelm.analysis.agreement.selection import IMBALANCE, imbalance
 from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import Benchmark, Remark, Run
+from medhelm.domain import Benchmark, Run
+from medhelm.domain.remark import Remark
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
 from medhelm.storage.runs import read_columns

@@ -18,8 +18,9 @@ from medhelm.analysis.comparison.two_models import Comparison, compare_two_model
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import all_names
-from medhelm.domain import RULES, LeftOut, Rule, Tier
+from medhelm.domain import RULES, Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
+from medhelm.domain.remark import LeftOut
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs

@@ -10,7 +10,8 @@ from pathlib import Path
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import LeftOut, Remark, Rule, Run, Tier
+from medhelm.domain import Rule, Run, Tier
+from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict

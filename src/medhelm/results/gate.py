@@ -21,7 +21,9 @@ from medhelm.analysis.comparison.non_inferiority import (
 )
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import JURY, CellProvenance, Release, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, Rule, Run, Tier
+from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.remark import Remark
 from medhelm.domain.run_folder import SHORT_ID
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError, suggestion

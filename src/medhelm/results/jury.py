@@ -14,7 +14,8 @@ from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.analysis.jury.verdict import verdict
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import JURY, JudgeTally, Model, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
+from medhelm.domain.remark import Remark
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks

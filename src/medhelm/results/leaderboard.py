@@ -15,8 +15,9 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import find_suite, load_suite
-from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, LeftOut, Remark, Rule, Run, Tier
+from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
+from medhelm.domain.remark import LeftOut, Remark
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks

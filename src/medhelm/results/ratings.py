@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.analysis.agreement.scales import Grade, ScaleMismatch, scale_mismatches
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.spreadsheets import Spreadsheet, read_spreadsheet

@@ -18,19 +18,9 @@ from typing import Any
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
 from medhelm.analysis.statistics.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
-from medhelm.domain import (
-    JURY,
-    REFERENCE_VERDICTS,
-    Benchmark,
-    Estimate,
-    Model,
-    ReferenceMarks,
-    ReferenceVerdict,
-    Remark,
-    Rule,
-    Run,
-    RunStatus,
-)
+from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
+from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
+from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
 from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references

@@ -14,7 +14,8 @@ from medhelm.analysis.comparison.paired import paired_difference
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import CellProvenance, Release, Rule, Run
+from medhelm.domain import Rule, Run
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError
 from medhelm.results.releases import CURRENT, current_release, released_options
 from medhelm.results.run_selection import store_label

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from medhelm import __version__
 from medhelm.analysis.leaderboard.build import Resample
-from medhelm.domain import Release, Rule, Tier
+from medhelm.domain import Rule, Tier
+from medhelm.domain.release import Release
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs

@@ -8,7 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import JURY, LeftOut, Run
+from medhelm.domain import JURY, Run
+from medhelm.domain.remark import LeftOut
 from medhelm.models.model_names import plain_name
 from medhelm.results.comparable.conditions import Candidate, Conditions, ConditionsComparison, conditions_of
 from medhelm.results.comparable.left_out import RunGroup, is_current, left_out

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, Problem
 from medhelm.io.spreadsheets import clean_cell, is_percentage, parse_number, read_spreadsheet

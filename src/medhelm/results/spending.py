@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
-from medhelm.domain import Model, Price, Remark, Run, Usage
+from medhelm.domain import Model, Price, Run, Usage
+from medhelm.domain.remark import Remark
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process

@@ -30,7 +30,8 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, CellProvenance, Estimate, Release, Run
+from medhelm.domain import RULES, Benchmark, Estimate, Run
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported import stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored

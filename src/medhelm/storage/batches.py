@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from medhelm.domain import Batch, BatchState, Model
+from medhelm.domain import Model
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import temporary_file
 from medhelm.io.output_folder import write_file

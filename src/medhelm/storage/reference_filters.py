@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import Failure, ReferenceMark, ReferenceMarks, ReferenceOpinion, RunStatus
+from medhelm.domain import Failure, RunStatus
+from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential

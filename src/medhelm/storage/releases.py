@@ -15,7 +15,8 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from medhelm.domain import CellProvenance, Release, Run
+from medhelm.domain import Run
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.encryption.places import open_file
 from medhelm.io.output_folder import atomic_folder

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from medhelm.domain import Removal, RunOnDisk
+from medhelm.domain.run_folder import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
 from medhelm.storage.derived.folder import clear_derived

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from medhelm.analysis.leaderboard.diff import ReleaseComparison
-from medhelm.domain import Release
+from medhelm.domain.release import Release
 from medhelm.results.release_comparison import compare_releases, current_like
 from medhelm.results.releases import CURRENT
 from medhelm.results.runs.names import without_address

@@ -14,7 +14,7 @@ from medhelm.analysis.leaderboard.diff import (
     json_differences,
     provenance_differences,
 )
-from medhelm.domain import CellProvenance, Release
+from medhelm.domain.release import CellProvenance, Release
 
 BASIS = CellProvenance(
     model="m",

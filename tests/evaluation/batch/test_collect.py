@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Batch, BatchState, Completion, Price
+from medhelm.domain import Completion, Price
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.evaluation.batch.collect import MAX_CONCURRENT_WRITES, BatchResult, collect
 from medhelm.io.http.client import HttpClient

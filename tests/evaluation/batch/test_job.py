@@ -12,7 +12,8 @@ from typing import IO, Any
 
 import pytest
 
-from medhelm.domain import Batch, BatchState, Message, Model, Prompt, Request
+from medhelm.domain import Message, Model, Prompt, Request
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.job import (
     ENCODED_AT_ONCE,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import ImportedRun, Run
+from medhelm.domain import Run
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.importer import import_helm

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import ImportedRun
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.inspect.logs import read_inspect_log
 from medhelm.exchange.lm_eval.samples import read_lm_eval_samples

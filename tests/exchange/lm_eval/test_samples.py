@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import ImportedRun, Message, Reference
+from medhelm.domain import Message, Reference
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
 

@@ -16,7 +16,7 @@ from medhelm.analysis.comparison.minimum_detectable_effect import detectable_eff
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost

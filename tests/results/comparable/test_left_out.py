@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Estimate, JuryResult, LeftOut, Remedy, Run
+from medhelm.domain import Estimate, JuryResult, Run
+from medhelm.domain.remark import LeftOut, Remedy
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.run_selection import select_runs
 from tests.results.comparable.test_conditions import HELM, stored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.results.runs.names import renamed, short_names
 from medhelm.results.runs.selection import match_name

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import ImportedRun, Run
+from medhelm.domain import Run
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.exchange.helm.folders import RunFolder
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.exchange.helm.reader import read_helm_run

@@ -38,7 +38,8 @@ from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_sta
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.correlation import pearson, spearman
 from medhelm.analysis.statistics.means import DRAWS, estimate
-from medhelm.domain import Estimate, Remark
+from medhelm.domain import Estimate
+from medhelm.domain.remark import Remark
 
 ROUNDING = 1e-9
 """Shares below this are rounding errors."""

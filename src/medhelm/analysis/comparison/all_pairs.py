@@ -47,8 +47,9 @@ from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
 from medhelm.analysis.statistics.threads import in_threads
-from medhelm.domain import LeftOut, Remark, Rule, Tier
+from medhelm.domain import Rule, Tier
 from medhelm.domain.display import Displayable
+from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import UserError
 
 MOST_MODELS = 2_000

@@ -35,7 +35,7 @@ from medhelm.analysis.comparison.power import Noise, PowerDesign, estimate_power
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import f_cdf
 from medhelm.analysis.statistics.means import MDE_FACTOR, NORMAL, Z95
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 
 Outcome = Literal["pass", "worse", "undecided"]
 """Result of a comparison with a margin."""

@@ -10,8 +10,8 @@ from medhelm.analysis.comparison.all_pairs import AdjustedDifference, Unit, comp
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import LeftOut, Remark
 from medhelm.domain.display import Displayable
+from medhelm.domain.remark import LeftOut, Remark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import Literal
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.prices import CostRange, CostSum
 from medhelm.analysis.cost.use import CompletionUse
-from medhelm.domain import Remark, Usage
+from medhelm.domain import Usage
+from medhelm.domain.remark import Remark
 
 GroupBy = Literal["model", "benchmark", "judge", "run"]
 """Subject of the rows of a bill."""

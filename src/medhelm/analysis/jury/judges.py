@@ -23,7 +23,8 @@ from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
-from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Remark, Rule, Tier
+from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
+from medhelm.domain.remark import Remark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

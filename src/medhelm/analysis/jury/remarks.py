@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.jury.ranking import Ranking
 from medhelm.analysis.leaderboard.remarks import SAMPLE_TIER
-from medhelm.domain import Remark, Tier
+from medhelm.domain import Tier
+from medhelm.domain.remark import Remark
 
 SATURATED = 0.5
 """Share of grades at an end of the scale from which a benchmark is saturated: the median grade is then that end."""

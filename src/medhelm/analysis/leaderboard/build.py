@@ -53,7 +53,8 @@ from medhelm.analysis.leaderboard.rows import (
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
-from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain import Rule, Tier
+from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"

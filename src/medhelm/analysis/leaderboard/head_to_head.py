@@ -24,7 +24,7 @@ from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 
 NAMED = 5
 """Most triples written out as remarks."""

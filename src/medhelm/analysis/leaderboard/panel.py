@@ -20,7 +20,7 @@ from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.win_rates import has_any_value, instance_win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError, suggestion
 

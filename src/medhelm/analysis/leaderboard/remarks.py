@@ -13,7 +13,7 @@ from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.panel import panel_remarks
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 
 NAMES = 5

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import InjectionEffect, LeftOut, Remark, Rule, Tier
+from medhelm.domain import InjectionEffect, Rule, Tier
 from medhelm.domain.display import Displayable
+from medhelm.domain.remark import LeftOut, Remark
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import AllPairs

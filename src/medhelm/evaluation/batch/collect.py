@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
-from medhelm.domain import Batch, Completion, Prompt, Request
+from medhelm.domain import Completion, Prompt, Request
+from medhelm.domain.batch import Batch
 from medhelm.errors import ProviderError
 from medhelm.models.batch.api import read_completion
 from medhelm.models.batch.protocol import RequestResult

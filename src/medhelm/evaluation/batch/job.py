@@ -14,7 +14,8 @@ from functools import partial
 from time import time
 from typing import IO, Literal
 
-from medhelm.domain import Batch, BatchState, FailureCode, Model, Request
+from medhelm.domain import FailureCode, Model, Request
+from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from medhelm.domain import JURY, Benchmark, ImportedRun, Run
+from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
 from medhelm.evaluation.imported import library_of
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs

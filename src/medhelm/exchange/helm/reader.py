@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from math import fsum, isclose, isfinite
 from typing import Any, NamedTuple
 
-from medhelm.domain import Completion, Failure, ImportedRun, Instance, Message, Origin, Reference, Usage
-from medhelm.domain.imported_run import INPUT
+from medhelm.domain import Completion, Failure, Instance, Message, Origin, Reference, Usage
+from medhelm.domain.imported_run import INPUT, ImportedRun
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun
 from medhelm.exchange.helm.juries import read_jury
 from medhelm.exchange.helm.names import main_split

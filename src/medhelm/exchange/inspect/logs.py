@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from medhelm.domain import ImportedRun, Origin
+from medhelm.domain import Origin
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.fields import address, counted, digest_of, instant, load_json
 from medhelm.exchange.inspect.archive import EvalArchive

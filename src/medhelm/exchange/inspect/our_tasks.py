@@ -18,18 +18,8 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.data.sampling import InstanceSelection
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import (
-    Benchmark,
-    Completion,
-    Failure,
-    ImportedRun,
-    Instance,
-    JudgeReply,
-    Jury,
-    Model,
-    Origin,
-    Run,
-)
+from medhelm.domain import Benchmark, Completion, Failure, Instance, JudgeReply, Jury, Model, Origin, Run
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import ImportedRun, Origin
+from medhelm.domain import Origin
+from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.fields import address, counted, digest_of, instant, load_json, metric_name, parsed
 from medhelm.exchange.lm_eval.rows import LmEvalRow, read_row

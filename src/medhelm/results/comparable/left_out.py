@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from medhelm.domain import EXTENDED, LeftOut, Remark, Remedy, Run
+from medhelm.domain import EXTENDED, Run
+from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import (
     BASELINE,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from medhelm.domain import Benchmark, Remark, Rule, Run, Tier
+from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
-from medhelm.domain import Remark
+from medhelm.domain.remark import Remark
 from medhelm.errors import MissingError, UserError, suggestion
 from medhelm.io.export_folder import REPORT_MANIFEST, check_report, write_report
 from medhelm.reports import leaderboard as leaderboard_report

@@ -10,8 +10,9 @@ from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import verdict
-from medhelm.domain import Remark, Rule, Tier
+from medhelm.domain import Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, as_names
+from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks

@@ -8,7 +8,8 @@ from math import fsum
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.sampling import PUBLISHED
-from medhelm.domain import JURY, Benchmark, Remark, Run
+from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import MedHelmError
 from medhelm.models.model_names import plain_name

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from medhelm.domain import JURY, InjectionEffect, Remark, Rule, Run
+from medhelm.domain import JURY, InjectionEffect, Rule, Run
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.reports.tables import decimal
 from medhelm.storage.runs import read_columns, score_column

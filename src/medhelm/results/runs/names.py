@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from medhelm.domain import Remark, Run
+from medhelm.domain import Run
+from medhelm.domain.remark import Remark
 
 _Result = TypeVar("_Result")
 

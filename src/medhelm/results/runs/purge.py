@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from medhelm.domain import Run, RunOnDisk
+from medhelm.domain import Run
+from medhelm.domain.run_folder import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.sqlite_errors import store_error
 from medhelm.storage.batches import Batches

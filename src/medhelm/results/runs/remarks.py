@@ -8,7 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import EXTENDED, JURY, JuryResult, Remark, Rule, Run
+from medhelm.domain import EXTENDED, JURY, JuryResult, Rule, Run
+from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.run_selection import judges_under_test

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import Removal, RemovalEffect, Run, RunOnDisk, Tier
+from medhelm.domain import Run, Tier
+from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseComparison
-from medhelm.domain import CellProvenance, Release
+from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
 from medhelm.reports.comparison import LEVEL, p_text
