@@ -7,11 +7,10 @@ and the vendor's Python SDK 2.12.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.batch.anthropic import AnthropicBatches
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.hosted import (
     Dialect,
@@ -30,6 +29,10 @@ from medhelm.models.providers.response_fields import (
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service
+
+if TYPE_CHECKING:
+    from medhelm.io.http.client import HttpClient
+    from medhelm.models.batch.protocol import BatchService
 
 API_VERSION = "2023-06-01"
 """Version of the API that every request names; the latest one."""
@@ -177,6 +180,12 @@ def _open(model: Model, context: ProviderContext) -> Provider:
     return HttpProvider(model, context.http, Anthropic(model, key=context.value_of(model.key_variable)), SERVICE)
 
 
+def _open_batches(provider: HttpProvider, http: HttpClient) -> BatchService:
+    from medhelm.models.batch.anthropic import AnthropicBatches  # lazy: most runs use no batch API
+
+    return AnthropicBatches(provider, http)
+
+
 SERVICE = Service(
     name="anthropic",
     title="Anthropic",
@@ -197,5 +206,5 @@ SERVICE = Service(
         FailureCode.NO_QUOTA: "credit balance is too low|reached your specified api usage limits",
         FailureCode.KEY: "organization has been disabled",
     },
-    batch=AnthropicBatches,
+    batch=_open_batches,
 )

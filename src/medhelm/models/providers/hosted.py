@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from time import time
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, Message, Model, Request, Usage
@@ -17,10 +17,11 @@ from medhelm.io.http.client import HttpClient, HttpResponse, read_json
 from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.io.http.key_redaction import without_keys
 from medhelm.models.provider import BilledError, OptionalParameter, Provider, unsupported_parameter
-from medhelm.models.providers.errors.classify import classify_error
-from medhelm.models.providers.errors.parse import ErrorResponse, parse_error
 from medhelm.models.providers.response_fields import names_in
 from medhelm.models.service import Service
+
+if TYPE_CHECKING:
+    from medhelm.models.providers.errors.parse import ErrorResponse
 
 MAX_NAMES = 2000
 """Most models of a server that are listed; the longest list of a vendor has some hundred."""
@@ -119,14 +120,7 @@ class HttpProvider(Provider):
         if 200 <= reply.status < 300:
             completion, content = self._read(reply, request)
         if completion is None:
-            response = parse_error(
-                reply.status,
-                content,
-                kind=reply.headers.get("x-amzn-errortype", ""),
-                secrets=self.dialect.secrets,
-                retry_after_s=retry_after_s(reply.headers, time()),
-            )
-            completion = self.read_error(response, optional)
+            completion = self.read_error(self._parse_error(reply, content), optional)
         omitted = omitted_parameters(request, wanted - optional)
         return self.redacted(replace(completion, latency_s=reply.latency_s, refused_parameters=omitted))
 
@@ -163,11 +157,25 @@ class HttpProvider(Provider):
         except ProviderError as problem:
             raise BilledError(problem, usage) from problem
 
+    def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:
+        """Parse the error in `content`: the body of a reply, or a part of it."""
+        from medhelm.models.providers.errors.parse import parse_error  # lazy: most first replies hold no error
+
+        return parse_error(
+            reply.status,
+            content,
+            kind=reply.headers.get("x-amzn-errortype", ""),
+            secrets=self.dialect.secrets,
+            retry_after_s=retry_after_s(reply.headers, time()),
+        )
+
     def read_error(self, response: ErrorResponse, optional: Collection[OptionalParameter]) -> Completion:
         """Return the refusal in an error response. Raises: ProviderError for any other error.
 
         `optional`: optional parameters that the request had. One that the server does not support is remembered.
         """
+        from medhelm.models.providers.errors.classify import classify_error  # lazy, as above
+
         try:
             return classify_error(response, self.model, self.service, optional)
         except ProviderError as error:

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import ProviderError
-from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.redact import shown
 from medhelm.models.providers.hosted import (
@@ -32,6 +31,10 @@ from medhelm.models.providers.response_fields import (
     word,
 )
 from medhelm.models.service import ProviderContext, Service
+
+if TYPE_CHECKING:
+    from medhelm.io.http.client import HttpClient
+    from medhelm.models.batch.protocol import BatchService
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they accept the limit only under its newer name."""
@@ -259,6 +262,12 @@ def open_chat_completions(service: Service, model: Model, context: ProviderConte
     return ReplicaPool(model, context.http.egress_policy, open_server)
 
 
+def _open_batches(provider: HttpProvider, http: HttpClient) -> BatchService:
+    from medhelm.models.batch.openai import OpenAIBatches  # lazy: most runs use no batch API
+
+    return OpenAIBatches(provider, http)
+
+
 SERVICE: Service = Service(
     name="openai",
     title="OpenAI",
@@ -268,6 +277,6 @@ SERVICE: Service = Service(
     key_variables=("OPENAI_API_KEY",),
     key_prefixes={"sk-": "OPENAI_API_KEY"},
     examples=("openai/gpt-5.4", "openai/gpt-5.4-mini", "openai/NAME@http://127.0.0.1:8000/v1"),
-    batch=OpenAIBatches,
+    batch=_open_batches,
 )
 """OpenAI, and every server that speaks its API."""
