@@ -11,8 +11,7 @@ import json
 import sys
 
 from medhelm.benchmarks.checked_definitions import CHECKED, checked_entry
-from medhelm.benchmarks.definition import FILE_NAME, read_definition
-from medhelm.benchmarks.suites import LIBRARY
+from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, read_definition
 from medhelm.scoring.metrics import METRIC_NAMES
 
 

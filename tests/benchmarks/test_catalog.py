@@ -9,7 +9,8 @@ import pytest
 
 from medhelm.benchmarks import catalog, definition
 from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, all_names, is_additional, load_benchmarks
-from medhelm.benchmarks.suites import LIBRARY, load_suite
+from medhelm.benchmarks.definition import LIBRARY
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.suite import SuiteEntry
 from medhelm.errors import ConfigError, UserError
 from medhelm.scoring.metrics import METRIC_NAMES

@@ -10,8 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from medhelm.benchmarks.definition import definition_file, missing_columns_error, read_definition
-from medhelm.benchmarks.suites import LIBRARY
+from medhelm.benchmarks.definition import LIBRARY, definition_file, missing_columns_error, read_definition
 from medhelm.domain import AnswerField, SampleRule, Source, Taxonomy
 from medhelm.errors import ConfigError, DataError
 from medhelm.io.documents import find_document

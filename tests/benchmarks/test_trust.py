@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.benchmarks.data.dataset import open_dataset
-from medhelm.benchmarks.definition import read_definition
-from medhelm.benchmarks.suites import LIBRARY
+from medhelm.benchmarks.definition import LIBRARY, read_definition
 from medhelm.benchmarks.trust import check_trusted, trust
 from medhelm.domain import Benchmark, Tier
 from medhelm.errors import UserError

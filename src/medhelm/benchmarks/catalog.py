@@ -21,9 +21,9 @@ from pathlib import Path
 from types import ModuleType
 
 from medhelm.benchmarks.checked_definitions import find_checked
-from medhelm.benchmarks.definition import FILE_NAME, read_definition
+from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, read_definition
 from medhelm.benchmarks.names import check_name, slug
-from medhelm.benchmarks.suites import LIBRARY, load_suite
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins

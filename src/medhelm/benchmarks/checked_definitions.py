@@ -13,8 +13,7 @@ from dataclasses import asdict, fields
 from functools import cache
 from typing import Any
 
-from medhelm.benchmarks.definition import FILE_NAME, HOOKS
-from medhelm.benchmarks.suites import LIBRARY
+from medhelm.benchmarks.definition import FILE_NAME, HOOKS, LIBRARY
 from medhelm.domain import (
     AnswerField,
     Benchmark,

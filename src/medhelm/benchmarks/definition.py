@@ -43,7 +43,10 @@ FILE_NAME = "benchmark.yaml"
 HOOKS = "hooks.py"
 """Name of the code next to it that converts data to a table."""
 
-RELEASED_DIGESTS = Path(__file__).parent / "library" / "released_digests.json"
+LIBRARY = Path(__file__).with_name("library")
+"""Folder of the benchmarks that come with this package."""
+
+RELEASED_DIGESTS = LIBRARY / "released_digests.json"
 """Digest of a shipped definition -> the digest it was released under."""
 
 SAMPLE_ROWS = "sample.jsonl"

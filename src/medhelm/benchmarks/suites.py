@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medhelm.benchmarks.definition import LIBRARY
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("suite.yaml")
 """Categories, subcategories and the 37 benchmarks."""
-
-LIBRARY = Path(__file__).with_name("library")
-"""Folder of the benchmarks that come with this package."""
 
 
 @cache

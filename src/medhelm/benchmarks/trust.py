@@ -13,8 +13,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from medhelm.benchmarks.definition import FILE_NAME, HOOKS
-from medhelm.benchmarks.suites import LIBRARY
+from medhelm.benchmarks.definition import FILE_NAME, HOOKS, LIBRARY
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
 from medhelm.io.output_folder import write_file

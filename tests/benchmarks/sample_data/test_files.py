@@ -14,9 +14,8 @@ import pytest
 
 from medhelm.benchmarks.data.readers import read as read_file
 from medhelm.benchmarks.data.sources import check_files, is_pattern, read_rows
-from medhelm.benchmarks.definition import SAMPLE_ROWS, read_definition
+from medhelm.benchmarks.definition import LIBRARY, SAMPLE_ROWS, read_definition
 from medhelm.benchmarks.sample_data.files import write_files
-from medhelm.benchmarks.suites import LIBRARY
 from medhelm.domain import Benchmark
 from medhelm.errors import DataError, UserError
 from medhelm.io.rows import Row
