@@ -23,7 +23,6 @@ from types import ModuleType
 from medhelm.benchmarks.checked_definitions import find_checked
 from medhelm.benchmarks.definition import FILE_NAME, LIBRARY, read_definition
 from medhelm.benchmarks.names import check_name, slug
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
@@ -48,6 +47,8 @@ _GROUP_NAMES = (*GROUPS, ADDITIONAL)
 
 def is_additional(benchmark: Benchmark) -> bool:
     """Tell whether a benchmark is built in but not part of the suite."""
+    from medhelm.benchmarks.suites import load_suite  # lazy: runs of named benchmarks need no suite
+
     built_in = LIBRARY in (benchmark.folder.parent, benchmark.folder.resolve().parent)
     return built_in and all(entry.name != benchmark.name for entry in load_suite())
 

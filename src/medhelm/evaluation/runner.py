@@ -72,7 +72,7 @@ class EvaluationRunner:
                 self._join_cluster(session, models)
             panel = self._open_panel(session)
             source = self.stored or self._open_models(session)
-            if not self.settings.batch:
+            if not self.settings.batch and self.store.batches_folder.is_dir():
                 from medhelm.storage.batches import Batches  # lazy, like all of the batch APIs
 
                 for batch in Batches(self.store).waiting_for(models):
