@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.benchmarks import catalog, definition
+from medhelm.benchmarks import catalog, definition, suites
 from medhelm.benchmarks.catalog import ADDITIONAL, GROUPS, all_names, is_additional, load_benchmarks
 from medhelm.benchmarks.definition import LIBRARY
 from medhelm.benchmarks.suites import load_suite
@@ -31,7 +31,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "not_a_benchmark").mkdir()
     monkeypatch.setattr(catalog, "LIBRARY", folder)
     suite = [SuiteEntry(name=name, title=name, category="", subcategory="") for name in ("alpha", "beta", "gamma")]
-    monkeypatch.setattr(catalog, "load_suite", lambda: tuple(suite))
+    monkeypatch.setattr(suites, "load_suite", lambda: tuple(suite))
     return folder
 
 
