@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.cost.plan import CompletionLength
+from medhelm.analysis.cost.token_estimates import CompletionLength
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import Benchmark, Completion, Model, Request, Usage
 from medhelm.errors import ProviderError

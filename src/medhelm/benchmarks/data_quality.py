@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import ceil
 
-from medhelm.analysis.cost.plan import CHARACTERS_PER_TOKEN
+from medhelm.analysis.cost.token_estimates import CHARACTERS_PER_TOKEN
 from medhelm.benchmarks.identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, ConstantBaseline, Instance

@@ -6,17 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medhelm.analysis.cost.plan import (
-    UNKNOWN,
-    CompletionLength,
-    CostPlan,
-    ExpectedAndMax,
-    PlanRow,
-    TokenForecast,
-    TokenRatio,
-    is_within_limit,
-    pool_token_ratios,
-)
+from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, TokenForecast, is_within_limit
+from medhelm.analysis.cost.token_estimates import UNKNOWN, CompletionLength, TokenRatio, pool_token_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model

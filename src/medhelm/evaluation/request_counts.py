@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medhelm.analysis.cost.plan import CompletionLength, TokenRatio, learn_token_ratio
+from medhelm.analysis.cost.token_estimates import CompletionLength, TokenRatio, learn_token_ratio
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, Completion, Failure, Instance, Model, Request, Rubric

@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medhelm.analysis.cost.plan import (
-    UNKNOWN,
-    CostPlan,
-    ExpectedAndMax,
-    PlanRow,
-    TokenRatio,
-    is_within_limit,
-    learn_token_ratio,
-    pool_token_ratios,
-)
+from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
 from medhelm.analysis.cost.prices import CostSum
+from medhelm.analysis.cost.token_estimates import UNKNOWN, TokenRatio, learn_token_ratio, pool_token_ratios
 
 
 def test_a_factor_is_the_ratio_of_the_sums_with_the_error_of_a_ratio() -> None:

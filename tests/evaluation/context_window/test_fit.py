@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medhelm.analysis.cost.plan import UNKNOWN, learn_token_ratio
+from medhelm.analysis.cost.token_estimates import UNKNOWN, learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import option_lines, render

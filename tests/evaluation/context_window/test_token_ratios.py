@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.analysis.cost.plan import UNKNOWN, CompletionLength
+from medhelm.analysis.cost.token_estimates import UNKNOWN, CompletionLength
 from medhelm.domain import Benchmark, Model, Usage
 from medhelm.evaluation.context_window.token_ratios import RunHistory, is_same
 from medhelm.storage.store import open_store

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from medhelm.analysis.cost.plan import UNTESTED_ERROR, TokenRatio
+from medhelm.analysis.cost.token_estimates import UNTESTED_ERROR, TokenRatio
 from medhelm.domain import Benchmark, Completion, Failure, FailureCode, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to

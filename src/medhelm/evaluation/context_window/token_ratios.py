@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from medhelm.analysis.cost.plan import (
+from medhelm.analysis.cost.token_estimates import (
     UNKNOWN,
     UNTESTED_ERROR,
     CompletionLength,
