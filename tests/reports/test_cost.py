@@ -13,7 +13,7 @@ import pytest
 from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness, UpdateCost
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierModel, FrontierStep
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow
-from medhelm.analysis.cost.prices import CostRange, CostSum
+from medhelm.analysis.cost.sums import CostRange, CostSum
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.domain import Usage
 from medhelm.domain.remark import Remark

@@ -7,7 +7,7 @@ from typing import Any
 
 from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
-from medhelm.analysis.cost.prices import CostSum
+from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, decimal, number, render, with_interval

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
-from medhelm.analysis.cost.prices import CostSum
+from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.cost import money
 from medhelm.reports.json_output import plain_json, select

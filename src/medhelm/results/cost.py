@@ -16,7 +16,8 @@ from medhelm.analysis.cost.bill import (
     GroupBy,
     UpdateCost,
 )
-from medhelm.analysis.cost.prices import CostPoint, CostSum, cost_per_point, efficient_frontier, sum_costs, update_cost
+from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
+from medhelm.analysis.cost.sums import CostSum, cost_per_point, sum_costs, update_cost
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import Rule, Run, Usage

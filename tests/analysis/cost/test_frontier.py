@@ -1,20 +1,29 @@
-"""The probability of being on the efficient frontier: closed forms, the paired tests' variances, and calibration."""
+"""The efficient frontier against every pair.
+
+The probability of being on it: closed forms, the paired tests' variances, and calibration.
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from math import erf, sqrt
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.studies.frontier import SCENARIOS, calibration
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.cost.frontier import (
+    CostPoint,
     FrontierStep,
     JointMeans,
     draw_averages,
+    efficient_frontier,
     frontier_probabilities,
     joint_means,
     joint_means_over_benchmarks,
@@ -111,3 +120,56 @@ def test_the_probability_is_calibrated() -> None:
         counts, given, true = calibration(scenario, 200)
         error = np.sqrt(given * (1 - given) / counts)
         assert (np.abs(true - given) < 0.03 + 3 * error).all()
+
+
+# --- points -----------------------------------------------------------------------------------------------------------
+
+
+def names(points: list[CostPoint[str]]) -> list[str]:
+    return [point.name for point in efficient_frontier(points)]
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([], []),
+        ([CostPoint("a", 1.0, 0.5)], ["a"]),
+        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 1.0, 0.6)], ["b"]),
+        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 2.0, 0.5)], ["a"]),
+        ([CostPoint("b", 1.0, 0.5), CostPoint("a", 1.0, 0.5)], ["b", "a"]),
+        (
+            [CostPoint("dear", 3.0, 0.9), CostPoint("cheap", 1.0, 0.2), CostPoint("between", 2.0, 0.1)],
+            ["cheap", "dear"],
+        ),
+        ([CostPoint("free", 0.0, 0.0), CostPoint("a", 1.0, -0.5)], ["free"]),
+        (
+            [
+                CostPoint("?", None, 0.9),
+                CostPoint("nan", math.nan, 0.9),
+                CostPoint("a", 1.0, 0.1),
+                CostPoint("no", 0.1, None),
+            ],
+            ["a"],
+        ),
+        ([CostPoint("inf", math.inf, 0.9), CostPoint("a", 1.0, math.nan)], []),
+    ],
+)
+def test_the_frontier(points: list[CostPoint[str]], expected: list[str]) -> None:
+    assert names(points) == expected
+
+
+# Few different numbers, so that there are ties.
+some_points = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0]), st.sampled_from([0.0, 0.2, 0.5])), max_size=9)
+
+
+@given(some_points)
+def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -> None:
+    points = [CostPoint(number, cost, value) for number, (cost, value) in enumerate(pairs)]
+
+    def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+        return one[0] <= other[0] and one[1] >= other[1] and one != other
+
+    expected = {n for n, pair in enumerate(pairs) if not any(beats(other, pair) for other in pairs)}
+    found = efficient_frontier(points)
+    assert {point.name for point in found} == expected
+    assert all((a.cost_usd or 0) <= (b.cost_usd or 0) for a, b in pairwise(found))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
-from medhelm.analysis.cost.prices import CostSum
+from medhelm.analysis.cost.sums import CostSum
 from medhelm.analysis.cost.token_estimates import UNKNOWN, TokenRatio, learn_token_ratio, pool_token_ratios
 
 

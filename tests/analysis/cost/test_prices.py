@@ -1,28 +1,15 @@
-"""Tokens x prices, the published rule against published cells, the frontier against every pair."""
+"""Tokens x prices, and the published rule against published cells."""
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.cost.prices import (
-    CostCeiling,
-    CostPoint,
-    CostRange,
-    CostSum,
-    cost_ceiling,
-    cost_per_point,
-    efficient_frontier,
-    sum_costs,
-    to_cents,
-    update_cost,
-)
+from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, to_cents
 from medhelm.domain import Price
 
 GPT_4O = Price(input=2.5, output=10.0)
@@ -108,88 +95,3 @@ def test_cells_are_whole_cents_within_half_a_cent(read: int, instances: int, max
 )
 def test_halves_of_a_cent_go_up(dollars: str, cents: str) -> None:
     assert str(to_cents(Decimal(dollars))) == cents
-
-
-# --- the frontier -----------------------------------------------------------------------------------------------------
-
-
-def names(points: list[CostPoint[str]]) -> list[str]:
-    return [point.name for point in efficient_frontier(points)]
-
-
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [
-        ([], []),
-        ([CostPoint("a", 1.0, 0.5)], ["a"]),
-        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 1.0, 0.6)], ["b"]),
-        ([CostPoint("a", 1.0, 0.5), CostPoint("b", 2.0, 0.5)], ["a"]),
-        ([CostPoint("b", 1.0, 0.5), CostPoint("a", 1.0, 0.5)], ["b", "a"]),
-        (
-            [CostPoint("dear", 3.0, 0.9), CostPoint("cheap", 1.0, 0.2), CostPoint("between", 2.0, 0.1)],
-            ["cheap", "dear"],
-        ),
-        ([CostPoint("free", 0.0, 0.0), CostPoint("a", 1.0, -0.5)], ["free"]),
-        (
-            [
-                CostPoint("?", None, 0.9),
-                CostPoint("nan", math.nan, 0.9),
-                CostPoint("a", 1.0, 0.1),
-                CostPoint("no", 0.1, None),
-            ],
-            ["a"],
-        ),
-        ([CostPoint("inf", math.inf, 0.9), CostPoint("a", 1.0, math.nan)], []),
-    ],
-)
-def test_the_frontier(points: list[CostPoint[str]], expected: list[str]) -> None:
-    assert names(points) == expected
-
-
-# Few different numbers, so that there are ties.
-some_points = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0]), st.sampled_from([0.0, 0.2, 0.5])), max_size=9)
-
-
-@given(some_points)
-def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -> None:
-    points = [CostPoint(number, cost, value) for number, (cost, value) in enumerate(pairs)]
-
-    def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
-        return one[0] <= other[0] and one[1] >= other[1] and one != other
-
-    expected = {n for n, pair in enumerate(pairs) if not any(beats(other, pair) for other in pairs)}
-    found = efficient_frontier(points)
-    assert {point.name for point in found} == expected
-    assert all((a.cost_usd or 0) <= (b.cost_usd or 0) for a, b in pairwise(found))
-
-
-# --- sums -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_sum_with_an_unknown_part_is_unknown_and_at_least_the_rest() -> None:
-    assert sum_costs([]) == CostSum(0.0, 0)
-    assert sum_costs([0.1] * 10).usd == 1.0
-    found = sum_costs([1.0, None, 2.0, None])
-    assert (found.usd, found.known_usd, found.n_unknown) == (None, 3.0, 2)
-
-
-def test_the_next_update_is_a_sum_over_benchmarks() -> None:
-    assert update_cost([]) is None
-    assert update_cost([[2.0]]) == CostRange(2.0, 2.0, 2.0)
-    assert update_cost([[3.0, 1.0, 8.0], [10.0, 20.0]]) == CostRange(3.0 + 15.0, 1.0 + 10.0, 8.0 + 20.0)
-
-
-@pytest.mark.parametrize(
-    ("cost", "value", "expected"),
-    [
-        (30.0, 0.6, 0.5),
-        (0.0, 0.6, 0.0),
-        (None, 0.6, None),
-        (1.0, None, None),
-        (1.0, 0.0, None),
-        (1.0, -0.1, None),
-        (1.0, math.nan, None),
-    ],
-)
-def test_dollars_for_a_point(cost: float | None, value: float | None, expected: float | None) -> None:
-    assert cost_per_point(cost, value) == pytest.approx(expected)

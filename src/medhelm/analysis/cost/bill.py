@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medhelm.analysis.cost.frontier import CostFrontier
-from medhelm.analysis.cost.prices import CostRange, CostSum
+from medhelm.analysis.cost.sums import CostRange, CostSum
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.domain import Usage
 from medhelm.domain.remark import Remark

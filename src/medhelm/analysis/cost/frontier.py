@@ -1,4 +1,4 @@
-"""The efficient frontier under uncertainty: the probability that a model is on it, and what each step up costs.
+"""The efficient frontier, the probability that a model is on it, and what each step up costs.
 
 A model is on the frontier if no other is at least as good and costs less, or is better and costs no more. Which models
 are on it depends on the instances. So macro averages are drawn from their joint distribution given the scores, and the
@@ -17,15 +17,18 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from math import isfinite
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance
+
+Name = TypeVar("Name", bound=Hashable)
 
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
@@ -244,4 +247,40 @@ def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
         cheaper = np.concatenate([np.full((len(values), 1), -np.inf), best], axis=1)[:, first]
         n_on[order] += ((values >= best[:, last] - EQUAL) & (values > cheaper + EQUAL)).sum(axis=0)
     found: Floats = n_on / len(drawn)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CostPoint(Generic[Name]):
+    """Quality and cost of one model."""
+
+    name: Name
+    """Name of the model."""
+    cost_usd: float | None
+    """Cost in US dollars; None if unknown: the point is then ignored."""
+    value: float | None
+    """Quality, such as the win rate; higher is better; None if unknown."""
+
+
+def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
+    """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
+
+    A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
+    cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
+
+    >>> points = [CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4), CostPoint("c", 2, 0.9), CostPoint("?", None, 1)]
+    >>> efficient_frontier(points)
+    [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
+    """
+    usable: list[tuple[float, float, CostPoint[Name]]] = []
+    for point in points:
+        cost, value = point.cost_usd, point.value
+        if cost is not None and value is not None and isfinite(cost) and isfinite(value):
+            usable.append((cost, -value, point))
+    found: list[CostPoint[Name]] = []
+    best = (float("inf"), float("inf"))
+    for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
+        if negative < best[1] or (cost, negative) == best:
+            found.append(point)
+            best = (cost, negative)
     return found

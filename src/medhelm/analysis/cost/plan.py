@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, CostSum, cost_of, sum_costs
+from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
+from medhelm.analysis.cost.sums import CostSum, sum_costs
 from medhelm.domain import Price, Usage
 
 

@@ -1,16 +1,13 @@
-"""Computes costs from tokens and prices: bills, ceilings by the published rule, and the efficient frontier.
+"""Computes costs from tokens and prices, and ceilings by the published rule.
 
 Prices are `Price`: US dollars per million tokens. This module does no input or output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from math import fsum, isfinite
-from statistics import median
-from typing import Generic, TypeVar
 
 from medhelm.domain import Price, Usage
 
@@ -24,8 +21,6 @@ CEILING_JUDGE_TOKENS = 4096
 """Tokens of every judge's response by the published rule: the judges' limit."""
 
 CENT = Decimal("0.01")
-
-Name = TypeVar("Name", bound=Hashable)
 
 
 def cost_of(usage: Usage, price: Price) -> float:
@@ -148,109 +143,3 @@ def to_cents(dollars: Decimal) -> Decimal:
 def _exactly(price: float) -> Decimal:
     """Convert a price to an exact decimal: 0.71, not the nearest binary fraction."""
     return Decimal(str(price))
-
-
-# --- efficient frontier -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CostPoint(Generic[Name]):
-    """Quality and cost of one model."""
-
-    name: Name
-    """Name of the model."""
-    cost_usd: float | None
-    """Cost in US dollars; None if unknown: the point is then ignored."""
-    value: float | None
-    """Quality, such as the win rate; higher is better; None if unknown."""
-
-
-def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
-    """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
-
-    A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
-    cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
-
-    >>> points = [CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4), CostPoint("c", 2, 0.9), CostPoint("?", None, 1)]
-    >>> efficient_frontier(points)
-    [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
-    """
-    usable: list[tuple[float, float, CostPoint[Name]]] = []
-    for point in points:
-        cost, value = point.cost_usd, point.value
-        if cost is not None and value is not None and isfinite(cost) and isfinite(value):
-            usable.append((cost, -value, point))
-    found: list[CostPoint[Name]] = []
-    best = (float("inf"), float("inf"))
-    for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
-        if negative < best[1] or (cost, negative) == best:
-            found.append(point)
-            best = (cost, negative)
-    return found
-
-
-# --- sums -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CostSum:
-    """A sum of money of which parts may be unknown."""
-
-    known_usd: float = 0.0
-    """Sum of the known parts: a lower bound."""
-    n_unknown: int = 0
-    """Parts whose cost is not known."""
-
-    @property
-    def usd(self) -> float | None:
-        """The sum; None if any part is unknown, which never counts as free."""
-        return None if self.n_unknown else self.known_usd
-
-
-def sum_costs(costs: Iterable[float | None]) -> CostSum:
-    """The sum of some costs, None for those that are not known.
-
-    >>> sum_costs([1.5, None, 0.25])
-    CostSum(known_usd=1.75, n_unknown=1)
-    """
-    parts = list(costs)
-    known = [cost for cost in parts if cost is not None]
-    return CostSum(fsum(known), len(parts) - len(known))
-
-
-@dataclass(frozen=True, slots=True)
-class CostRange:
-    """Cost as observed on several models."""
-
-    expected: float
-    """The median."""
-    low: float
-    """The lowest."""
-    high: float
-    """The highest."""
-
-
-def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
-    """Estimate the cost of one more model: sums over benchmarks of the median, lowest and highest cost.
-
-    Parameters: by_benchmark, US dollars of each model on it, at least one. The lowest sum takes the cheapest model of
-    each benchmark, so no single model need have been as cheap. None without any benchmark.
-
-    >>> update_cost([[1.0, 2.0, 9.0], [4.0]])
-    CostRange(expected=6.0, low=5.0, high=13.0)
-    """
-    costs = [list(own) for own in by_benchmark]
-    if not costs:
-        return None
-    return CostRange(fsum(map(median, costs)), fsum(map(min, costs)), fsum(map(max, costs)))
-
-
-def cost_per_point(cost_usd: float | None, value: float | None) -> float | None:
-    """US dollars for each 0.01 of a number on the 0..1 scale; None if either is unknown, or the number is not above 0.
-
-    >>> cost_per_point(30.0, 0.6)
-    0.5
-    """
-    if cost_usd is None or value is None or not value > 0:
-        return None
-    return cost_usd / (100 * value)

@@ -12,13 +12,14 @@ from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.cost.frontier import (
     CostFrontier,
+    CostPoint,
     FrontierModel,
     FrontierStep,
     draw_averages,
+    efficient_frontier,
     frontier_probabilities,
     joint_means_over_benchmarks,
 )
-from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
 from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import IntervalUnit, Row

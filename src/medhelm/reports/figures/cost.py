@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.prices import CostPoint, efficient_frontier
+from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
 from medhelm.reports.figures import style
 from medhelm.reports.tables import number
 
