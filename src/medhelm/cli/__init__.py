@@ -21,51 +21,57 @@ from medhelm.io.lazy_mapping import LazyMapping
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
-GROUPS: dict[str, dict[str, str]] = {
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
-        "demo": "run:demo",
-        "run": "run:run",
-        "plan": "plan:plan",
-        "gateway": "gateway:gateway",
-        "merge": "merge:merge",
-        "batches": "batches:batches",
-        "rescore": "rescore:rescore",
-        "rejudge": "rescore:rejudge",
-        "filter-references": "reference_filter:filter_references",
+        "demo": ("run:demo", "Run the baselines on invented sample rows."),
+        "run": ("run:run", "Evaluate models on benchmarks."),
+        "plan": ("plan:plan", "Show what a run would send and cost."),
+        "gateway": ("gateway:gateway", "Call models for other processes and machines."),
+        "merge": ("merge:merge", "Merge the shards of runs into a store."),
+        "batches": ("batches:batches", "List batches that are not collected yet."),
+        "rescore": ("rescore:rescore", "Recompute scores of stored completions."),
+        "rejudge": ("rescore:rejudge", "Grade stored completions with other judges."),
+        "filter-references": ("reference_filter:filter_references", "Mark references the prompt cannot support."),
     },
     "Results": {
-        "leaderboard": "leaderboard:leaderboard",
-        "serve": "serve:serve",
-        "compare": "compare:compare",
-        "show": "runs:show",
-        "runs": "runs:runs",
-        "purge": "runs:purge_store",
-        "cost": "cost:cost",
-        "budget": "cost:budget",
-        "power": "plan:power",
-        "report": "report:report",
+        "leaderboard": ("leaderboard:leaderboard", "Rank models by win share."),
+        "serve": ("serve:serve", "Show the results in a browser."),
+        "compare": ("compare:compare", "Test whether models differ significantly."),
+        "show": ("runs:show", "Show one instance and all completions."),
+        "runs": ("runs:runs", "List, show and remove runs."),
+        "purge": ("runs:purge_store", "Delete text from a store for good."),
+        "cost": ("cost:cost", "Show what was spent, by model or benchmark."),
+        "budget": ("cost:budget", "Limit what all commands spend in a store."),
+        "power": ("plan:power", "Show which differences can be detected."),
+        "report": ("report:report", "Write the paper's tables and figures."),
     },
-    "Judges": {"jury": "jury:jury", "agreement": "agreement:agreement"},
+    "Judges": {
+        "jury": ("jury:jury", "Measure the quality of the judges."),
+        "agreement": ("agreement:agreement", "Compare the jury with clinicians' ratings."),
+    },
     "Benchmarks, data and models": {
-        "benchmarks": "benchmarks:benchmarks",
-        "data": "data:data",
-        "models": "models:models",
-        "taxonomy": "benchmarks:taxonomy",
-        "plugins": "plugins:plugins",
-        "docs": "serve:docs",
+        "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
+        "data": ("data:data", "Locate, download and verify data."),
+        "models": ("models:models", "List models and check that they respond."),
+        "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
+        "plugins": ("plugins:plugins", "List and check installed plug-ins."),
+        "docs": ("serve:docs", "List or print the documents."),
     },
-    "Exchange with other tools": {"import": "import_:import_", "export": "export:export"},
+    "Exchange with other tools": {
+        "import": ("import_:import_", "Import runs of HELM, Inspect or lm-eval."),
+        "export": ("export:export", "Export tables, HELM files, a card or a site."),
+    },
     "Trust": {
-        "gate": "gate:gate",
-        "release": "release:release",
-        "diff": "release:diff",
-        "verify": "release:verify",
-        "audit": "audit:audit",
-        "encrypt": "encrypt:encrypt",
-        "decrypt": "encrypt:decrypt",
+        "gate": ("gate:gate", "Fail a build if a model got worse."),
+        "release": ("release:release", "Freeze the leaderboard under a name."),
+        "diff": ("release:diff", "Compare two releases."),
+        "verify": ("release:verify", "Recompute the leaderboard and compare."),
+        "audit": ("audit:audit", "Show and verify what was sent."),
+        "encrypt": ("encrypt:encrypt", "Encrypt a store, or create an encrypted one."),
+        "decrypt": ("encrypt:decrypt", "Turn an encrypted store into plain files."),
     },
 }
-"""Heading in the help -> its commands, in the order of a first use -> module of this package, and function."""
+"""Heading in the help -> its commands, in the order of a first use -> module of this package and function; summary."""
 
 
 class GroupedCommands(click.Group):
@@ -77,8 +83,7 @@ class GroupedCommands(click.Group):
         width = max(map(len, self.commands))
         for heading, names in GROUPS.items():
             with formatter.section(heading):
-                summaries = [(f"{name:<{width}}", self.commands[name].get_short_help_str()) for name in names]
-                formatter.write_dl(summaries)
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, (_, summary) in names.items()])
 
 
 @click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -98,9 +103,9 @@ def cli() -> None:
     """
 
 
-# A command's module is imported when it is called, or when the help lists all of them. Click only reads the mapping.
+# A command's module is imported when it is called, so that the help imports none. Click only reads the mapping.
 cli.commands = LazyMapping(  # type: ignore[assignment]
-    {name: f"{__name__}.{target}" for commands in GROUPS.values() for name, target in commands.items()}
+    {name: f"{__name__}.{target}" for commands in GROUPS.values() for name, (target, _) in commands.items()}
 )
 
 
