@@ -123,6 +123,8 @@ class ContextFitter:
                     continue
             if self.window(request.model) is not None:
                 self.estimator.learn(request.model, benchmark, n_characters(fit.request.prompt), completion.usage.input)
+            if sent == reply.requests_sent and not fit.left_out:
+                return reply
             return replace(reply, requests_sent=sent, left_out=fit.left_out)
         return ClientResult(Completion(failure=fit.failure), False, sent, 0.0)
 

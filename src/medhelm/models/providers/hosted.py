@@ -133,6 +133,8 @@ class HttpProvider(Provider):
         def clean(text: str) -> str:
             return without_keys(text, self.dialect.secrets, mark="[key removed]", shortest=SHORTEST_KEY)
 
+        if all(len(secret) < SHORTEST_KEY for secret in self.dialect.secrets):
+            return completion
         failure = completion.failure
         return replace(
             completion,
@@ -148,14 +150,13 @@ class HttpProvider(Provider):
 
         Raises: BilledError, with the tokens that the reply reports, if it holds neither.
         """
-        usage = Usage()
+        document: Mapping[str, Any] = {}
         try:
             document = read_json(reply)
-            usage = self.dialect.usage_in(document)
             error = self.dialect.error_in(document)
             return (self.dialect.read(document, request), None) if error is None else (None, error)
         except ProviderError as problem:
-            raise BilledError(problem, usage) from problem
+            raise BilledError(problem, self.dialect.usage_in(document)) from problem
 
     def _parse_error(self, reply: HttpResponse, content: object) -> ErrorResponse:
         """Parse the error in `content`: the body of a reply, or a part of it."""
