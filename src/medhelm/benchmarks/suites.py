@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.benchmarks.definition import LIBRARY
 from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 
@@ -58,6 +57,7 @@ def is_in_suite(benchmark: str) -> bool:
 @cache
 def helm_classes() -> Mapping[str, str]:
     """Map HELM's name of each benchmark to the class of its scenario, as `helm` in its definition says."""
+    from medhelm.benchmarks.definition import LIBRARY
     from medhelm.io.package_yaml import read_package_yaml
 
     return {

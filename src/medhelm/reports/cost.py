@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.cost.bill import Bill, BillRow
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json, select
 from medhelm.reports.tables import Value, decimal, number, render, with_interval
+
+if TYPE_CHECKING:
+    from medhelm.analysis.cost.bill import Bill, BillRow
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""

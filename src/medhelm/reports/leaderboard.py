@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
@@ -27,6 +26,7 @@ from medhelm.reports.tables import (
 )
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.calibration import CalibratedMean
     from medhelm.analysis.leaderboard.cells import Cell, Column
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
 

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from medhelm.analysis.agreement.reliability import RaterAgreement
-from medhelm.analysis.jury.verdict import judges_by_chance
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -22,7 +20,6 @@ from medhelm.domain.suite import Suite, SuiteEntry
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.jury import judge_agreement
 from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
@@ -37,7 +34,6 @@ from medhelm.results.runs.remarks import (
     unknown_metric_remarks,
 )
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
-from medhelm.results.scores_csv import read_scores as read_published
 from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.derived.number_files import number_files
@@ -47,6 +43,9 @@ from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
 from medhelm.storage.store import Store, open_store
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.reliability import RaterAgreement
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -237,8 +236,10 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, RaterAgre
 
     `agreement`: as `LeaderboardInputs.judge_agreement`.
     """
-    if len(board.rows) < 2:
+    if len(board.rows) < 2 or not agreement:
         return board
+    from medhelm.analysis.jury.verdict import judges_by_chance  # lazy, as `_judge_agreement`
+
     shown = [column for column in board.columns if column.benchmark in agreement]
     sentences = judges_by_chance((column.title, agreement[column.benchmark]) for column in shown)
     return replace(board, verdict=(*board.verdict, *sentences))
@@ -311,6 +312,8 @@ def leaderboard_from_scores(
     panel: Sequence[str] = (),
 ) -> Leaderboard:
     """The leaderboard of a published table of scores, a CSV file with the reference's header."""
+    from medhelm.results.scores_csv import read_scores as read_published  # lazy: few leaderboards show others' scores
+
     published = read_published(scores, load_suite())
     board = leaderboard_from_cells(
         published.cells,
@@ -501,10 +504,19 @@ def _inputs_of(
         runs=chosen,
         left_out=choice.left_out,
         short_names=names_in(found),
-        judge_agreement={name: judge_agreement(runs) for name, runs in judged.items()} if rule == "corrected" else {},
+        judge_agreement=_judge_agreement(judged) if rule == "corrected" else {},
         numbers=number_files(stores[0]) if len(stores) == 1 else None,
         injection_effects=injection_effects(chosen, rule),
     )
+
+
+def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> dict[str, RaterAgreement | None]:
+    """Benchmark -> agreement of one judge's scores with another's."""
+    if not judged:
+        return {}
+    from medhelm.results.jury import judge_agreement  # lazy: many leaderboards have no jury
+
+    return {name: judge_agreement(runs) for name, runs in judged.items()}
 
 
 def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from medhelm.analysis.agreement.calibration import CalibratedMean
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
 from medhelm.domain import Estimate
+
+if TYPE_CHECKING:
+    from medhelm.analysis.agreement.calibration import CalibratedMean
 
 Value = TypeVar("Value", float, Floats)
 """One number, or an array of them."""
