@@ -33,6 +33,7 @@ from medhelm.models.limits.spending_limit import largest_cost_usd
 from medhelm.models.provider import BilledError, Provider
 from tests.support import virtual_time
 from tests.support.servers.openai import Answer, Server
+from tests.support.virtual_time import VirtualTimeLoop
 
 T = TypeVar("T")
 
@@ -1092,6 +1093,33 @@ def test_time_without_requests_is_not_silence() -> None:
         assert (await client.complete(provider, request(2))).completion.text == "yes"
 
     virtual_time.run(main())
+
+
+def test_a_suspension_of_the_process_is_not_silence() -> None:
+    """Replies that arrived meanwhile are read, and the service is not given up."""
+    here, there = socket.socketpair()
+
+    async def answer(request: Request) -> Completion:
+        text = await asyncio.get_running_loop().sock_recv(here, 10)
+        await asyncio.sleep(0.1)
+        return Completion(text=text.decode())
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        here.setblocking(False)
+        notes: list[str] = []
+        client, provider = silent_client(notes), Inside(answer)
+        for number in (1, 2):
+            asked = asyncio.ensure_future(client.complete(provider, request(number)))
+            await asyncio.sleep(1.0)
+            there.send(b"yes")
+            loop.suspend(3600.0)
+            assert (await asked).completion.text == "yes"
+        assert notes == []
+
+    with here, there:
+        virtual_time.run(main())
 
 
 def test_a_silent_service_does_not_delay_another() -> None:

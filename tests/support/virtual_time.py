@@ -22,7 +22,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """For coroutines that wait for each other and for timers only, not for sockets or threads."""
+    """For coroutines that wait for each other and for timers only, not for other processes or threads."""
 
     def __init__(self) -> None:
         """Time starts at 0."""
@@ -32,6 +32,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds that were waited."""
         return self._virtual.passed_s
+
+    def suspend(self, seconds: float) -> None:
+        """Let time pass in which nothing runs, as after Ctrl-Z."""
+        self._virtual.passed_s += seconds
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -20,6 +20,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.io.held_numbers import HeldNumbers, number_of
 from medhelm.io.http.audit import SUBJECT, Subject
+from medhelm.io.http.deadline import was_suspended
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
@@ -425,10 +426,13 @@ class Client:
             return
         until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
         endpoint.is_watched = True
-        loop.call_later(until - silence_s, self._watch_again, model, endpoint)
+        due = loop.time() + until - silence_s
+        loop.call_at(due, self._watch_again, model, endpoint, due)
 
-    def _watch_again(self, model: Model, endpoint: _Endpoint) -> None:
+    def _watch_again(self, model: Model, endpoint: _Endpoint, due: float) -> None:
         endpoint.is_watched = False
+        if was_suspended(asyncio.get_running_loop(), due):  # replies may have arrived that were not read
+            endpoint.last_reply = self._clock()
         self._watch(model, endpoint)
 
     def _endpoint(self, provider: Provider, model: Model) -> _Endpoint:

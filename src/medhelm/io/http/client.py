@@ -82,7 +82,7 @@ class HttpClient:
         self._max_reply_bytes = max_reply_bytes
         self.audit = audit
         self._addresses: dict[str, tuple[URL, dict[str, Any]]] = {}
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._timeouts: dict[bool, aiohttp.ClientTimeout] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def post_json(
@@ -132,6 +132,7 @@ class HttpClient:
         import aiohttp
 
         from medhelm.io.http.connection_errors import connection_problem, invalid_request, redirected
+        from medhelm.io.http.deadline import Deadline
 
         address, way = self._addresses.get(url) or self._admit(url)
         session = self._session or self._open()
@@ -145,15 +146,16 @@ class HttpClient:
             await note_request(self.audit, method, address, way.get("proxy"), body)
         started = time.perf_counter()
         try:
-            async with session.request(
+            request = session.request(
                 method,
                 address,
                 data=body if body is None or isinstance(body, bytes) else _pieces(body),
                 headers=headers,
                 allow_redirects=False,
                 **way,
-                timeout=self._timeouts.get(limit_s) or self._timeout(limit_s),
-            ) as response:
+                timeout=self._connect_timeout(limit_s),
+            )
+            async with Deadline(limit_s), request as response:
                 if 300 <= response.status < 400:
                     from medhelm.io.http.key_redaction import without_keys_of
 
@@ -197,14 +199,15 @@ class HttpClient:
         self._session = open_http_session(self.egress_policy, self.audit, connections=self._connections)
         return self._session
 
-    def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
-        import aiohttp
+    def _connect_timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
+        """Return the timeout for opening a connection; `Deadline` limits the whole request."""
+        is_long = limit_s > CONNECT_TIMEOUT_S
+        if is_long not in self._timeouts:
+            import aiohttp
 
-        connect_s = CONNECT_TIMEOUT_S if limit_s > CONNECT_TIMEOUT_S else None
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=connect_s)
-        if len(self._timeouts) < MOST_ADDRESSES:
-            self._timeouts[limit_s] = timeout
-        return timeout
+            connect_s = CONNECT_TIMEOUT_S if is_long else None
+            self._timeouts[is_long] = aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+        return self._timeouts[is_long]
 
     async def _read(self, response: aiohttp.ClientResponse, address: URL) -> bytes:
         """Read the whole body. Raises: ProviderError if it is too long."""

@@ -1,0 +1,73 @@
+"""A limit ends a wait in time, and a suspended process reads what has arrived before it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from medhelm.io.http.deadline import GRACE_S, Deadline
+from tests.support import virtual_time
+from tests.support.virtual_time import VirtualTimeLoop
+
+LIMIT_S = 5.0
+
+
+def loop_here() -> VirtualTimeLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return loop
+
+
+async def expiry(meanwhile: Callable[[VirtualTimeLoop], object] = lambda _: None) -> float:
+    """Return the time at which a wait for nothing ends; `meanwhile` runs just before the limit."""
+    loop_here().call_later(LIMIT_S - 1, meanwhile, loop_here())
+    with pytest.raises(TimeoutError):
+        async with Deadline(LIMIT_S):
+            await asyncio.Event().wait()
+    return loop_here().time()
+
+
+def test_a_wait_ends_at_its_limit() -> None:
+    assert virtual_time.run(expiry()) == LIMIT_S
+
+
+@pytest.mark.parametrize("suspended_s", [1.1, 3.0, 3600.0])
+def test_a_reply_that_arrived_during_a_suspension_is_read(suspended_s: float) -> None:
+    async def main() -> bytes:
+        asyncio.get_running_loop().call_later(LIMIT_S - 1, lambda: (there.send(b"a"), loop_here().suspend(suspended_s)))
+        async with Deadline(LIMIT_S):
+            first = await asyncio.get_running_loop().sock_recv(here, 1)
+            await asyncio.sleep(0.1)  # a reply takes several turns of the loop to read
+            return first
+
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        assert virtual_time.run(main()) == b"a"
+
+
+def test_without_a_reply_a_suspension_extends_the_wait_by_the_grace() -> None:
+    assert virtual_time.run(expiry(lambda loop: loop.suspend(100.0))) == LIMIT_S - 1 + 100.0 + GRACE_S
+
+
+def test_a_loop_that_is_always_late_ends_the_wait_all_the_same() -> None:
+    def work(loop: VirtualTimeLoop) -> None:
+        loop.suspend(0.1)
+        loop.call_soon(work, loop)
+
+    assert virtual_time.run(expiry(work)) <= LIMIT_S + GRACE_S + 1.0
+
+
+def test_a_wait_that_ended_leaves_no_timer() -> None:
+    async def main() -> None:
+        async with Deadline(LIMIT_S):
+            await asyncio.sleep(1.0)
+        with pytest.raises(ZeroDivisionError):
+            async with Deadline(LIMIT_S):
+                raise ZeroDivisionError
+        await asyncio.sleep(2 * LIMIT_S)  # an expired limit would interrupt this
+
+    virtual_time.run(main())
