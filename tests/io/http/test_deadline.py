@@ -36,10 +36,14 @@ def test_a_wait_ends_at_its_limit() -> None:
 
 @pytest.mark.parametrize("suspended_s", [1.1, 3.0, 3600.0])
 def test_a_reply_that_arrived_during_a_suspension_is_read(suspended_s: float) -> None:
+    def suspend(loop: VirtualTimeLoop) -> None:
+        there.send(b"a")
+        loop.suspend(suspended_s)
+
     async def main() -> bytes:
-        asyncio.get_running_loop().call_later(LIMIT_S - 1, lambda: (there.send(b"a"), loop_here().suspend(suspended_s)))
+        loop_here().call_later(LIMIT_S - 1, suspend, loop_here())
         async with Deadline(LIMIT_S):
-            first = await asyncio.get_running_loop().sock_recv(here, 1)
+            first = await loop_here().sock_recv(here, 1)
             await asyncio.sleep(0.1)  # a reply takes several turns of the loop to read
             return first
 
