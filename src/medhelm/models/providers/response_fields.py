@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from medhelm.domain import Completion, Failure, FailureCode, Usage
@@ -16,6 +17,9 @@ LENGTH = "length"
 
 _MAX_TOKENS = 10**9
 """Larger token counts are not believed."""
+
+_WORD_CHARACTERS = 100
+"""Longer words are not remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,15 @@ def objects(value: object) -> list[Mapping[str, Any]]:
 
 def word(value: object) -> str:
     """Return a short text of a service, safe to show; "" for anything else."""
-    return shown(value) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return _shown_word(value) if len(value) <= _WORD_CHARACTERS else shown(value)
+
+
+@lru_cache(maxsize=256)
+def _shown_word(text: str) -> str:
+    """Return `shown(text)`: most replies have the same stop reason, name of the model and fingerprint."""
+    return shown(text)
 
 
 def names_in(rows: object, key: str) -> list[str]:
