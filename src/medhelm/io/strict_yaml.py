@@ -111,6 +111,8 @@ def read_yaml(path: Path) -> YamlDocument:
         data = walk.value(node, ()) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if "maximum nesting depth" in str(error.problem):  # from libyaml 0.2.6 on, in place of a RecursionError
+            raise ConfigError(place, [Problem("nested too deeply.", mark.line + 1 if mark else None)]) from None
         words = " ".join(filter(None, [error.context, error.problem]))
         line = text.split("\n")[mark.line] if mark and mark.line <= text.count("\n") else ""
         fix = " Indent with spaces, not tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
