@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.request
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -422,6 +422,7 @@ def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
     (work / "models.yaml").write_text(f"m: {{base_url: '{server.url}/v1', model: m}}\n", encoding="utf-8")
     words = ["run", str(benchmark), "--model", "m", "--store", str(store)]
     runs: list[dict[str, Any]] = []
+    failures: defaultdict[str, list[str]] = defaultdict(list)
     first: dict[str, Any] = {}
     with _gateway(work) if way == "gateway" else nullcontext(["--timeout", TIMEOUT_S]) as options:
         while not runs or (runs[-1]["n_failed"] and len(runs) < MOST_COMMANDS):
@@ -429,10 +430,13 @@ def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
             assert code in (0, 1), said
             (file,) = store.glob("runs/*/*/run.json")
             runs.append(json.loads(file.read_text(encoding="utf-8")))
+            for instance, failure in _failures(store):
+                failures[instance].append(failure)
             first = first or server.stats()
     stats = server.stats()
-    for seconds in stats["sent_again_after_s"]:
-        print(f"{way}: a prompt with several good replies was sent again after {seconds} s", file=sys.stderr)
+    for body, outcomes in stats["paid_twice"].items():
+        instance = "q" + body.partition("number ")[2].partition("?")[0]
+        print(f"{way}: {instance} was paid for twice: {outcomes}; failures: {failures[instance]}", file=sys.stderr)
     return Weathered(
         sent=stats["requests"],
         n=runs[-1]["n"],
@@ -443,6 +447,15 @@ def _weather(benchmark: Path, server: Chaos, work: Path, way: str) -> Weathered:
         good_share=first["good"] / (first["requests"] - first["faults"].get(STORM, 0)),
         faults=stats["faults"],
     )
+
+
+def _failures(store: Path) -> list[tuple[str, str]]:
+    """Return the instance and the message of each failed request of the only run of a store."""
+    from medhelm.storage.runs import load_runs, read_records
+    from medhelm.storage.store import open_store
+
+    (run,) = load_runs(open_store(store))
+    return [(row["instance_id"], row["failure_message"]) for row in read_records(run) if row["failure_code"]]
 
 
 @contextmanager

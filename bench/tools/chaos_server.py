@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
 
 GOOD = {
     "id": "x",
@@ -32,6 +31,9 @@ GOOD = {
 }
 STORM = "429 storm"
 """Name of the refusals of a storm."""
+
+GIVEN = "good"
+"""Outcome of a request without a fault."""
 
 HANG_S = 30.0
 """Seconds after which a request that hangs is closed; longer than any client waits here."""
@@ -127,25 +129,25 @@ class ChaosServer:
         self.weights = [RARE.get(kind, 1.0) for kind in self.kinds]
         self.attempts: Counter[bytes] = Counter()
         self.good: Counter[bytes] = Counter()
-        self.received: dict[bytes, list[float]] = {}
+        self.received: dict[bytes, list[tuple[float, str]]] = {}
         self.faults: Counter[str] = Counter()
 
     def stats(self) -> dict[str, object]:
         """Return what happened since the start.
 
-        `sent_again_after_s` has, for each prompt with several good replies, the seconds between its requests: those
-        of more than the client's time limit were given up.
+        `paid_twice` has the body of each request that got several good replies, and for each time it was sent the
+        seconds since the first one and the outcome.
         """
         return {
             "requests": self.attempts.total(),
             "prompts": len(self.attempts),
             "good": self.good.total(),
             "twice": sum(n - 1 for n in self.good.values()),
-            "sent_again_after_s": [
-                [round(later - earlier, 2) for earlier, later in pairwise(self.received[body])]
-                for body, n in self.good.items()
-                if n > 1
-            ],
+            "paid_twice": {
+                body.decode(): [(round(at - times[0][0], 2), outcome) for at, outcome in times]
+                for body, times in self.received.items()
+                if self.good[body] > 1
+            },
             "faults": dict(self.faults.most_common()),
         }
 
@@ -167,11 +169,12 @@ class ChaosServer:
             return True
         self.attempts[body] += 1
         now = asyncio.get_running_loop().time()
-        self.received.setdefault(body, []).append(now)
+        outcomes = self.received.setdefault(body, [])
         self.began = self.began or now
         period_s, length_s = self.storm
         if (now - self.began) % period_s >= period_s - length_s:
             self.faults[STORM] += 1
+            outcomes.append((now, STORM))
             writer.write(refused("429 Too Many Requests", Retry_After="1"))
             return True
         chance = random.Random(f"{self.seed}/{self.attempts[body]}/{body!r}")
@@ -179,10 +182,12 @@ class ChaosServer:
             await asyncio.sleep(self.latency_s)
         if chance.random() >= self.share:
             self.good[body] += 1
+            outcomes.append((now, GIVEN))
             writer.write(verdict(body) if b'"judge' in body else http(BODY))
             return True
         (kind,) = chance.choices(self.kinds, self.weights)
         self.faults[kind] += 1
+        outcomes.append((now, kind))
         await self._fail(kind, writer)
         return False
 
