@@ -6,13 +6,14 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from medhelm.errors import BudgetError, Interrupted, UserError
-from medhelm.evaluation.scheduler import Scheduler, StopSwitch, acquire_lock
+from medhelm.evaluation.scheduler import ITEMS_PER_TURN, Scheduler, StopSwitch, acquire_lock
 from medhelm.models.client import ModelUnusable
 
 
@@ -42,6 +43,31 @@ def test_items_are_made_when_a_worker_is_free(limit: int) -> None:
     asyncio.run(main())
     assert sorted(done) == list(range(9))
     assert at_once <= limit
+
+
+@pytest.mark.parametrize("limit", [1, 96])
+def test_work_that_never_waits_leaves_turns_to_others(limit: int) -> None:
+    done: list[int] = []
+    done_before_each_turn: list[int] = []
+
+    async def work(number: int) -> None:
+        done.append(number)
+
+    async def count_turns() -> None:
+        done_before_each_turn.append(len(done))
+        while len(done) < 5_000:
+            await asyncio.sleep(0)
+            done_before_each_turn.append(len(done))
+
+    async def main() -> None:
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start_each(numbers(5_000, []), work, lambda: limit)
+            scheduler.start(count_turns())
+
+    asyncio.run(main())
+    assert sorted(done) == list(range(5_000))
+    assert max(later - earlier for earlier, later in pairwise(done_before_each_turn)) <= ITEMS_PER_TURN
 
 
 def test_there_are_no_more_workers_than_items() -> None:

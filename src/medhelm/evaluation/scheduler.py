@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """Time that requests in flight may still take after the first Ctrl-C."""
 
+ITEMS_PER_TURN = 128
+"""Items taken in one turn of the event loop. Work on known completions never waits, so it would keep the loop to itself
+for seconds, in which no reply is read."""
+
 LOCK_POLL_S = 0.2
 """Interval between attempts to acquire the lock of another process."""
 
@@ -104,16 +108,25 @@ class Scheduler:
         An item is made when there is a worker for it, and there are never more workers than items.
         """
         taking = asyncio.Lock()  # an asynchronous iterator takes one caller at a time
-        workers = 0
+        workers = taken = 0
+
+        def end_turn() -> None:
+            nonlocal taken
+            taken = 0
 
         async def worker() -> None:
-            nonlocal workers
+            nonlocal workers, taken
             while True:
+                while taken >= ITEMS_PER_TURN:
+                    await asyncio.sleep(0)
                 async with taking:
                     try:
                         item = await anext(items)
                     except StopAsyncIteration:
                         return
+                if not taken:
+                    asyncio.get_running_loop().call_soon(end_turn)
+                taken += 1
                 if workers < limit():
                     workers += 1
                     self.start(worker())
