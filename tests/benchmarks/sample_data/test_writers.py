@@ -39,8 +39,11 @@ COLUMNS = [*CELLS, *(st.lists(cell, max_size=3) for cell in CELLS), st.fixed_dic
 
 @st.composite
 def tables(draw: st.DrawFn, *cells: st.SearchStrategy[Any], gaps: bool = False) -> list[Row]:
-    """Rows that have the same columns, each of one type, with nothing here and there if there may be `gaps`."""
-    usual = ANY.filter(lambda name: name and "\0" not in name and not name.startswith("\ufeff"))
+    """Rows that have the same columns, each of one type, with nothing here and there if there may be `gaps`.
+
+    A name is not blank: blank lines above the header of a spreadsheet are skipped.
+    """
+    usual = ANY.filter(lambda name: name.strip() and "\0" not in name and not name.startswith("\ufeff"))
     names = draw(st.lists(usual, min_size=1, max_size=4, unique_by=str.lower))
     columns = {name: draw(st.sampled_from(cells)) for name in names}
     if gaps:
