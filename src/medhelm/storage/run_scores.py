@@ -18,7 +18,7 @@ from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.derived.array_file import Identity
 from medhelm.storage.derived.folder import derived_folder
-from medhelm.storage.derived.score_files import LEAST_RECORDS, ScoreFiles, identity_of
+from medhelm.storage.derived.score_files import ScoreFiles, identity_of
 from medhelm.storage.runs import (
     CodedTexts,
     RunScores,
@@ -47,8 +47,8 @@ TEXT_COLUMNS = ("instance_id", "cluster")
 RULE_AT_END: Rule = "corrected"
 """Rule by which scores are kept at the end of a run: that of leaderboards, unless they ask for another one."""
 
-MOST_AT_END = 50_000
-"""Records of a run up to which its scores are kept at its end: reading them takes memory."""
+LEAST_AT_END, MOST_AT_END = 5_000, 50_000
+"""Records of a run between which its scores are kept at its end: fewer are read in no time, more take memory."""
 
 NO_FAILURE = 0
 """Hash of the code of a failure for records without a failure."""
@@ -178,7 +178,7 @@ def keep_scores(run: Run) -> None:
     The caller holds the lock of the run. Nothing is kept of records that cannot be read: a leaderboard names them.
     """
     folder = derived_folder(run.folder)
-    if folder is None or not LEAST_RECORDS <= run.n <= MOST_AT_END:
+    if folder is None or not LEAST_AT_END <= run.n <= MOST_AT_END:
         return
     files, identity = ScoreFiles(folder, run.benchmark, RULE_AT_END), identity_of(run)
     with suppress(StoreError):

@@ -272,7 +272,7 @@ def test_scores_kept_at_the_end_of_runs_are_used_however_young_they_are(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = from_records(store, tmp_path / "copy")
-    monkeypatch.setattr(run_scores, "LEAST_RECORDS", 1)
+    monkeypatch.setattr(run_scores, "LEAST_AT_END", 1)
     monkeypatch.setattr(derived, "YOUNG_S", 3600.0)
     keep_at_end(store)
     assert len(kept_files(store, "scores")) == 6
@@ -307,7 +307,7 @@ def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_at_end(store)
-    monkeypatch.setattr(run_scores, "LEAST_RECORDS", 1)
+    monkeypatch.setattr(run_scores, "LEAST_AT_END", 1)
     runs = load_runs(open_store(store))
     records_of(store, 0).write_bytes(b"PAR1")
     records_of(store, 1).unlink()

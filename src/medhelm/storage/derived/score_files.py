@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 VERSION = 2
 """Version of their content. Files of another version are made again."""
 
-LEAST_RECORDS = 5_000
+LEAST_RECORDS = 100
 """Records of a benchmark from which its scores are kept."""
 
 MOST_SINGLE = 0.05
