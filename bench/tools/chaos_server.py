@@ -32,9 +32,6 @@ GOOD = {
 STORM = "429 storm"
 """Name of the refusals of a storm."""
 
-GIVEN = "good"
-"""Outcome of a request without a fault."""
-
 HANG_S = 30.0
 """Seconds after which a request that hangs is closed; longer than any client waits here."""
 
@@ -144,7 +141,7 @@ class ChaosServer:
             "good": self.good.total(),
             "twice": sum(n - 1 for n in self.good.values()),
             "paid_twice": {
-                body.decode(): [(round(at - times[0][0], 2), outcome) for at, outcome in times]
+                body.decode(): [(round(at - min(times)[0], 2), outcome) for at, outcome in sorted(times)]
                 for body, times in self.received.items()
                 if self.good[body] > 1
             },
@@ -182,7 +179,7 @@ class ChaosServer:
             await asyncio.sleep(self.latency_s)
         if chance.random() >= self.share:
             self.good[body] += 1
-            outcomes.append((now, GIVEN))
+            outcomes.append((now, "good"))
             writer.write(verdict(body) if b'"judge' in body else http(BODY))
             return True
         (kind,) = chance.choices(self.kinds, self.weights)

@@ -173,9 +173,8 @@ def test_aliases_cannot_blow_up_memory(tmp_path: Path) -> None:
     ids=["lists", "mappings", "blocks"],
 )
 def test_nesting_has_an_end(tmp_path: Path, text: str) -> None:
-    [(line, problem)] = problems(tmp_path, text)
-    assert problem == "nested too deeply."
-    assert line in (1, None)  # PyYAML names the line from 6.0.4 on
+    counts_levels = yaml.__with_libyaml__ and yaml._yaml.get_version() >= (0, 2, 6)
+    assert problems(tmp_path, text) == [(1 if counts_levels else None, "nested too deeply.")]
 
 
 def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:

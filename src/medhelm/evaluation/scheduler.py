@@ -25,7 +25,7 @@ GRACE_S = 10.0
 """Time that requests in flight may still take after the first Ctrl-C."""
 
 ITEMS_PER_TURN = 128
-"""Items taken in one turn of the event loop. Work on known completions never waits, so it would keep the loop to itself
+"""Most items taken in one turn of the event loop. Work on known completions never waits, so it would keep the loop busy
 for seconds, in which no reply is read."""
 
 LOCK_POLL_S = 0.2

@@ -48,7 +48,7 @@ RULE_AT_END: Rule = "corrected"
 """Rule by which scores are kept at the end of a run: that of leaderboards, unless they ask for another one."""
 
 LEAST_AT_END, MOST_AT_END = 5_000, 50_000
-"""Records of a run between which its scores are kept at its end: fewer are read in no time, more take memory."""
+"""Sizes of runs whose scores are kept at their end: fewer records are read quickly, reading more takes memory."""
 
 NO_FAILURE = 0
 """Hash of the code of a failure for records without a failure."""

@@ -262,6 +262,16 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     assert numbers(store) == expected
 
 
+@pytest.mark.parametrize(("least", "n_files"), [(1, 2), (1_000_000, 0)])
+def test_a_few_runs_are_kept_if_they_have_enough_records(
+    store: Path, monkeypatch: pytest.MonkeyPatch, least: int, n_files: int
+) -> None:
+    monkeypatch.setattr(score_files, "LEAST_RUNS", 1_000)
+    monkeypatch.setattr(score_files, "LEAST_RECORDS", least)
+    numbers(store)
+    assert len(kept_files(store, "scores")) == n_files
+
+
 def keep_at_end(store: Path) -> None:
     """Keep the scores of all runs, as at their ends."""
     for run in load_runs(open_store(store)):
