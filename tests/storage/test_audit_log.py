@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -22,7 +23,7 @@ SUBJECT = Subject("openai/gpt-4o", "pubmed_qa", "ab" * 32)
 def write(path: Path, n: int) -> None:
     log = AuditLog(path)
     for number in range(n):
-        log.request("POST", "https://api.openai.com", "", SUBJECT, number)
+        log.request_all("POST", "https://api.openai.com", [(SUBJECT, number)])
     log.close()
 
 
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
     log = AuditLog(path)
-    log.request("POST", "https://api.openai.com", "http://proxy.example:3128", SUBJECT, 1234)
+    asyncio.run(log.request("POST", "https://api.openai.com", "http://proxy.example:3128", SUBJECT, 1234))
     log.lookup("api.openai.com", ["192.0.2.1"])
     request, lookup = (entry.content for entry in read_audit_log(path))  # before it is closed, as after kill -9
     assert (
@@ -54,7 +55,7 @@ def test_entries_are_on_disk_when_the_call_returns(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     log.close()
     log.close()
-    log.request("GET", "https://api.openai.com", "", SUBJECT, 0)  # it opens again
+    log.request_all("GET", "https://api.openai.com", [(SUBJECT, 0)])  # it opens again
     log.close()
     assert check_chain(path).n == 3
 
@@ -64,13 +65,13 @@ def test_logs_of_several_sessions_and_processes_are_one_chain(path: Path) -> Non
     code = (
         "import sys; from pathlib import Path; from medhelm.storage.audit_log import AuditLog; "
         "from medhelm.io.http.audit import Subject; log = AuditLog(Path(sys.argv[1]))\n"
-        "for n in range(300): log.request('POST', 'https://a.example', '', Subject('m', 'b', ''), n)\n"
+        "for n in range(300): log.request_all('POST', 'https://a.example', [(Subject('m', 'b', ''), n)])\n"
         "log.close()"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(2)]
     first, second = AuditLog(path), AuditLog(path)
     for number in range(200):
-        (first, second)[number % 2].request("POST", "https://b.example", "", SUBJECT, number)
+        (first, second)[number % 2].request_all("POST", "https://b.example", [(SUBJECT, number)])
     first.close()
     second.close()
     assert [process.wait(60) for process in running] == [0, 0]
@@ -153,23 +154,56 @@ def test_a_file_that_is_no_log_is_not_continued(path: Path) -> None:
 
 def test_a_full_disk_is_an_error_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = AuditLog(path)
-    log.request("POST", "https://a.example", "", SUBJECT, 1)
+    log.request_all("POST", "https://a.example", [(SUBJECT, 1)])
 
     def full(_file: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched, pytest.raises(StoreFullError, match="No space left on device"):
         patched.setattr(os, "write", full)
-        log.request("POST", "https://a.example", "", SUBJECT, 2)
-    log.request("POST", "https://a.example", "", SUBJECT, 3)
+        log.request_all("POST", "https://a.example", [(SUBJECT, 2)])
+    log.request_all("POST", "https://a.example", [(SUBJECT, 3)])
     log.close()
     assert [entry.content["bytes"] for entry in read_audit_log(path)] == [1, 3]
     assert check_chain(path).problem == ""
 
 
+def test_requests_of_one_turn_are_written_at_once_or_all_fail(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = AuditLog(path)
+    writes: list[int] = []
+    write_to_file = os.write
+
+    def write_once(file: int, data: bytes) -> int:
+        writes.append(data.count(b"\n"))
+        if len(writes) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_to_file(file, data)
+
+    async def send(*sizes: int, cancelled: int = -1) -> list[BaseException | None]:
+        tasks = [asyncio.create_task(log.request("POST", "https://a.example", "", SUBJECT, size)) for size in sizes]
+        await asyncio.sleep(0)
+        if cancelled >= 0:
+            tasks[cancelled].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def main() -> None:
+        assert await send(1, 2, 3) == [None, None, None]
+        assert [type(result) for result in await send(4, 5)] == [StoreFullError, StoreFullError]
+        first, second = await send(6, 7, cancelled=0)
+        assert isinstance(first, asyncio.CancelledError)
+        assert second is None
+
+    monkeypatch.setattr(os, "write", write_once)
+    asyncio.run(main())
+    log.close()
+    assert writes == [3, 2, 2]
+    assert [entry.content["bytes"] for entry in read_audit_log(path)] == [1, 2, 3, 6, 7]
+    assert check_chain(path).problem == ""
+
+
 def test_names_are_escaped_and_lines_are_json(path: Path) -> None:
     log = AuditLog(path)
-    log.request("POST", "https://a.example", "", Subject('a"b\n\u2028ä', "x\x1b[0m"), 1)
+    log.request_all("POST", "https://a.example", [(Subject('a"b\n\u2028ä', "x\x1b[0m"), 1)])
     log.close()
     [line] = path.read_bytes().splitlines()
     content = json.loads(line)

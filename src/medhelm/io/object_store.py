@@ -153,7 +153,7 @@ class ObjectStore:
 
     def _note(self, method: str, size: int, subject: Subject) -> None:
         if self._audit:
-            self._audit.request(method, self._address, "", subject, size)
+            self._audit.request_all(method, self._address, [(subject, size)])
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

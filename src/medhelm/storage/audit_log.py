@@ -12,6 +12,7 @@ Several processes append to one log, one at a time, under a lock of the file.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import getpass
 import hashlib
@@ -55,7 +56,7 @@ _END_LENGTH = len(f',"previous":"{NO_LINE}"}}')
 
 
 class AuditLog:
-    """Appends to the log of a store. Methods may be called in any thread."""
+    """Appends to the log of a store. Methods may be called in any thread, `request` in one event loop."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is opened before the first entry."""
@@ -70,16 +71,41 @@ class AuditLog:
         self._unsynced = threading.Event()
         self._closing = threading.Event()
         self._syncing: threading.Thread | None = None
+        self._gathered: list[tuple[str, asyncio.Future[None]]] = []
+        """Lines of this turn of the event loop, which are written together."""
         self._who = _fields(
             user=_user(), machine=platform.node(), pid=os.getpid(), command=" ".join(_command(sys.argv))
         )
 
-    def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
-        """Note a request that is about to be sent. Raises: StoreFullError, StoreError."""
-        self._append([self._content(method, destination, proxy, subject, n_bytes)])
+    async def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
+        """Note a request that is about to be sent. Raises: StoreFullError, StoreError.
+
+        All requests of one turn of the event loop are written together.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._gathered:
+            loop.call_soon(self._write_gathered)
+        written = loop.create_future()
+        self._gathered.append((self._content(method, destination, proxy, subject, n_bytes), written))
+        await written
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        failure = None
+        try:
+            self._append([content for content, _ in gathered])
+        except StoreError as error:
+            failure = error
+        for _, written in gathered:
+            if written.done():  # cancelled meanwhile
+                continue
+            if failure is None:
+                written.set_result(None)
+            else:
+                written.set_exception(type(failure)(*failure.args))
 
     def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:
-        """Note requests that are about to be sent together, with the bytes of each. Raises: as `request`."""
+        """Note requests that are about to be sent together, with the bytes of each, at once. Raises: as `request`."""
         self._append([self._content(method, destination, "", subject, n_bytes) for subject, n_bytes in sent])
 
     def _content(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> str:

@@ -59,7 +59,7 @@ class Notes:
         self.requests: list[tuple[str, str, str, Subject, int]] = []
         self.lookups: list[tuple[str, list[str]]] = []
 
-    def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
+    async def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         self.requests.append((method, destination, proxy, subject, n_bytes))
 
     def request_all(self, method: str, destination: str, sent: Any) -> None:

@@ -240,7 +240,7 @@ def test_calls_are_in_the_audit_log() -> None:
     class Notes:
         requests: list[tuple[Any, ...]] = []  # noqa: RUF012 - one object
 
-        def request(self, *entry: Any) -> None:
+        async def request(self, *entry: Any) -> None:
             self.requests.append(entry)
 
     async def act(pool: ClusterPool) -> list[Any]:

@@ -34,7 +34,7 @@ WORKER: ContextVar[str] = ContextVar("WORKER", default="")
 class Audit(Protocol):
     """Writes the audit log. Methods return once the entry survives the end of this process, or raise StoreError."""
 
-    def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
+    async def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         """Note a request that is about to be sent."""
 
     def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:

@@ -411,7 +411,7 @@ async def note_request(
     worker = WORKER.get()
     if digest != subject.digest or worker:
         subject = subject._replace(digest=digest, worker=worker)
-    audit.request(method, str(address.origin()), proxy or "", subject, size)
+    await audit.request(method, str(address.origin()), proxy or "", subject, size)
 
 
 def _digest_of(file: IO[bytes]) -> str:

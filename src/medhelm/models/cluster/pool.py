@@ -139,7 +139,7 @@ class ClusterPool:
             start = actor.n_starts
             try:
                 if self._audit:
-                    self._audit.request("CALL", f"ray-actor://{actor.host}", "", subject, n_bytes)
+                    await self._audit.request("CALL", f"ray-actor://{actor.host}", "", subject, n_bytes)
                 result: WorkerResult = await getattr(actor.handle, method).remote(*arguments)
                 self._note_once(result.notes)
                 return result.value
