@@ -25,7 +25,24 @@ def test_a_number_is_held_once(tmp_path: Path, number: int) -> None:
     assert others.take(number)
     others.close()
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "lock").stat().st_size == 0
+    assert (tmp_path / "lock").stat().st_size == 2  # a byte for each time it was opened
+
+
+def test_a_process_is_alone_until_another_one_has_opened_the_file(tmp_path: Path) -> None:
+    first = HeldNumbers(tmp_path / "lock")
+    assert first.is_alone
+    assert first.take(POSITIONS - 1)  # no number is the position that says who came first
+    second = HeldNumbers(tmp_path / "lock")
+    assert (first.is_alone, second.is_alone) == (False, False)
+    second.close()
+    assert not first.is_alone  # what the second one did in between may matter
+    third = HeldNumbers(tmp_path / "lock")
+    first.close()
+    assert not third.is_alone  # the first one was there when it came
+    third.close()
+    last = HeldNumbers(tmp_path / "lock")
+    assert last.is_alone
+    last.close()
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

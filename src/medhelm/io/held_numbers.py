@@ -1,8 +1,8 @@
 """Numbers that one process at a time may hold: requests in flight, so that two processes do not pay for the same one.
 
-A number is a byte of an empty file, and holding it is an advisory lock on that byte. The operating system releases
+A number is a position in a file, and holding it is an advisory lock on that position. The operating system releases
 the locks of a process however it ends, so nothing is left to clean up and no process id can be mistaken for another. It
-takes microseconds and writes nothing, unlike a row in a database.
+takes microseconds and writes nothing, unlike a row in a database. The file has one byte for each time it was opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ except ImportError:  # Windows: each process then sends its own requests
     fcntl = None  # type: ignore[assignment]
 
 POSITIONS = 2**62
-"""Positions of a file that can be locked."""
+"""Positions of a file that stand for numbers."""
+
+FIRST = POSITIONS
+"""Position that is held by a process that opened the file while no other had it open."""
 
 
 class HeldNumbers:
@@ -28,19 +31,26 @@ class HeldNumbers:
     def __init__(self, path: Path) -> None:
         """Open or create the file. Raises: StoreError."""
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be opened for writing: {error.strerror}. Check its permissions."
             ) from error
+        self._was_first = self._lock(FIRST, held=True) is True
+        self._size = self._add_byte()
+
+    @property
+    def is_alone(self) -> bool:
+        """True if no other process has had the file open since this one opened it."""
+        return self._was_first and os.fstat(self._file).st_size == self._size
 
     def take(self, number: int) -> bool:
-        """Hold a number; return False if another process holds it."""
-        return self._set(number, held=True)
+        """Hold a number; return False if another process holds it. Without locks every number can be held."""
+        return self._lock(number % POSITIONS, held=True) is not False
 
     def release(self, number: int) -> None:
         """Stop holding a number."""
-        self._set(number, held=False)
+        self._lock(number % POSITIONS, held=False)
 
     def close(self) -> None:
         """Close the file and release all numbers. May be called more than once."""
@@ -48,20 +58,27 @@ class HeldNumbers:
             os.close(self._file)
         self._file = -1
 
-    def _set(self, number: int, *, held: bool) -> bool:
+    def _add_byte(self) -> int:
+        """Append a byte, which tells others that this process came; return where it ends, -1 if there is no room."""
+        try:
+            os.write(self._file, b"\0")
+        except OSError:  # a full disk
+            return -1
+        return os.lseek(self._file, 0, os.SEEK_CUR)
+
+    def _lock(self, position: int, *, held: bool) -> bool | None:
+        """Lock or unlock a position; False if another process holds it, None on a system or disk without locks."""
         if fcntl is None:
-            return True
-        start = number % POSITIONS
+            return None
         try:
             if hasattr(fcntl, "F_OFD_SETLK") and struct.calcsize("P") == 8:
                 # A lock of the open file, not of the process: two sessions in one process exclude each other, too.
-                lock = struct.pack("hhqqi4x", fcntl.F_WRLCK if held else fcntl.F_UNLCK, os.SEEK_SET, start, 1, 0)
+                lock = struct.pack("hhqqi4x", fcntl.F_WRLCK if held else fcntl.F_UNLCK, os.SEEK_SET, position, 1, 0)
                 fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, lock)
             else:
-                fcntl.lockf(self._file, (fcntl.LOCK_EX | fcntl.LOCK_NB) if held else fcntl.LOCK_UN, 1, start)
+                fcntl.lockf(self._file, (fcntl.LOCK_EX | fcntl.LOCK_NB) if held else fcntl.LOCK_UN, 1, position)
         except OSError as error:
-            # Any other error: a file system without locks, where requests are sent without them.
-            return not isinstance(error, BlockingIOError | PermissionError)
+            return False if isinstance(error, BlockingIOError | PermissionError) else None
         return True
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import random as random_numbers
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
@@ -265,21 +265,12 @@ class Client:
             del self._in_flight[digest]
             bought.set_result(result)  # None after a cancellation or error: waiting requests try themselves
 
-    @asynccontextmanager
-    async def _held(self, digest: bytes) -> AsyncIterator[None]:
+    async def _hold(self, number: int) -> None:
         """Hold a request among all processes, once the one that has it in flight is done with it, or has ended."""
-        if self._numbers is None:
-            yield
-            return
-        number = number_of(digest)
-        while not self._numbers.take(number):
+        while self._numbers and not self._numbers.take(number):
             if self._stopped is not None:
                 raise self._stopped
             await self._sleep(OTHER_PROCESS_POLL_S)
-        try:
-            yield
-        finally:
-            self._numbers.release(number)
 
     async def _buy(self, provider: Provider, request: Request, digest: bytes) -> ClientResult:
         """Retry until the request succeeds or cannot succeed."""
@@ -300,23 +291,36 @@ class Client:
         self, provider: Provider, request: Request, digest: bytes, endpoint: _Endpoint, attempts: _Attempts
     ) -> ClientResult:
         """Send a request once, when it is allowed. Raises: ProviderError, and what `complete` raises."""
+        async with endpoint.limiter.slot():
+            number = number_of(digest)
+            await self._hold(number)
+            try:
+                if self._numbers and not self._numbers.is_alone and (known := self.find(request, digest)) is not None:
+                    return known  # another process has just bought it
+                return await self._send(provider, request, digest, endpoint, attempts)
+            finally:
+                if self._numbers:
+                    self._numbers.release(number)
+
+    async def _send(
+        self, provider: Provider, request: Request, digest: bytes, endpoint: _Endpoint, attempts: _Attempts
+    ) -> ClientResult:
+        """Send a request within the budget and keep its completion. Raises: as `_attempt`."""
         model = request.model
-        async with endpoint.limiter.slot(), self._held(digest):
-            if self._numbers and (known := self.find(request, digest)) is not None:
-                return known  # another process has just bought it
-            async with self._budget.purchase(request, digest) as purchase:
-                self._check(model, endpoint, attempts.sent)  # again, after the waits
-                attempts.round = endpoint.round
-                attempts.sent += 1
-                self.requests_sent += 1
-                purchase.sent = True
-                SUBJECT.set(Subject(model.name, request.benchmark, digest.hex()))
-                reply = await self._reply(provider, request, endpoint, attempts.sent)
-                completion = replace(reply, received=time.time())
-                purchase.completion = completion
-                endpoint.replied(self._clock())
-                # Commit before the slot is free: a kill loses only what is in flight.
-                await self._keep(digest, completion, model)
+        async with self._budget.purchase(request, digest) as purchase:
+            self._check(model, endpoint, attempts.sent)  # again, after the waits
+            attempts.round = endpoint.round
+            attempts.sent += 1
+            self.requests_sent += 1
+            purchase.sent = True
+            SUBJECT.set(Subject(model.name, request.benchmark, digest.hex()))
+            completion = await self._reply(provider, request, endpoint, attempts.sent)
+            if completion.received is None:
+                completion = replace(completion, received=time.time())
+            purchase.completion = completion
+            endpoint.replied(self._clock())
+            # Commit before the slot is free: a kill loses only what is in flight.
+            await self._keep(digest, completion, model)
         return ClientResult(completion, False, attempts.sent, purchase.cost_usd, digest)
 
     async def _buy_from_pool(self, pool: ReplicaPool, request: Request, digest: bytes) -> ClientResult:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 
 from medhelm.domain import FailureCode
 from medhelm.errors import ProviderError
@@ -84,26 +84,9 @@ class ConcurrencyLimiter:
         """Seconds until the next request may be sent; 0.0 if it may be now."""
         return max(0.0, self._paused_until - self._clock())
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Hold a slot for one request, first come, first served: `async with limiter.slot(): ...`.
-
-        A block without an error counts as a success, a ProviderError that is `overloaded` or has the code `timeout` as
-        an overload. Its `retry_after_s` pauses the whole endpoint if most requests are refused, but not for longer than
-        `MAX_PAUSE_S`: the caller decides what to do then.
-        """
-        round_ = await self._take()
-        try:
-            yield
-            self._count(round_, overloaded=False)
-        except ProviderError as error:
-            if error.overloaded or error.code == FailureCode.TIMEOUT:
-                self._count(round_, overloaded=True)
-            if self.is_refusing and error.retry_after_s is not None and error.retry_after_s <= MAX_PAUSE_S:
-                self.pause(error.retry_after_s)
-            raise
-        finally:
-            self._give_back()
+    def slot(self) -> Slot:
+        """Return a slot for one request, to be held while it is in flight: `async with limiter.slot(): ...`."""
+        return Slot(self)
 
     def lower_maximum(self, maximum: int) -> None:
         """Lower the maximum; a higher number than before changes nothing."""
@@ -114,7 +97,7 @@ class ConcurrencyLimiter:
         """Start no request within the next `seconds`; a longer pause in progress stays."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
 
-    async def _take(self) -> int:
+    async def take(self) -> int:
         """Wait for a slot, then for the end of a pause. Returns the round of the request."""
         if self._in_flight < int(self._limit) and not self._waiting:
             self._in_flight += 1
@@ -138,6 +121,17 @@ class ConcurrencyLimiter:
             if place.done() and not place.cancelled():
                 self._give_back()  # granted just before the cancellation: pass it on
             raise
+
+    def end(self, round_: int, error: BaseException | None) -> None:
+        """Count the reply to a request of this round, and free its slot. `error`: what the request ended with."""
+        if error is None:
+            self._count(round_, overloaded=False)
+        elif isinstance(error, ProviderError):
+            if error.overloaded or error.code == FailureCode.TIMEOUT:
+                self._count(round_, overloaded=True)
+            if self.is_refusing and error.retry_after_s is not None and error.retry_after_s <= MAX_PAUSE_S:
+                self.pause(error.retry_after_s)
+        self._give_back()
 
     def _give_back(self) -> None:
         """Free one slot; grant as many as the limit allows."""
@@ -182,3 +176,26 @@ class ConcurrencyLimiter:
             step = self._limit if not self._round else min(self._limit, max(1.0, gap / 2.0, -gap))
             self._limit = min(self._limit + step, float(self._maximum))
             self._has_grown = True
+
+
+class Slot:
+    """A place among the requests in flight to one endpoint, first come, first served.
+
+    A block without an error counts as a success, a ProviderError that is `overloaded` or has the code `timeout` as an
+    overload. Its `retry_after_s` pauses the whole endpoint if most requests are refused, but not for longer than
+    `MAX_PAUSE_S`: the caller decides what to do then.
+    """
+
+    __slots__ = ("_limiter", "_round")
+
+    def __init__(self, limiter: ConcurrencyLimiter) -> None:
+        """Nothing is held before it is entered."""
+        self._limiter = limiter
+
+    async def __aenter__(self) -> None:
+        self._round = await self._limiter.take()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._limiter.end(self._round, error)
