@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from medhelm.analysis.cost.prices import cost_with_batches
@@ -32,6 +32,9 @@ from medhelm.models.limits.budget import is_metered
 if TYPE_CHECKING:
     from medhelm.analysis.statistics.cluster_bootstrap import Clusters
     from medhelm.scoring.jury.aggregation import JudgeVerdict
+
+DAY_S = 86_400
+EPOCH = date(1970, 1, 1)
 
 
 @dataclass(slots=True)
@@ -84,7 +87,8 @@ class RequestTotals:
         self._snapshots: Counter[str] = Counter()
         self._fingerprints: Counter[str] = Counter()
         self._refused_parts: Counter[str] = Counter()
-        self._days: Counter[str] = Counter()
+        self._days: Counter[int] = Counter()
+        """Day of arrival since 1970, UTC -> completions."""
 
     def add(self, completion: Completion, *, requests_sent: int, cached: bool) -> None:
         """Add a completion, the requests sent for it now, and whether it came from the cache."""
@@ -103,7 +107,7 @@ class RequestTotals:
         if completion.refused_parameters:
             self._refused_parts.update(completion.refused_parameters)
         if completion.failure is None and completion.received is not None:
-            self._days[datetime.fromtimestamp(completion.received, UTC).date().isoformat()] += 1
+            self._days[int(completion.received // DAY_S)] += 1
 
     @property
     def cost_usd(self) -> float | None:
@@ -129,7 +133,7 @@ class RequestTotals:
     @property
     def completion_days(self) -> dict[str, int]:
         """Day of arrival, ISO 8601, UTC -> completions, the earliest first."""
-        return dict(sorted(self._days.items()))
+        return {(EPOCH + timedelta(days=day)).isoformat(): n for day, n in sorted(self._days.items())}
 
 
 def by_frequency(counts: Mapping[str, int]) -> dict[str, int]:

@@ -31,6 +31,8 @@ MORE_MEMORY = 8
 _NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
 """DuckDB type of a numeric column -> NumPy type."""
 
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class ParquetWriter:
     """Writes a Parquet file by rows: appends them to a file of JSON lines and converts it to columns at the end.
@@ -54,7 +56,7 @@ class ParquetWriter:
     def add(self, row: Mapping[str, Any]) -> None:
         """Append one row."""
         # "replace": a lone surrogate, which JSON can carry and UTF-8 cannot, must not make the row unwritable.
-        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        line = _to_json(row).encode("utf-8", "replace") + b"\n"
         self._in_order = self._in_order and row["position"] == len(self._positions)
         self._positions.append(row["position"])
         self._starts.append(self._size)

@@ -122,7 +122,9 @@ class HttpProvider(Provider):
         if completion is None:
             completion = self.read_error(self._parse_error(reply, content), optional)
         omitted = omitted_parameters(request, wanted - optional)
-        return self.redacted(replace(completion, latency_s=reply.latency_s, refused_parameters=omitted))
+        return self.redacted(
+            replace(completion, latency_s=reply.latency_s, refused_parameters=omitted, received=time())
+        )
 
     def redacted(self, completion: Completion) -> Completion:
         """Replace the key in everything that a completion stores.

@@ -61,6 +61,7 @@ class ChatCompletions(Dialect):
         # Azure lists the models of a region; what can be asked are deployments.
         self.names_url = "" if azure else f"{model.base_url.rstrip('/')}/models"
         self.secrets = (key,)
+        self._limit_name = limit_name(model)
         self._headers = ({"api-key": key} if azure else {"Authorization": f"Bearer {key}"}) if key else {}
 
     def headers(self, body: bytes | None) -> Mapping[str, str]:  # noqa: ARG002 - nothing is signed
@@ -70,7 +71,7 @@ class ChatCompletions(Dialect):
     def optional_parameters(self, request: Request) -> frozenset[OptionalParameter]:
         """Return the parameters that can be left out; the limit has a newer name to fall back on."""
         found = set(common_optional_parameters(request, schema_fields=(_FORM,), stop_if_reasoning=False))
-        if limit_name(request.model) == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
+        if self._limit_name == _USUAL and not {_USUAL, _NEW} & request.model.parameters.keys():
             found.add(OptionalParameter.MAX_TOKENS)
         if _CACHING not in request.model.parameters and _charges_for_writing(request.model):
             found.add(OptionalParameter.CACHE)
@@ -89,7 +90,7 @@ class ChatCompletions(Dialect):
         body: dict[str, Any] = {
             "model": model.remote_name,
             "messages": [{"role": message.role, "content": message.text} for message in request.prompt.messages],
-            limit_name(model) if usual else _NEW: request.max_tokens,
+            self._limit_name if usual else _NEW: request.max_tokens,
         }
         if not model.reasoning:
             if OptionalParameter.TEMPERATURE in optional:
