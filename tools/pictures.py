@@ -1,4 +1,4 @@
-"""Take the pictures of the site that README shows, with Chromium.
+"""Take the pictures of the site for README and docs, with Chromium.
 
     python -m tools.pictures --store STORE [--benchmark ID]
 

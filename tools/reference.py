@@ -169,9 +169,9 @@ def cli_page() -> str:
     shared = shared_by_all()
     lines = [
         "# Command line\n",
-        "`medhelm COMMAND --help` shows the same. Data goes to standard output, everything else to standard error; "
-        "[exit codes](exit_codes.md) are the same for all commands. [Shell completion](../how-to/shell_completion.md) "
-        "completes commands, options and names.\n",
+        "`medhelm COMMAND --help` shows the same text. Results go to standard output, everything else to standard "
+        "error; [exit codes](exit_codes.md) are the same for all commands. [Shell "
+        "completion](../how-to/shell_completion.md) completes commands, options and names.\n",
         "## Options of every command\n",
         "They can be placed before or after the command.\n",
         table(OPTION_HEADS, (option_row(o) for o in options_of(cli) if o.opts[0] in shared)),
@@ -213,11 +213,11 @@ def api_page() -> str:
         "# Python API\n",
         f"```python\n{inspect.cleandoc(medhelm.__doc__ or '').partition(chr(10))[2].strip()}\n```\n",
         "These names are public; everything else may change with any version. `medhelm.__version__` is the installed "
-        "version. How to use them: [MedHELM from Python](../how-to/use_from_python.md).\n",
+        "version. For examples, see [Use MedHELM from Python](../how-to/use_from_python.md).\n",
         f"Functions: {_links(functions)}.\n",
         f"Objects: {_links(types_, ' objects')}. [Errors](#errors).\n",
-        "`AnyPath` is a `str` or a path. `AnyPaths`, `AnyNames`, `AnyBenchmarks` and `AnyModels` are one value or "
-        "several. Wrong input raises one of the errors below, before anything is sent.\n",
+        "`AnyPath` is a `str` or a path. `AnyPaths`, `AnyNames`, `AnyBenchmarks` and `AnyModels` are a single "
+        "value or a list. Wrong input raises one of the errors below, before anything is sent.\n",
     ]
     for name, function in functions.items():
         lines += [f"## {name}\n", f"```python\n{signature(function)}\n```\n", f"{docstring(function)}\n"]
@@ -336,9 +336,9 @@ def benchmark_page() -> str:
     described((name for name, _, _ in keys), descriptions.BENCHMARK_KEYS, "BENCHMARK_KEYS")
     return (
         "# benchmark.yaml\n\n"
-        "All keys of a benchmark's definition. `a.b` is the key `b` below `a`; `*` is any name. An unknown key is an "
-        "error with its line and a suggestion. How to use them: [add a benchmark](../how-to/add_a_benchmark.md).\n\n"
-        + key_table(keys, descriptions.BENCHMARK_KEYS)
+        "This page lists all keys of a benchmark's definition. `a.b` is the key `b` below `a`; `*` is any name. An "
+        "unknown key is an error with its line and a suggestion. For examples, see [add a "
+        "benchmark](../how-to/add_a_benchmark.md).\n\n" + key_table(keys, descriptions.BENCHMARK_KEYS)
     )
 
 
@@ -372,13 +372,13 @@ def models_page() -> str:
     keys = key_table(schema_keys(ModelDefinition)).replace("| `provider` | text |", f"| `provider` | {providers} |")
     return (
         "# models.yaml and jury files\n\n"
-        "`models.yaml` maps names of your own to models. It is read from the current folder, or from the file that "
+        "`models.yaml` maps your own names to models. It is read from the current folder, or from the file that "
         "`--models` or `MEDHELM_MODELS` names. [Commented example](models.example.yaml).\n\n"
-        "An entry under a name `PROVIDER/NAME` changes settings only: `provider`, `model` and `base_url` cannot move "
-        "it to another model or host. If the file is read because it is in the current folder, it cannot send a "
-        "provider's key to another host, and each other key that it sends is reported with its host on standard "
+        "An entry named `PROVIDER/NAME` can only change settings: `provider`, `model` and `base_url` cannot point it "
+        "to another model or host. If the file is read because it is in the current folder, it cannot send a "
+        "provider's key to another host, and any other key that it sends is reported with its host on standard "
         "error.\n\n" + keys + "\n## Jury files\n\n"
-        "A jury file lists judges. It is read only where `--jury` or `MEDHELM_JURY` names it. "
+        "A jury file lists judges. It is read only if `--jury` or `MEDHELM_JURY` names it. "
         "[Commented example](jury.example.yaml).\n\n"
         + table(("key", "value", "default", "meaning"), descriptions.JURY_FILE_KEYS)
     )
@@ -391,9 +391,9 @@ def metrics_page() -> str:
     """Return the page about metrics."""
     lines = [
         "# Metrics\n",
-        "`metrics` of a [benchmark.yaml](benchmark_yaml.md) names them; the first is the main one. Every metric has "
-        "two rules, `corrected` and `published` ([method](../explanation/method.md)). Metrics of your own come from an "
-        "installed package ([write a plug-in](../how-to/write_a_plugin.md)).\n",
+        "The key `metrics` of a [benchmark.yaml](benchmark_yaml.md) names metrics; the first is the main one. Every "
+        "metric has two rules, `corrected` and `published` ([method](../explanation/method.md)). Installed packages "
+        "can add metrics ([write a plug-in](../how-to/write_a_plugin.md)).\n",
     ]
     for name in METRIC_NAMES:
         if name not in METRICS.built_in:
@@ -413,8 +413,9 @@ def benchmarks_page() -> str:
     found = {benchmark.name: benchmark for benchmark in load_benchmarks(["all"], metrics=METRIC_NAMES)}
     lines = [
         "# Benchmarks\n",
-        "By category of medical work. `medhelm benchmarks show NAME` shows one of them, `medhelm data status` which "
-        "data it needs. How the published and the corrected rules differ: [suite](suite.md).\n",
+        "Benchmarks by category of medical work. `medhelm benchmarks show NAME` shows one of them, and `medhelm data "
+        "status` which data it needs. The page about the [suite](suite.md) shows how the published and the corrected "
+        "rules differ.\n",
     ]
     for category in load_taxonomy():
         own = [benchmark for benchmark in found.values() if benchmark.taxonomy.category == category.id]
@@ -434,11 +435,12 @@ def providers_page() -> str:
         rows.append((f"`{provider}`", names, ", ".join(f"`{name}`" for name in variables)))
     return (
         "# Providers\n\n"
-        "A model is `PROVIDER/NAME`. These are examples: every model of a provider can be named, and names grow old. "
-        "`medhelm models list` shows the same with windows and today's prices, `medhelm models check NAME` sends one "
-        "small request. Words in capitals are placeholders. Which API and hosts each provider uses: "
-        "[hosted models](../how-to/hosted_models.md), [local models](../how-to/local_models.md). Installed packages "
-        "can add providers (`medhelm plugins`).\n\n" + table(("provider", "examples", "environment variables"), rows)
+        "A model is named `PROVIDER/NAME`. These are examples: you can name any model of a provider, and names become "
+        "outdated. `medhelm models list` shows the same list with context windows and today's prices, and `medhelm "
+        "models check NAME` sends one small request. Words in capitals are placeholders. For the API and hosts of "
+        "each provider, see [hosted models](../how-to/hosted_models.md) and [local models](../how-to/local_models.md). "
+        "Installed packages can add providers (`medhelm plugins`).\n\n"
+        + table(("provider", "examples", "environment variables"), rows)
     )
 
 
@@ -483,10 +485,10 @@ def store_page() -> str:
             "# The store\n",
             "A store is one folder, `./medhelm-store` unless `--store` or `MEDHELM_STORE` says otherwise:\n",
             f"```text\n{layout}\n```\n",
-            f"The layout has version {store.FORMAT}. Another version is refused and never guessed at.\n",
+            f"The layout has version {store.FORMAT}. Any other version is refused.\n",
             "## run.json\n",
-            "Numbers and settings of one run, without any text of patients or models. It is written last, so a folder "
-            "with this file holds a whole run.\n",
+            "This file has the numbers and settings of one run, without any text of patients or models. It is written "
+            "last, so a folder with this file holds a complete run.\n",
             f"Its key `format` is {run_file.FORMAT}. These keys follow:\n",
             json_table(run_file.RUN),
             *(f"### {title}\n\n{json_table(form)}" for title, form in PARTS_OF_RUN.items()),
@@ -508,13 +510,13 @@ def store_page() -> str:
             "committed here.\n",
             columns_table(CACHE, descriptions.CACHE_COLUMNS, "CACHE_COLUMNS"),
             "## fresh/\n"
-            "One file for each run of `medhelm run --fresh` that is in progress, with its start in `started`. A fresh "
-            "run that was interrupted continues with the same start; one that is complete removes its file. The start "
+            "One file for each run of `medhelm run --fresh` that is in progress, with its start time in `started`. An "
+            "interrupted fresh run continues with the same start time; a complete one removes its file. The start time "
             "is also the setting `fresh` in `run.json`.\n",
             "## running/\n",
             "Up to three files for each evaluation in progress: `ID.json`, its status, replaced about once a second; "
-            "`ID.lock`, locked as long as its process lives; `ID.stop`, a request to stop. An evaluation that ends by "
-            "itself removes them; one that ends early leaves its status until the same command resumes it. The files "
+            "`ID.lock`, locked while its process runs; and `ID.stop`, a request to stop. An evaluation that ends "
+            "normally removes them; one that ends early leaves its status until the same command resumes it. The files "
             "hold no text of instances or completions, and only their owner can read them.\n",
             f"The key `format` of the status is {running.FORMAT}. These keys follow:\n",
             json_table(running.STATUS),
