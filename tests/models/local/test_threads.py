@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.models.local.threads import restored_threads, threads_for
+from medhelm.models.local.generation import restored_threads, threads_for
 
 
 @given(st.floats(1, 1e9), st.integers(1, 100_000), st.integers(1, 256))

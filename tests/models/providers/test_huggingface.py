@@ -15,7 +15,7 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
 from medhelm.models.local.chat_template import ChatTemplate
-from medhelm.models.local.memory import MOST_TOKENS_ON_CPU
+from medhelm.models.local.loading import MOST_TOKENS_ON_CPU
 from medhelm.models.local.runtime import LocalRuntime
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question

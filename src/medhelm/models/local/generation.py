@@ -7,17 +7,21 @@ Prompts are padded on the left and the padding is masked out. So in exact arithm
 others of its batch. In floating-point arithmetic the order of additions depends on the shapes. That changes a greedy
 completion only if two logits are closer than about 1e-5 in float32, or about 1e-2 in bfloat16. The latter happens now
 and then in long completions, as with every server that batches.
+
+Threads wait for each other after every operation. For a small operation that costs more than it saves, and on a busy
+machine a hundred times more. So a step gets a further thread only for enough work. The choice depends on the size of
+the work alone, so that the same batch is always computed in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.models.local.kv_cache import empty_cache
-from medhelm.models.local.threads import restored_threads, threads_for
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +31,12 @@ PREFILL_TOKENS = 4096
 
 _EXTRA_TOKENS = 4
 """Tokens decoded beyond the longest stop sequence: a text that begins inside a word may lack a space."""
+
+SECONDS_PER_THREAD = 1e-4
+"""Work of one operation that justifies a further thread; waiting for a thread costs about a tenth of it."""
+
+OPERATIONS_PER_S, BYTES_PER_S = 5e10, 1e10
+"""Speed of one thread of current CPUs in computing and in reading memory; orders of magnitude."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -144,6 +154,30 @@ class _BatchState:
     def keep(self, rows: torch.Tensor) -> None:
         """Drop the state of all requests but these."""
         self._state["past_key_values"].batch_select_indices(rows)
+
+
+def threads_for(parameters: float, tokens: int, *, most: int, itemsize: int = 4) -> int:
+    """Return the threads, 1 to `most`, for a step over `tokens` with matrices of `parameters` on average.
+
+    A model with a few thousand parameters gets one thread, except for a long prompt; one with billions gets all.
+
+    >>> threads_for(23_000, 16, most=8), threads_for(23_000, 2000, most=8), threads_for(3e7, 1, most=64)
+    (1, 8, 64)
+    """
+    seconds = max(2 * parameters * tokens / OPERATIONS_PER_S, itemsize * parameters / BYTES_PER_S)
+    return max(1, min(most, int(seconds / SECONDS_PER_THREAD)))
+
+
+@contextmanager
+def restored_threads() -> Iterator[int]:
+    """Yield the number of torch's threads, and restore it at the end."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield before
+    finally:
+        torch.set_num_threads(before)
 
 
 def _use_threads(number: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import mean
 from typing import Annotated, Any, Literal
 
@@ -15,18 +17,25 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local.chat_template import ChatTemplate
 from medhelm.models.local.generation import LoadedNetwork
 from medhelm.models.local.kv_cache import remembers_by_attention
-from medhelm.models.local.memory import (
-    MOST_TOKENS,
-    MOST_TOKENS_ON_CPU,
-    bytes_per_token,
-    free_bytes,
-    is_short_of_memory,
-    tokens_that_fit,
-)
 from medhelm.models.local.weights import ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the memory free after loading the weights that a batch may take, by estimate."""
+
+FEWEST_TOKENS, MOST_TOKENS = 4096, 262_144
+"""Limits of the tokens of a batch. The lower one lets long prompts be tried at all."""
+
+MOST_TOKENS_ON_CPU = 16_384
+"""Most tokens of a batch on a CPU. Larger batches are not faster there, show less progress, and lose more at Ctrl-C."""
+
+UNKNOWN = 2 * 2**30
+"""Bytes that are assumed to be free if the amount is unknown."""
+
+MEMORY, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+"""Linux files about free memory: of the machine, and of the container of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,3 +198,69 @@ def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
             for place, kind, message in ((".".join(map(str, e["loc"])), e["type"], e["msg"]) for e in error.errors())
         ]
         raise UserError("\n".join(f"{name}: parameters: {problem}" for problem in problems)) from None
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def free_bytes(device: str) -> int | None:
+    """Return the free bytes of a device such as `cuda:0` or `cpu`; None if unknown."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0])
+    return free_of_machine(MEMORY, GROUP) if device == "cpu" else None
+
+
+def free_of_machine(memory: Path, group: Path) -> int | None:
+    """Return the bytes available on the machine, or those left of the container's limit if that is less.
+
+    The kernel kills a process that takes more, without a message. Source: proc(5), and the kernel's `cgroup-v2`.
+    """
+    free: list[int] = []
+    with suppress(OSError, ValueError):
+        for line in memory.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                free.append(int(line.split()[1]) * 1024)
+    with suppress(OSError, ValueError):
+        limit = int((group / "memory.max").read_text(encoding="ascii"))  # `max`: unlimited
+        rows = (line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        of_files = next(int(row[1]) for row in rows if row[0] == "inactive_file")  # reclaimed when needed
+        free.append(limit - int((group / "memory.current").read_text(encoding="ascii")) + of_files)
+    return max(min(free), 0) if free else None
+
+
+def bytes_per_token(config: Mapping[str, Any], itemsize: int) -> int:
+    """Return twice the bytes of keys and values per token, by the configuration; doubled for temporary memory.
+
+    >>> bytes_per_token({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    ...                  "hidden_size": 4096}, itemsize=2)
+    262144
+    """
+
+    def number(*names: str) -> int:
+        found = (config.get(name) for name in names)
+        return next((value for value in found if isinstance(value, int) and value > 0), 0)
+
+    heads = number("num_attention_heads", "n_head", "num_heads") or 1
+    width = number("head_dim") or number("hidden_size", "n_embd", "d_model") // heads or 64
+    layers = number("num_hidden_layers", "n_layer", "num_layers") or 1
+    return 2 * 2 * layers * (number("num_key_value_heads") or heads) * width * itemsize
+
+
+def tokens_that_fit(free: int | None, each: int, most: int = MOST_TOKENS) -> int:
+    """Return the most tokens of a batch, from the free bytes (None if unknown) and the bytes per token.
+
+    >>> tokens_that_fit(10 * 2**30, 262144), tokens_that_fit(0, 262144)
+    (20480, 4096)
+    """
+    return max(FEWEST_TOKENS, min(most, int((UNKNOWN if free is None else free) * SHARE_OF_MEMORY) // max(each, 1)))
+
+
+def is_short_of_memory(error: BaseException) -> bool:
+    """Return True if a computation failed because the GPU or the machine ran out of memory."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "not enough memory" in str(error).lower()
