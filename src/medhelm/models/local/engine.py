@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from medhelm.errors import ProviderError
 from medhelm.models.local.generation import GenerationState, generate
@@ -82,7 +82,7 @@ class EngineRequest:
     """The event loop of the future."""
     state: GenerationState | None = None
     """State of the generation, once its prompt is tokenized."""
-    began: float = field(default=0.0)
+    began: float = 0.0
     """Start of its batch."""
 
     @property
@@ -169,7 +169,7 @@ class Engine:
     # --- in the engine's thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while self._gather():
+        while self._wait_for_requests():
             try:
                 with self._turn:
                     if not self._closed:
@@ -199,7 +199,7 @@ class Engine:
             self._loaded = self._load_with_room()
             self._fits = self._loaded.batch_tokens, self._fits[1]
         tokens, rows = self._fits
-        batch = self._next(self._loaded, tokens, rows)
+        batch = self._take_batch(self._loaded, tokens, rows)
         if batch and (fitting := self._complete(self._loaded, batch)) < len(batch):
             self._fits = max(tokens // 2, 1), max(fitting, 1)  # the batch was halved: the next one starts smaller
 
@@ -209,12 +209,12 @@ class Engine:
             return self._load()
         except ProviderError as error:
             if error.code == "out_of_memory" and sum([engine.unload() for engine in self._engines()]):
-                self._note_turns()
+                self._note_loading_in_turns()
                 return self._load_with_room()
             self._unusable = error
             raise
 
-    def _note_turns(self) -> None:
+    def _note_loading_in_turns(self) -> None:
         """Note once that models are loaded in turns, which slows the run."""
         with self._changed:
             loops = [request.loop for request in self._waiting]
@@ -224,7 +224,7 @@ class Engine:
             with suppress(RuntimeError):  # the loop is closed: no caller waits anymore
                 loops[0].call_soon_threadsafe(self._note, text)
 
-    def _gather(self) -> bool:
+    def _wait_for_requests(self) -> bool:
         """Wait for a request, and briefly for more; return False once the engine is closed."""
         with self._changed:
             while not (self._waiting or self._closed):
@@ -237,7 +237,7 @@ class Engine:
                     break
             return not self._closed
 
-    def _next(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
+    def _take_batch(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
         """Remove the requests of the next batch from the queue and return them."""
         with self._changed:
             self._waiting = [request for request in self._waiting if request.wanted]
@@ -288,7 +288,7 @@ class Engine:
             if request.state is not None:
                 request.state.restart()
         if len(left) == 1:
-            self._settle_all(left, _too_large(left[0], loaded))
+            self._settle_all(left, _out_of_memory(left[0], loaded))
             return 1
         middle = (len(left) + 1) // 2
         return min(self._complete(loaded, part) for part in (left[:middle], left[middle:]) if part)
@@ -299,13 +299,14 @@ class Engine:
             waiting, self._waiting = self._waiting, []
         self._settle_all(waiting, error)
 
-    def _settle_all(self, several: Sequence[EngineRequest], error: ProviderError) -> None:
-        for request in several:
+    def _settle_all(self, requests: Sequence[EngineRequest], error: ProviderError) -> None:
+        """Fail those of some requests that are not finished."""
+        for request in requests:
             if request.state is None or not request.state.finish:
                 request.settle(error)
 
 
-def _too_large(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
+def _out_of_memory(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
     tokens = len(request.state.prompt) if request.state else 0
     return ProviderError(
         "out_of_memory",

@@ -31,7 +31,7 @@ FEWEST_TOKENS, MOST_TOKENS = 4096, 262_144
 MOST_TOKENS_ON_CPU = 16_384
 """Most tokens of a batch on a CPU. Larger batches are not faster there, show less progress, and lose more at Ctrl-C."""
 
-UNKNOWN = 2 * 2**30
+ASSUMED_FREE_BYTES = 2 * 2**30
 """Bytes that are assumed to be free if the amount is unknown."""
 
 MEMORY, GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
@@ -52,8 +52,6 @@ class LoadedModel:
     """Most tokens of a batch, with padding: an estimate from the free memory."""
     device: str
     """Its device, such as `cuda:0`."""
-    dtype: str
-    """Its number format, such as `bfloat16`."""
 
 
 def check_packages() -> None:
@@ -83,26 +81,26 @@ def load(
     transformers.utils.logging.set_verbosity_error()  # it would write into the progress display
     transformers.utils.logging.disable_progress_bar()
     place = str(weights.folder)
-    device = device or _device()
-    numbers = dtype or ("auto" if device.startswith("cuda") else "float32")
-    _check_memory(weights, device, numbers)
+    device = device or _default_device()
+    number_format = dtype or ("auto" if device.startswith("cuda") else "float32")
+    _check_memory(weights, device, number_format)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
-        model, about = transformers.AutoModelForCausalLM.from_pretrained(
+        model, loading_info = transformers.AutoModelForCausalLM.from_pretrained(
             place,
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
-            dtype=numbers if numbers == "auto" else getattr(torch, numbers),
+            dtype=number_format if number_format == "auto" else getattr(torch, number_format),
             output_loading_info=True,
         )
-        if about["missing_keys"]:
-            names = ", ".join(sorted(about["missing_keys"])[:3])
+        if loading_info["missing_keys"]:
+            names = ", ".join(sorted(loading_info["missing_keys"])[:3])
             raise ValueError(f"weights are missing in its files: {names}. It may not be a text generation model.")
         model = model.eval().to(device)
     except Exception as error:
-        raise _not_loaded(error, weights, device) from error
-    ends = _ends(model, tokenizer)
+        raise _loading_error(error, weights, device) from error
+    ends = _end_tokens(model, tokenizer)
     chat = ChatTemplate(tokenizer, template_options or {})
     network = LoadedNetwork(
         model=model,
@@ -120,11 +118,10 @@ def load(
         window=weights.window,
         batch_tokens=tokens_that_fit(free_bytes(device), each, most),
         device=str(model.device),
-        dtype=str(model.dtype).removeprefix("torch."),
     )
 
 
-def _device() -> str:
+def _default_device() -> str:
     import torch
 
     if torch.cuda.is_available():
@@ -132,7 +129,7 @@ def _device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _check_memory(weights: ModelFiles, device: str, numbers: str) -> None:
+def _check_memory(weights: ModelFiles, device: str, number_format: str) -> None:
     """Check that the weights fit into memory; otherwise some kernels kill the process without a message.
 
     Raises: ProviderError, fatal, code `out_of_memory`, with the required and the free memory.
@@ -141,26 +138,26 @@ def _check_memory(weights: ModelFiles, device: str, numbers: str) -> None:
         free = free_bytes(device)
     except (RuntimeError, AssertionError, ValueError):  # errors of torch for a missing device: loading reports them
         return
-    needed = bytes_in_memory(weights.folder, {"float32": 4, "bfloat16": 2, "float16": 2}.get(numbers))
+    needed = bytes_in_memory(weights.folder, {"float32": 4, "bfloat16": 2, "float16": 2}.get(number_format))
     if free is None or needed <= free:
         return
-    halved = "halve that (models.yaml: `parameters: {dtype: bfloat16}`), " if numbers == "float32" else ""
+    halved = "halve that (models.yaml: `parameters: {dtype: bfloat16}`), " if number_format == "float32" else ""
     raise ProviderError(
         "out_of_memory",
-        f"{weights.name} takes {needed / 1e9:,.1f} GB{'' if numbers == 'auto' else f' in {numbers}'}, and {device} has "
-        f"{free / 1e9:,.1f} GB free: {halved}free memory of the device, or choose a smaller model",
+        f"{weights.name} takes {needed / 1e9:,.1f} GB{'' if number_format == 'auto' else f' in {number_format}'}, "
+        f"and {device} has {free / 1e9:,.1f} GB free: {halved}free memory of the device, or choose a smaller model",
         fatal=True,
     )
 
 
-def _ends(model: Any, tokenizer: Any) -> set[int]:
+def _end_tokens(model: Any, tokenizer: Any) -> set[int]:
     """Return the tokens that end a text, by the configuration and the tokenizer."""
     named = getattr(model.generation_config, "eos_token_id", None)
     ends = set(named if isinstance(named, list) else [named]) | {tokenizer.eos_token_id}
     return {end for end in ends if isinstance(end, int)}
 
 
-def _not_loaded(error: BaseException, weights: ModelFiles, device: str) -> ProviderError:
+def _loading_error(error: BaseException, weights: ModelFiles, device: str) -> ProviderError:
     if is_short_of_memory(error):
         return ProviderError(
             "out_of_memory",
@@ -187,7 +184,7 @@ class _Options(BaseModel):
     version: str = ""  # set by `with_weights`
 
 
-def checked_options(name: str, parameters: Mapping[str, Any]) -> None:
+def check_options(name: str, parameters: Mapping[str, Any]) -> None:
     """Check a model's `parameters` for hf/. Raises: UserError with all that are unknown or have a wrong value."""
     try:
         _Options.model_validate(parameters)
@@ -231,7 +228,9 @@ def free_of_machine(memory: Path, group: Path) -> int | None:
 
 
 def bytes_per_token(config: Mapping[str, Any], itemsize: int) -> int:
-    """Return twice the bytes of keys and values per token, by the configuration; doubled for temporary memory.
+    """Estimate the bytes that a batch takes per token: keys and values, by the configuration, and as much again.
+
+    Temporary memory is about as large as keys and values.
 
     >>> bytes_per_token({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
     ...                  "hidden_size": 4096}, itemsize=2)
@@ -254,7 +253,8 @@ def tokens_that_fit(free: int | None, each: int, most: int = MOST_TOKENS) -> int
     >>> tokens_that_fit(10 * 2**30, 262144), tokens_that_fit(0, 262144)
     (20480, 4096)
     """
-    return max(FEWEST_TOKENS, min(most, int((UNKNOWN if free is None else free) * SHARE_OF_MEMORY) // max(each, 1)))
+    usable = int((ASSUMED_FREE_BYTES if free is None else free) * SHARE_OF_MEMORY)
+    return max(FEWEST_TOKENS, min(most, usable // max(each, 1)))
 
 
 def is_short_of_memory(error: BaseException) -> bool:

@@ -37,7 +37,7 @@ class HuggingFace(Provider):
     def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if packages or the model's files are missing; UserError if they cannot be used."""
         loading.check_packages()
-        loading.checked_options(model.name, model.parameters)
+        loading.check_options(model.name, model.parameters)
         self.model = model
         self.weights = find_weights(model.remote_name, environment)
         self.endpoint = f"hf/{self.weights.folder}"
