@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import FailureCode, Model
 from medhelm.io.http.client import HttpClient
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
-
-if TYPE_CHECKING:
-    from medhelm.models.batch.protocol import BatchService
 
 Environment = Mapping[str, str]
 """Environment variables: name -> value."""
@@ -118,8 +114,8 @@ class Service:
     lists_models: bool = True
     """True if its models are listed at the address where they are asked."""
 
-    batch: Callable[[Any, HttpClient], BatchService] | None = None
-    """Opens the batch API for an `HttpProvider`; None if there is none."""
+    batch: str = ""
+    """`module:CLASS` of its batch API, a `BatchService`, which most runs do not import; empty if it has none."""
 
     def address(self, written: str, remote_name: str, environment: Environment) -> str:
         """Return the base URL of a model, given the address that the user wrote, "" if none.

@@ -271,4 +271,4 @@ class BatchSubmitter:
 
 def _has_batches(provider: Provider) -> TypeGuard[HttpProvider]:
     """Return True if a provider's service has a batch API."""
-    return isinstance(provider, HttpProvider) and provider.service.batch is not None
+    return isinstance(provider, HttpProvider) and bool(provider.service.batch)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import ProviderError, suggestion
 from medhelm.models.provider import Provider
-from medhelm.models.service import Environment, ProviderContext, Service
+from medhelm.models.service import Environment, Service
 
 BASELINES = ("majority", "random", "lexical")
 """Names that may follow `baseline/`."""
@@ -168,14 +168,10 @@ def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 -
     return model
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return Baseline(model.remote_name, seed=context.seed)
-
-
 SERVICE = Service(
     name="baseline",
     title="baseline",
-    open=_open,
+    open=lambda model, context: Baseline(model.remote_name, seed=context.seed),
     takes_address=False,
     resolve=_resolve,
     in_process=True,

@@ -22,7 +22,7 @@ from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
 from medhelm.models.provider import Provider
 from medhelm.models.providers.response_fields import ParsedResponse, completion_of, without_thinking
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.service import Service
 
 
 class HuggingFace(Provider):
@@ -136,14 +136,10 @@ def _read(state: GenerationState, request: Request, *, reported: str) -> Complet
     )
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return HuggingFace(model, context.environment, context.machine)
-
-
 SERVICE = Service(
     name="hf",
     title="Hugging Face",
-    open=_open,
+    open=lambda model, context: HuggingFace(model, context.environment, context.machine),
     takes_address=False,
     on_cluster=True,
     resolve=with_weights,

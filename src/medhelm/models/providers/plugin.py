@@ -13,6 +13,7 @@ from typing import cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, UserError
+from medhelm.io.http.key_redaction import without_keys
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.models.provider import Provider, unsupported_parameter
 from medhelm.models.service import Opener, ProviderContext, Service
@@ -39,7 +40,7 @@ def _checked_opener(plugin: Plugin, opener: Opener) -> Opener:
         except MedHelmError:
             raise
         except Exception as error:  # noqa: BLE001 - code of another author
-            reason = _without(key, last_line(error))
+            reason = without_keys(last_line(error), [key], mark="***", shortest=1)
             raise UserError(f"{model.name}: {plugin.in_words} failed to open it: {reason}.") from None
         _check(plugin, provider)
         return PluginProvider(plugin, provider, key)
@@ -92,7 +93,8 @@ class PluginProvider(Provider):
         self._refused.add((request.digest, code))
 
     def _fault(self, what: str) -> ProviderError:
-        return ProviderError(FailureCode.PLUGIN_ERROR, _without(self._key, f"{self._plugin.in_words} {what}"))
+        message = without_keys(f"{self._plugin.in_words} {what}", [self._key], mark="***", shortest=1)
+        return ProviderError(FailureCode.PLUGIN_ERROR, message)
 
 
 def _check(plugin: Plugin, provider: object) -> None:
@@ -104,8 +106,3 @@ def _check(plugin: Plugin, provider: object) -> None:
         raise plugin.refuse("opened a provider without an `endpoint`: a text that requests under one limit share")
     if not iscoroutinefunction(getattr(provider, "complete", None)):
         raise plugin.refuse("opened a provider without `async def complete(request)`")
-
-
-def _without(key: str, text: str) -> str:
-    """Return `text` without the key, which exceptions may repeat."""
-    return text.replace(key, "***") if key else text

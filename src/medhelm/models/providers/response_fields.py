@@ -15,6 +15,14 @@ from medhelm.models.providers.errors.redact import shown, well_formed
 LENGTH = "length"
 """Finish reason of a completion that reached its limit."""
 
+STOP_REASONS: Mapping[str, str] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": LENGTH,
+    "model_context_window_exceeded": LENGTH,
+}
+"""Stop reason of Anthropic's and Bedrock's APIs -> finish reason. Others keep their name, such as `tool_use`."""
+
 _MAX_TOKENS = 10**9
 """Larger token counts are not believed."""
 
@@ -67,7 +75,7 @@ def completion_of(response: ParsedResponse, *, reasons: bool) -> Completion:
         return _without_text(response, FailureCode.LENGTH, message)
     if text is None:
         if response.finish_reason != LENGTH:
-            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
+            raise no_completion()
         text = ""
     return Completion(
         text=well_formed(text),
@@ -86,6 +94,16 @@ def _without_text(response: ParsedResponse, code: FailureCode, message: str) -> 
         reported_model=response.reported_model,
         fingerprint=response.fingerprint,
     )
+
+
+def no_completion() -> ProviderError:
+    """Return the error about a reply without a completion; a retry may help."""
+    return ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
+
+
+def interrupted(reason: str) -> ProviderError:
+    """Return the error about a completion that the service ended early, for a reason of its own; a retry may help."""
+    return ProviderError(FailureCode.INTERRUPTED, f"the server ended the completion early ({reason})", retryable=True)
 
 
 def without_thinking(text: str, *, whole: bool = False) -> str:

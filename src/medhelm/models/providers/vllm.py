@@ -22,7 +22,7 @@ from medhelm.models.local.weights import ModelFiles, find_weights, has_template,
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.service import Service
 
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; default: on the PATH."""
@@ -125,10 +125,10 @@ class Vllm(Provider):
             words += ["--generation-config", "vllm"]  # decoding settings are the benchmark's, not the model's
         if not self._has_template:
             words += ["--chat-template", PLAIN]
-        place = self._weights.folder.absolute() if self._weights else _place(name)
+        place = str(self._weights.folder.absolute()) if self._weights else _folder_or_id(name)
         chosen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
         return LaunchPlan(
-            command=(self._program, "serve", str(place), *words, *self.arguments),
+            command=(self._program, "serve", place, *words, *self.arguments),
             environment={**without_secrets(self._environment), **_OFFLINE, **chosen, "VLLM_API_KEY": key},
         )
 
@@ -198,7 +198,7 @@ def _weights(name: str, environment: Mapping[str, str]) -> ModelFiles | None:
         return None
 
 
-def _place(name: str) -> str:
+def _folder_or_id(name: str) -> str:
     """Return what the server loads if the files cannot be read here."""
     return str(Path(name).expanduser().absolute()) if is_folder(name) else name
 
@@ -214,14 +214,10 @@ def _start_timeout_s(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return Vllm(model, context.http, context.environment, context.machine)
-
-
 SERVICE = Service(
     name="vllm",
     title="vLLM",
-    open=_open,
+    open=lambda model, context: Vllm(model, context.http, context.environment, context.machine),
     takes_address=False,
     resolve=with_weights,
     examples=("vllm/Qwen/Qwen3-8B",),
