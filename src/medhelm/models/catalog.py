@@ -24,7 +24,6 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
-from medhelm.models.keys import missing_key as missing_key  # re-exported for callers
 from medhelm.models.model_names import reasons
 from medhelm.models.providers import SERVICES, answers_in_process
 from medhelm.models.providers.baseline import BASELINES

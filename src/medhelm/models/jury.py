@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from medhelm.domain import Jury, Model, Prompt, Request
+from medhelm.domain.text import plural
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.model_names import plain_name
@@ -39,7 +40,8 @@ def find_jury(
         warnings = [f"{file} is not used: the judges were named."] if file else []
         judges, wrong = _judges(names, models_file, environment, note)
         lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
-        lines += _too_many(at_least, len(names))
+        if too_many := _too_many(at_least, len(names)):
+            lines.append(too_many)
         if lines:
             raise UserError("\n".join(lines))
         return _jury(judges, at_least, warnings)
@@ -55,12 +57,12 @@ def find_jury(
         Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
         for place, text in wrong.items()
     ]
-    lines = [f"at_least: {text}" for text in _too_many(content.at_least, len(content.judges))]
-    problems += [Problem(text, document.line_of(("at_least",))) for text in lines]
+    if too_many := _too_many(content.at_least, len(content.judges)):
+        problems.append(Problem(f"at_least: {too_many}", document.line_of(("at_least",))))
     if problems:
         raise ConfigError(document.place, problems)
     if too_many := _too_many(at_least, len(content.judges)):
-        raise UserError(too_many[0])
+        raise UserError(too_many)
     remarks = [entry.remark for entry in content.judges if entry.remark]
     return _jury(judges, content.at_least if at_least is None else at_least, remarks)
 
@@ -119,9 +121,8 @@ def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]
     return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), notes
 
 
-def _too_many(at_least: int | None, n_judges: int) -> list[str]:
-    """Return the problems of the number of judges that an instance needs."""
+def _too_many(at_least: int | None, n_judges: int) -> str:
+    """Return the problem of the number of judges that an instance needs; "" if there is none."""
     if at_least is None or 1 <= at_least <= n_judges:
-        return []
-    judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
-    return [f"an instance cannot need {at_least} of {judges}."]
+        return ""
+    return f"an instance cannot need {at_least} of {plural(n_judges, 'judge')}."

@@ -61,9 +61,6 @@ _ADVICE = {
 }
 """Failure code -> what to do, if the failure's message does not say."""
 
-NO_KEY = FailureCode.NO_KEY
-"""Code of a model that was not asked, because its key is missing or cannot be right."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
@@ -118,7 +115,9 @@ def check(
 def _not_asked(model: Model, text: str) -> ModelCheck:
     """Return the result for a model without a key."""
     text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
-    return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
+    return ModelCheck(
+        model=model, answer=Completion(failure=Failure("provider", FailureCode.NO_KEY, text)), asked=False
+    )
 
 
 def _single(model: Model) -> list[Model]:
@@ -152,8 +151,8 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
         names = await provider.listed_names(timeout_s=PROBE_TIMEOUT_S)
     except MedHelmError as error:
         return f"{model.name}: {cached}, and its server did not respond: {error}"
-    known = {name for one in names for name in (one, one.removesuffix(":latest"))}
-    if not names or not known.isdisjoint({model.remote_name, *reported}):
+    expected = {model.remote_name, *reported}
+    if not names or not expected.isdisjoint({*names, *(name.removesuffix(":latest") for name in names)}):
         return ""
     return (
         f"{model.name}: {cached}, and its server now lists {listed(names, 3)} instead of {model.remote_name}. "

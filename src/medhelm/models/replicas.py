@@ -384,10 +384,9 @@ class ReplicaPool(Provider):
         except MedHelmError as error:
             self._give_up(error)
         else:
-            known = {name for one in names for name in (one, one.removesuffix(":latest"))}
             if status in NOT_READY:
                 self._not_reached(replica, f"its list of models has the status {status}")
-            elif names and self.model.remote_name not in known:
+            elif names and not {self.model.remote_name, f"{self.model.remote_name}:latest"}.intersection(names):
                 self._set_aside(replica, ReplicaState.OTHER_MODEL, f"it serves {listed(names, 3)}")
             else:
                 self._make_ready(replica)

@@ -16,6 +16,7 @@ from typing import IO, Literal
 
 from medhelm.domain import FailureCode, Model, Request
 from medhelm.domain.batch import Batch, BatchState
+from medhelm.domain.text import plural
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
@@ -200,7 +201,7 @@ class BatchJob:
         remote_id = await self._submit_or_find(batch, request_file.file)
         SUBJECT.set(Subject(model.name, requests=0))
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id))
-        self.retries.note(f"{model.name}: {_requests(batch)} submitted as batch {remote_id}")
+        self.retries.note(f"{model.name}: {plural(batch.n, 'request')} submitted as batch {remote_id}")
 
     async def _submit_or_find(self, batch: Batch, file: IO[bytes]) -> str:
         """Submit a batch and return the service's ID of it.
@@ -233,7 +234,8 @@ class BatchJob:
             return
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=found))
         self.retries.note(
-            f"{batch.model}: {_requests(batch)} were submitted as batch {found} by a process that ended; continuing"
+            f"{batch.model}: {plural(batch.n, 'request')} were submitted as batch {found} by a process that ended; "
+            "continuing"
         )
 
     async def _find(self, batch: Batch) -> str:
@@ -283,7 +285,7 @@ class BatchJob:
                 FailureCode.UNKNOWN_BATCH,
                 f"{batch.model}: the service no longer has batch {batch.remote_id}, or its results ({error}). Is this "
                 "the key it was submitted with? Results are kept for a month, and until a copy of this store has "
-                f"collected them. To submit the {_requests(batch)} again, delete {self.batches.path(batch)}.",
+                f"collected them. To submit the {plural(batch.n, 'request')} again, delete {self.batches.path(batch)}.",
             ) from error
         file.seek(0)
         return status
@@ -326,8 +328,8 @@ class BatchJob:
             raise ProviderError(
                 FailureCode.UNKNOWN_BATCH,
                 f"{batch.model}: batch {batch.remote_id} was found by its time and size, but holds no result of the "
-                f"{_requests(batch)} that were submitted. Check the service's console for another batch of this size. "
-                f"If there is none, delete {self.batches.path(batch)} to submit the requests again.",
+                f"{plural(batch.n, 'request')} that were submitted. Check the service's console for another batch of "
+                f"this size. If there is none, delete {self.batches.path(batch)} to submit the requests again.",
             )
         # If the user canceled the batch, its requests must not be bought at the full price instead.
         unanswered = () if status.is_cancelled else tuple(sorted(result.missing))
@@ -387,10 +389,6 @@ def _parameters(batch: Batch) -> dict[OptionalParameter, str]:
 
 def _as_stored(provider: HttpProvider) -> dict[str, str]:
     return {str(parameter): message for parameter, message in provider.unsupported.items()}
-
-
-def _requests(batch: Batch) -> str:
-    return f"{batch.n} request{'' if batch.n == 1 else 's'}"
 
 
 def _summary(batch: Batch, result: BatchResult) -> str:

@@ -12,20 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from medhelm.analysis.cost.token_estimates import UNTESTED_ERROR, TokenRatio
+from medhelm.analysis.cost.token_estimates import UNTESTED_ERROR
 from medhelm.domain import Benchmark, Completion, Failure, FailureCode, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.context_windows import known_window
+from medhelm.models.prices import known_window
 from medhelm.models.provider import Provider
 from medhelm.storage.store import Store
-
-DOES_NOT_FIT = FailureCode.DOES_NOT_FIT
-"""Failure code of a request that was not sent: its prompt is too long for the model and may not be truncated."""
-
-TOO_LONG = "context_length"
-"""Failure code of a request whose server counted more tokens than its context window holds."""
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
 """Most tokens that chat templates add to a prompt, and to each of its messages."""
@@ -114,7 +108,7 @@ class ContextFitter:
                 raise
             sent += reply.requests_sent
             completion = reply.completion
-            if completion.failure and completion.failure.code == TOO_LONG:
+            if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
                 if self.window(request.model) is not None:
                     fit = self._next(request, benchmark, fit.left_out) or FittedRequest(
@@ -139,7 +133,7 @@ class ContextFitter:
             return ClientResult(Completion(failure=failure), False, 0, 0.0)
         reply = await client.complete(provider, request)
         completion = reply.completion
-        if completion.failure and completion.failure.code == TOO_LONG:
+        if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
             self._learn_window(request.model, completion.failure.message)
         elif self.window(request.model) is not None:
             self.estimator.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
@@ -167,7 +161,7 @@ class ContextFitter:
         room, length = self._room(request), n_characters(request.prompt)
         if room is None or length <= room or self._known(request):
             return None
-        ratio = self._ratio(request, benchmark)
+        ratio = self.estimator.ratio(request.model, benchmark)
         per_character = ratio.most if _truncates_silently(request.model) else ratio.tokens_per_character
         return None if length * per_character <= room else self._does_not_fit(request)
 
@@ -192,12 +186,9 @@ class ContextFitter:
         that is too long at no cost, while an unnecessary truncation lowers the quality for good. For servers that
         truncate silently it is always the upper bound.
         """
-        ratio = self._ratio(request, benchmark)
+        ratio = self.estimator.ratio(request.model, benchmark)
         little = ratio.one_error >= UNTESTED_ERROR and not _truncates_silently(request.model)
         return ratio.tokens_per_character if little else ratio.most
-
-    def _ratio(self, request: Request, benchmark: Benchmark) -> TokenRatio:
-        return self.estimator.ratio(request.model, benchmark)
 
     def _room(self, request: Request) -> int | None:
         """Return the tokens that the texts of a prompt may have; None if the context window is unknown."""
@@ -227,7 +218,7 @@ class ContextFitter:
         words += f" ({said.message})" if said else ""
         if 2 * request.max_tokens > window:
             words += ". A lower `max_tokens` in models.yaml leaves more room for the prompt"
-        return Failure("provider", DOES_NOT_FIT, words)
+        return Failure("provider", FailureCode.DOES_NOT_FIT, words)
 
     def _learn_window(self, model: Model, message: str) -> None:
         """Use the context window that a server states in an error message, if it is smaller than the known one."""

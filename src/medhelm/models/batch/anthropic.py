@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from datetime import datetime
 from typing import IO, Any
 
 from medhelm.models.batch.http_service import (
@@ -16,7 +17,6 @@ from medhelm.models.batch.http_service import (
     compact,
     id_of,
     or_no_batches,
-    timestamp,
 )
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
 from medhelm.models.providers.response_fields import count, mapping, objects, word
@@ -110,6 +110,14 @@ class AnthropicBatches(HttpBatchService):
         """Delete the batch with its requests and results."""
         if remote_id:
             await self._delete(f"{self._base}/messages/batches/{remote_id}")
+
+
+def timestamp(value: object) -> float | None:
+    """Convert an RFC 3339 time to seconds since 1970; None for anything else."""
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _digest_in(custom_id: object, name: str) -> str:

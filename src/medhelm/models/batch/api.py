@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pkgutil import resolve_name
-from typing import IO
+from typing import IO, TypeGuard
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError
@@ -27,10 +27,13 @@ def has_batches(model: Model) -> bool:
     return not model.replicas and model.provider in SERVICES.built_in and bool(SERVICES[model.provider].batch)
 
 
-def open_batch_service(provider: Provider, http: HttpClient) -> BatchService | None:
-    """Open the batch API of a provider; None if it has none."""
-    if not isinstance(provider, HttpProvider) or not provider.service.batch:
-        return None
+def has_batch_api(provider: Provider) -> TypeGuard[HttpProvider]:
+    """Return True if a provider's service has a batch API."""
+    return isinstance(provider, HttpProvider) and bool(provider.service.batch)
+
+
+def open_batch_service(provider: HttpProvider, http: HttpClient) -> BatchService:
+    """Open the batch API of a provider that has one."""
     service: BatchService = resolve_name(provider.service.batch)(provider, http)
     return service
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Mapping
-from datetime import datetime
 from time import time
 from typing import IO, Any
 
@@ -118,31 +117,3 @@ def id_of(document: Mapping[str, Any]) -> str:
 def compact(content: object) -> bytes:
     """Encode as JSON on one line, without spaces."""
     return json.dumps(content, separators=(",", ":")).encode()
-
-
-def form_type(boundary: str) -> str:
-    """Return the media type of a form with this boundary."""
-    return f"multipart/form-data; boundary={boundary}"
-
-
-def form(boundary: str, fields: Mapping[str, str], file: str) -> tuple[bytes, bytes]:
-    """Return the bytes before and after a file in a form (RFC 7578). `boundary` is random: no file contains it."""
-    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in fields.items()]
-    parts.append(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file}"\r\n'
-        "Content-Type: application/jsonl\r\n\r\n"
-    )
-    return "".join(parts).encode(), f"\r\n--{boundary}--\r\n".encode()
-
-
-def number(value: object) -> float | None:
-    """Return `value` as a float; None if it is not a number."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def timestamp(value: object) -> float | None:
-    """Convert an RFC 3339 time to seconds since 1970; None for anything else."""
-    try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -14,10 +14,7 @@ from medhelm.models.batch.http_service import (
     MAX_PAGES,
     HttpBatchService,
     compact,
-    form,
-    form_type,
     id_of,
-    number,
     or_no_batches,
 )
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
@@ -49,14 +46,19 @@ class OpenAIBatches(HttpBatchService):
         return compact({"custom_id": digest, "method": "POST", "url": "/v1/chat/completions", "body": body})
 
     def framing(self, name: str) -> BatchFraming:
-        """Return the bytes of a form around the file."""
-        head, tail = form(name, {"purpose": "batch"}, _file_name(name))
-        return BatchFraming(head, b"\n", b"\n" + tail)
+        """Return the bytes of a form around the file (RFC 7578). Our name is random: no file contains it."""
+        head = (
+            f'--{name}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{name}\r\nContent-Disposition: form-data; name="file"; filename="{_file_name(name)}"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n"
+        )
+        return BatchFraming(head.encode(), b"\n", f"\n\r\n--{name}--\r\n".encode())
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
         """Upload the file, unless that succeeded before, and create a batch with our name in its metadata."""
         if not self._uploaded.setdefault(name, ""):
-            uploaded = await or_no_batches(self._upload(f"{self._base}/files", file, form_type(name)))
+            form = f"multipart/form-data; boundary={name}"
+            uploaded = await or_no_batches(self._upload(f"{self._base}/files", file, form))
             self._uploaded[name] = id_of(uploaded)
         batch = {
             "input_file_id": self._uploaded[name],
@@ -72,7 +74,8 @@ class OpenAIBatches(HttpBatchService):
         async for batch in self._pages("batches?"):
             if mapping(batch.get("metadata")).get("medhelm") == name:
                 return id_of(batch)
-            if (created := number(batch.get("created_at"))) is not None and created < since - CLOCK_SKEW_S:
+            created = batch.get("created_at")
+            if isinstance(created, int | float) and created < since - CLOCK_SKEW_S:
                 break
         return ""
 

@@ -172,7 +172,7 @@ class Gateway:
             digest = one.request.digest
             known = self._find(one.request, digest, public=one.public)
         except Exception as error:  # noqa: BLE001 - one request must not end the gateway
-            link.send(self._written(one.id, error))
+            link.send(self._error_result(one.id, error))
             return
         if known is not None:
             link.send(wire.write_result(one.id, known))
@@ -189,16 +189,16 @@ class Gateway:
         try:
             text = wire.write_result(one.id, await self._buy(one.request, digest))
         except Exception as error:  # noqa: BLE001
-            text = self._written(one.id, error)
+            text = self._error_result(one.id, error)
         finally:
             link.pending -= 1
         link.send(text)
 
-    def _written(self, number: int, error: Exception) -> str:
+    def _error_result(self, number: int, error: Exception) -> str:
         """Return the JSON object of an error."""
-        return wire.write_error(number, error if isinstance(error, MedHelmError) else self._internal(error))
+        return wire.write_error(number, error if isinstance(error, MedHelmError) else self._internal_error(error))
 
-    def _internal(self, error: Exception) -> GatewayError:
+    def _internal_error(self, error: Exception) -> GatewayError:
         """Report a bug by its type: the message could hold text of a prompt."""
         self._note(f"internal error: {type(error).__name__}")
         return GatewayError("internal", f"internal error of the gateway ({type(error).__name__})")
@@ -265,7 +265,7 @@ class Gateway:
         except MedHelmError:
             raise
         except Exception as error:
-            raise self._internal(error) from error
+            raise self._internal_error(error) from error
         status, body = openai_api.chat_response(asked.model, result)
         return _json(body, status)
 
@@ -315,7 +315,7 @@ class Gateway:
             async for message in socket:
                 if message.type is not WSMsgType.TEXT:
                     break
-                self._take(message.data, link)
+                self._receive(message.data, link)
         except GatewayError as error:
             await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=str(error).encode()[:120])
         finally:
@@ -324,7 +324,7 @@ class Gateway:
             self.counts.workers -= 1
         return socket
 
-    def _take(self, text: str, link: _Link) -> None:
+    def _receive(self, text: str, link: _Link) -> None:
         """Start all requests of a message. Raises: GatewayError."""
         for one in wire.read_requests(text, self._models):
             if isinstance(one, wire.WorkerRequest):

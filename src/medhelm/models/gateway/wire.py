@@ -82,6 +82,14 @@ STATUSES = {
 }
 """Code of an error -> HTTP status."""
 
+_ERRORS: Mapping[str, type[MedHelmError]] = {
+    "budget": BudgetError,
+    "store_full": StoreFullError,
+    "store": StoreError,
+    NOT_ALLOWED: UserError,
+}
+"""Code of an error -> the exception that it means; the first that fits counts."""
+
 
 class GatewayError(MedHelmError):
     """An error that a gateway reports to its clients."""
@@ -301,14 +309,9 @@ def error_code(error: MedHelmError) -> str:
     """Return the code of an error that a client of the gateway gets."""
     if isinstance(error, GatewayError):
         return error.code
-    kinds: dict[type[MedHelmError], str] = {
-        ModelUnusable: UNUSABLE,
-        BudgetError: "budget",
-        StoreFullError: "store_full",
-        StoreError: "store",
-        UserError: NOT_ALLOWED,
-    }
-    return next((code for kind, code in kinds.items() if isinstance(error, kind)), STOPPING)
+    if isinstance(error, ModelUnusable):
+        return UNUSABLE
+    return next((code for code, kind in _ERRORS.items() if isinstance(error, kind)), STOPPING)
 
 
 def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
@@ -350,5 +353,4 @@ def _read_error(one: Mapping[str, Any]) -> MedHelmError:
     code, message = str(one["error"]), str(one["message"])
     if code == UNUSABLE:
         return ModelUnusable(str(one["model"]), message, int(one["sent"]))
-    kinds = {"budget": BudgetError, "store_full": StoreFullError, "store": StoreError, NOT_ALLOWED: UserError}
-    return kinds[code](message) if code in kinds else GatewayError(code, message)
+    return _ERRORS[code](message) if code in _ERRORS else GatewayError(code, message)

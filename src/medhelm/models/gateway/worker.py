@@ -15,12 +15,12 @@ import platform
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from sys import byteorder
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import aiohttp
 from yarl import URL
@@ -56,8 +56,6 @@ REPLY_S = 60.0
 DIGEST_BYTES = 8
 """Bytes of the digests of what was bought before: enough to identify them."""
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
@@ -77,7 +75,7 @@ def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPo
     return EgressPolicy(offline, {host} if host else ())
 
 
-def served_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool = False) -> list[ServedModel]:
+def served_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
     """Return the models of these names, in order, as the gateway serves them.
 
     Raises: UserError for names that it does not serve, and for a wrong address or token; MissingError if it cannot be
@@ -85,7 +83,8 @@ def served_models(names: Sequence[str], environment: Mapping[str, str], *, offli
     """
     if not names:
         return []
-    return _in_new_loop(_fetch_models(names, environment, offline=offline))
+    with ThreadPoolExecutor(max_workers=1) as executor:  # the caller may be in an event loop
+        return executor.submit(asyncio.run, _fetch_models(names, environment)).result()
 
 
 def check_private_data(
@@ -404,9 +403,9 @@ def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | 
     return open_http_session(policy, audit, timeout=timeout)
 
 
-async def _fetch_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool) -> list[ServedModel]:
+async def _fetch_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
     address = gateway_address(environment)
-    async with _http_session(address, gateway_policy(environment, offline=offline), None) as session:
+    async with _http_session(address, gateway_policy(environment, offline=False), None) as session:
         content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
     try:
         served = json.loads(content)["models"]
@@ -468,12 +467,6 @@ def _reason(error: Exception) -> str:
         return "it does not reply"
     number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
-
-
-def _in_new_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, from code inside or outside an event loop."""
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(asyncio.run, work).result()
 
 
 def open_gateway_providers(models: Iterable[Model], client: Client, public: Collection[str]) -> dict[str, Provider]:
