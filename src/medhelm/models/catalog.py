@@ -181,12 +181,10 @@ def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Ma
     remote_name, base_url, endpoints_file = rest, "", ""
     replicas: tuple[str, ...] = ()
     if service.takes_address:
-        remote_name, written = _split(rest)
-        replicas, endpoints_file = _pool_written(written, provider)
-        base_url = checked_address(written) if written and not replicas else ""
-        if "?" in base_url and provider != "azure":
+        remote_name, address, replicas, endpoints_file = _split_address(rest, provider)
+        if "?" in address and provider != "azure":
             raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT.")
-        base_url = POOL if replicas else service.address(base_url, remote_name, environment)
+        base_url = POOL if replicas else service.address(address, remote_name, environment)
     model = Model(
         name=f"{provider}/{remote_name}{POOL_NAME}" if replicas else name,
         provider=provider,
@@ -235,7 +233,18 @@ def _meant(name: str) -> str:
     return f"Is it a server's own name? Then write openai/{name}@http://HOST:PORT/v1, or ollama/{name} for Ollama's."
 
 
-def _split(rest: str) -> tuple[str, str]:
+def _split_address(text: str, provider: str, *, insecure: bool = False) -> tuple[str, str, tuple[str, ...], str]:
+    """Split `NAME@ADDRESS` into name, one address or the addresses of a pool, and the file that lists the pool.
+
+    Raises: ValueError, UserError.
+    """
+    name, written = _split_name(text)
+    replicas, endpoints_file = _pool_of(written, provider)
+    address = checked_address(written, insecure=insecure) if written and not replicas else ""
+    return name, address, replicas, endpoints_file
+
+
+def _split_name(rest: str) -> tuple[str, str]:
     """Split `NAME@ADDRESS`; a name may contain an `@` of its own, as in `claude@20240620`."""
     if found := _WITH_ADDRESS.fullmatch(rest):
         if not found["name"]:
@@ -249,7 +258,7 @@ def _split(rest: str) -> tuple[str, str]:
     return rest, ""
 
 
-def _pool_written(written: str, provider: str) -> tuple[tuple[str, ...], str]:
+def _pool_of(written: str, provider: str) -> tuple[tuple[str, ...], str]:
     """Return the addresses of a pool, and the file that lists them, as written after `@`; neither for one address.
 
     Raises: ValueError, UserError.
@@ -287,9 +296,10 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
     remote_name, address = definition.model or name.removeprefix(f"{provider}/"), definition.address
     replicas, endpoints_file = definition.pool()
     if not definition.model and not address and not replicas and name.startswith(f"{provider}/"):
-        remote_name, written = _split(remote_name)  # `openai/NAME@http://...: {window: ...}` keeps its address
-        replicas, endpoints_file = _pool_written(written, provider)
-        address = checked_address(written, insecure=definition.insecure) if written and not replicas else ""
+        # `openai/NAME@http://...: {window: ...}` keeps its address
+        remote_name, address, replicas, endpoints_file = _split_address(
+            remote_name, provider, insecure=definition.insecure
+        )
     is_alias = definition.model not in ("", name, name.removeprefix(f"{provider}/"))
     service = SERVICES[provider]
     base_url = POOL if replicas else service.address(address, remote_name, environment)
@@ -310,7 +320,7 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
         window=definition.window,
         max_tokens=definition.max_tokens,
         max_concurrency=definition.max_concurrency,
-        price=definition.price.price if definition.price else None,
+        price=definition.price.price("models.yaml") if definition.price else None,
         structured=definition.structured,
         parameters=definition.parameters | serve_arguments,
         scope="" if definition.share_completions or not is_alias else name,
