@@ -70,7 +70,8 @@ def find_jury(
 def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
     """Return a warning for each judge that grades its own completions among those of others.
 
-    A model is known by what its server calls it, whoever serves it: `openai/gpt-4o` at a gateway is OpenAI's `gpt-4o`.
+    Models are compared by their names at their servers, whoever serves them: `openai/gpt-4o` at a gateway is OpenAI's
+    `gpt-4o`.
     """
     tested = {plain_name(model.remote_name) for model in models}
     return [

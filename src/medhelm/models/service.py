@@ -17,7 +17,7 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """Objects that a provider may use besides the model it serves."""
+    """What a provider may use in addition to its model."""
 
     http: HttpClient
     """The HTTP client; it enforces the egress policy."""
@@ -45,7 +45,7 @@ Opener = Callable[[Model, ProviderContext], Provider]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An environment variable, besides the key, without which a service has no address."""
+    """An environment variable, other than the key, that a service needs to have an address."""
 
     variables: tuple[str, ...]
     """Its names; the first that is set counts."""
@@ -63,7 +63,7 @@ class Service:
     """A provider of models."""
 
     name: str
-    """Its name before the slash of a model's name."""
+    """The part of a model's name before the slash."""
     title: str
     """Its name in messages."""
     open: Opener
@@ -73,7 +73,7 @@ class Service:
 
     # --- address
     base_url: str = ""
-    """Its own address, up to and including the version; empty if it depends on the environment or on the user."""
+    """Its own address, including the version; empty if it depends on the environment or the user."""
     locate: Callable[[str, str, Environment], str] | None = None
     """(address as written, name of the model, environment) -> base URL. Raises: ValueError with what is missing."""
     settings: tuple[Setting, ...] = ()
@@ -86,7 +86,7 @@ class Service:
     """True if it answers within this process without any model: always free."""
 
     on_cluster: bool = False
-    """True if its models compute in this process, so that with `--cluster` actors can compute them."""
+    """True if its models run in this process, so that actors can run them with `--cluster`."""
 
     # --- keys
     key_variables: tuple[str, ...] = ()
@@ -94,15 +94,15 @@ class Service:
     default_key_variable: str = ""
     """The variable to ask for if none is set; empty: the first."""
     key_pairs: Mapping[str, str] = field(default_factory=dict)
-    """Variable -> a second variable without which its key is of no use."""
+    """Variable of a key -> the second variable that this key needs."""
     key_prefixes: Mapping[str, str] = field(default_factory=dict)
-    """First characters of its keys -> the variable that such a key belongs in."""
+    """First characters of its keys -> the variable for such keys."""
     key_hints: Mapping[str, str] = field(default_factory=dict)
     """Variable -> where to get its key, as a sentence."""
     hosts: str = ""
     """Regular expression for its own hosts: only these and this machine get its key."""
     host_variable: str = ""
-    """Variable with an address whose host is its own, too."""
+    """Variable with an address; its host also belongs to the service."""
 
     # --- errors
     error_codes: Mapping[str, FailureCode] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Service:
     advice: Mapping[FailureCode, str] = field(default_factory=dict)
     """Code -> what to do, instead of the general advice; it may name `{model.remote_name}` and other fields."""
     lists_models: bool = True
-    """True if its models are listed at the address where they are asked."""
+    """True if the address of requests also lists its models."""
 
     batch: str = ""
     """`module:CLASS` of its batch API, a `BatchService`, which most runs do not import; empty if it has none."""

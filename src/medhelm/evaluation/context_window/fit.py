@@ -32,7 +32,7 @@ OLLAMA_PORT = 11434
 """Default port of Ollama."""
 
 _NUMBER = r"([1-9][\d,]{2,11})"
-_STATED = re.compile(
+_STATED_WINDOW = re.compile(
     "|".join(
         phrase.replace("N", _NUMBER)
         for phrase in (
@@ -111,7 +111,7 @@ class ContextFitter:
             if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
                 if self.window(request.model) is not None:
-                    fit = self._next(request, benchmark, fit.left_out) or FittedRequest(
+                    fit = self._next_shorter(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )
                     continue
@@ -140,7 +140,7 @@ class ContextFitter:
         return reply
 
     def fit(self, request: Request, benchmark: Benchmark) -> FittedRequest:
-        """Return the request as it is to be sent: with the whole prompt, a truncated one, or not at all."""
+        """Return the request as it will be sent: with the whole prompt, a truncated one, or not at all."""
         whole, room = FittedRequest(request), self._room(request)
         if room is None or n_characters(request.prompt) <= room or self._known(request):
             return whole  # even with a token for each character
@@ -156,7 +156,7 @@ class ContextFitter:
     def unfit(self, request: Request, benchmark: Benchmark) -> Failure | None:
         """Return the failure of a request whose prompt must not be truncated.
 
-        None if it is to be sent: it is more likely to fit than not, or was bought before.
+        None if it will be sent, because it is more likely to fit than not, or was bought before.
         """
         room, length = self._room(request), n_characters(request.prompt)
         if room is None or length <= room or self._known(request):
@@ -165,7 +165,7 @@ class ContextFitter:
         per_character = ratio.most if _truncates_silently(request.model) else ratio.tokens_per_character
         return None if length * per_character <= room else self._does_not_fit(request)
 
-    def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
+    def _next_shorter(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
         """Return the next shorter request after one without `left_out` characters was too long; else None."""
         room = self._room(request) or 0
         steps = [step for step in self._steps(request, benchmark, room) if step.fit.left_out > left_out]
@@ -235,7 +235,7 @@ class ContextFitter:
 
 
 def _truncates_silently(model: Model) -> bool:
-    """Return whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
+    """Return True if a server accepts prompts that are too long and drops a part of them, as Ollama does."""
     return model.provider == "ollama" or any(urlsplit(address).port == OLLAMA_PORT for address in model.addresses)
 
 
@@ -245,5 +245,5 @@ def stated_window(message: str) -> int | None:
     >>> stated_window("prompt is too long: 209,412 tokens > 200,000 maximum")
     200000
     """
-    found = _STATED.search(message.lower())
+    found = _STATED_WINDOW.search(message.lower())
     return int(next(filter(None, found.groups())).replace(",", "")) if found else None

@@ -31,7 +31,7 @@ STOP_S = 25.0
 """Seconds that requests in flight may still take when the gateway ends; Slurm and systemd allow 30 and more."""
 
 RETRY_S = 60.0
-"""Seconds after which a model that was given up is tried again for a client that is no worker."""
+"""Seconds after which a model that was given up is tried again for a client that is not a worker."""
 
 HEARTBEAT_S = 30.0
 """Seconds between two signs of life on a quiet connection."""
@@ -54,15 +54,15 @@ class Counts:
     """Counts since the gateway started."""
 
     requests: int = 0
-    """Requests that were done."""
+    """Requests that are done."""
     cached: int = 0
-    """Those among them that were answered from the cache, or by an equal request."""
+    """Done requests whose completion came from the cache or from an equal request."""
     failed: int = 0
-    """Those among them that have no completion."""
+    """Done requests without a completion."""
     in_flight: int = 0
-    """Requests in progress, those that wait included."""
+    """Requests in progress, including those that wait."""
     workers: int = 0
-    """Workers that are connected."""
+    """Connected workers."""
 
     def add(self, result: ClientResult) -> None:
         """Count a request that is done."""
@@ -157,7 +157,7 @@ class Gateway:
         await asyncio.gather(*(link.close() for link in list(self._links)), return_exceptions=True)
 
     def abandon(self) -> None:
-        """Do not wait for requests in flight any longer."""
+        """Stop waiting for requests in flight."""
         self._idle.set()
 
     def _begin(self, one: wire.WorkerRequest, link: _Link) -> None:
@@ -244,7 +244,7 @@ class Gateway:
         return name or _printable(request.headers.get(wire.WORKER_HEADER, ""))
 
     async def _health(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - the form of a handler
-        """Say that the gateway runs, without a token and without any secret."""
+        """Report that the gateway runs; needs no token and shows no secret."""
         return _json({"status": "stopping" if self._is_stopping else "ok"})
 
     async def _list(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002

@@ -3,7 +3,7 @@
 A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is there.
 Requests and results that are ready together share a message, which takes a tenth of the CPU time of one HTTP request
 each. A worker that reconnects sends again what was not answered; equal requests have equal digests, so that nothing is
-bought twice. Models travel in the form that `run.json` has.
+bought twice. Models are written as in `run.json`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GATHER_S = 0.004
 """Seconds to wait for others that can share a message: one with few takes almost as much CPU time as one with many."""
 
 MOST_PENDING = 8192
-"""Most requests of a worker at a time; it keeps further ones to itself."""
+"""Most requests of a worker at a time; it holds further ones back."""
 
 MOST_TOKENS = 2**31
 """Bound of limits and numbers of samples."""
@@ -106,7 +106,7 @@ class WorkerRequest(NamedTuple):
     id: int
     """Number that the result repeats."""
     tag: str
-    """Tag of the worker's model; another one than the gateway's means that the definition has changed."""
+    """Tag of the worker's model; if it differs from the gateway's, the definition has changed."""
     request: Request
     public: bool
     """True if the data may go to any host that the model has."""
@@ -130,7 +130,7 @@ def tag_of(model: Model) -> str:
 
 
 def write_request(request: Request, tag: str, *, public: bool) -> str:
-    """Return the JSON object of a request without its opening `{` and its id; values that are usual are left out."""
+    """Return the JSON object of a request without its opening `{` and its id; default values are omitted."""
     content: dict[str, Any] = {
         "model": request.model.name,
         "tag": tag,

@@ -276,7 +276,7 @@ class _Link:
             await asyncio.sleep(min(LONGEST_WAIT_S, 0.1 * 2.0**attempt))
 
     async def _connect(self) -> str:
-        """Use a connection until it ends, and return why it ended; give up what another one cannot change."""
+        """Use a connection until it ends, and return why it ended; give up if another attempt cannot help."""
         try:
             async with self._session.ws_connect(
                 f"{self._address.url}{wire.REQUESTS_PATH}",
@@ -294,9 +294,9 @@ class _Link:
                 self._give_up(f"the gateway {self._address} {why}.")
             return f"HTTP status {error.status}"
         except aiohttp.ClientSSLError as error:
-            self._give_up(_not_secure(error, self._address))
+            self._give_up(_tls_problem(error, self._address))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return _reason(error)
+            return _reason_of(error)
         except GatewayError as error:
             self._give_up(f"the gateway {self._address}: {error}")
         except UserError as error:
@@ -351,7 +351,7 @@ class _Link:
                 future.set_exception(result)  # after a stop it waits for the next gateway
 
     def _give_up(self, reason: str) -> None:
-        """Let all requests fail, now and later."""
+        """Fail all current and later requests."""
         self._given_up = self._given_up or reason
         for one in self._waiting.values():
             if not one.result.done():
@@ -439,9 +439,9 @@ async def _get(
                 if response.status < 500:
                     raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
         except aiohttp.ClientSSLError as error:
-            raise MissingError(f"{_not_secure(error, address)} Nothing was sent.") from error
+            raise MissingError(f"{_tls_problem(error, address)} Nothing was sent.") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            reason = _reason(error)
+            reason = _reason_of(error)
     raise MissingError(
         f"the gateway {address} cannot be reached: {reason}. Start it with `medhelm gateway`, and name it with "
         "--gateway as it prints it. Nothing was sent."
@@ -455,14 +455,14 @@ def _message_in(content: bytes) -> str:
     return ""
 
 
-def _not_secure(error: Exception, address: GatewayAddress) -> str:
+def _tls_problem(error: Exception, address: GatewayAddress) -> str:
     """Return why there is no TLS connection, and what to do."""
     from medhelm.io.http.connection_errors import connection_problem
 
     return str(connection_problem(error, URL(address.url), REPLY_S, near=False))
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it does not reply"
     number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)

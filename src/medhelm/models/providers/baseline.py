@@ -62,18 +62,18 @@ class Baseline(Provider):
         return Completion(text=self._answer(request, request.instance), finish_reason="stop")
 
     def _majority(self, request: Request, _: Instance) -> str:
-        return self._seen(self._most_frequent, request.benchmark)
+        return self._prepared(self._most_frequent, request.benchmark)
 
     def _random(self, request: Request, instance: Instance) -> str:
         """Return a label, or for an open question the correct answer of another instance; "" if none exists."""
-        drawn = self._seen(self._drawn, request.benchmark)
+        drawn = self._prepared(self._drawn, request.benchmark)
         rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
         if instance.choices:
             return rng.choice(instance.labels)
         others = [answer for name, answer in drawn if name != instance.id]
         return rng.choice(others) if others else ""
 
-    def _seen(self, found: Mapping[str, T], benchmark: str) -> T:
+    def _prepared(self, found: Mapping[str, T], benchmark: str) -> T:
         if benchmark not in found:
             raise ProviderError(
                 FailureCode.NOT_PREPARED, f"baseline/{self.rule} has not read `{benchmark}`", fatal=True

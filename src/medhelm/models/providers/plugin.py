@@ -1,4 +1,4 @@
-"""Providers of installed packages: opened with the same means as the built-in ones, and checked at every call.
+"""Providers of installed packages: opened like the built-in ones, and checked at every call.
 
 A package's function gets the model and a `ProviderContext`, whose `http` is its access to the network: the client
 before it handles cache, limits, retries and budget; the egress policy behind it checks the hosts. Apart from that it is
