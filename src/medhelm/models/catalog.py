@@ -81,10 +81,11 @@ def find_models(
     found, problems = _find_all(names, definitions, environment)
     if problems:
         raise UserError("\n".join(problems))
-    for name, model in zip(dict.fromkeys(names), found, strict=True) if note else ():
-        definition = definitions.get(name) or definitions.get(name.partition("=")[2])
-        if note and definition and (text := definition.key_notice(model)):
-            note(text)
+    if note:
+        for name, model in zip(dict.fromkeys(names), found, strict=True):
+            definition = definitions.get(name) or definitions.get(name.partition("=")[2])
+            if definition and (text := definition.key_notice(model)):
+                note(text)
     return found
 
 

@@ -21,7 +21,6 @@ from medhelm.models.providers.hosted import (
 from medhelm.models.providers.response_fields import (
     LENGTH,
     STOP_REASONS,
-    ParsedResponse,
     completion_of,
     count,
     mapping,
@@ -121,15 +120,15 @@ class Anthropic(Dialect):
             block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)
         ]
         finish = STOP_REASONS.get(stopped, stopped)
-        response = ParsedResponse(
+        return completion_of(
             text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
             finish_reason=finish,
             usage=self.usage_in(document),
             reported_model=word(document.get("model")),
             refused=_refusal(document) if stopped == "refusal" else "",
             has_reasoning=any(block.get("type") in _THINKING for block in blocks),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
 
 def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:

@@ -26,7 +26,6 @@ from medhelm.models.providers.hosted import (
 from medhelm.models.providers.response_fields import (
     LENGTH,
     STOP_REASONS,
-    ParsedResponse,
     completion_of,
     count,
     interrupted,
@@ -170,15 +169,15 @@ class Bedrock(Dialect):
             raise no_completion()
         blocks, finish = objects(content), STOP_REASONS.get(stopped, stopped)
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        response = ParsedResponse(
+        return completion_of(
             text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
             finish_reason=finish,
             usage=self.usage_in(document),
             reported_model="",  # Converse does not report it
             refused=f"the provider's filter ended the completion ({stopped})" if stopped in _REFUSED else "",
             has_reasoning=any("reasoningContent" in block for block in blocks),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
 
 def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:

@@ -18,7 +18,6 @@ from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
 from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    ParsedResponse,
     completion_of,
     count,
     interrupted,
@@ -138,15 +137,15 @@ class Google(Dialect):
             raise interrupted(stopped)
         parts = objects(mapping(candidate.get("content")).get("parts"))
         texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
-        response = ParsedResponse(
+        return completion_of(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(stopped, stopped.lower()),
             usage=self.usage_in(document),
             reported_model=word(document.get("modelVersion")),
             refused=_refusal(document, candidate, stopped),
             has_reasoning=any(part.get("thought") for part in parts),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
         """Read `{"models": [{"name": "models/NAME"}, ...]}`."""

@@ -21,7 +21,7 @@ from medhelm.models.local.generation import GenerationState
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
 from medhelm.models.provider import Provider
-from medhelm.models.providers.response_fields import ParsedResponse, completion_of, without_thinking
+from medhelm.models.providers.response_fields import completion_of, without_thinking
 from medhelm.models.service import Service
 
 
@@ -125,13 +125,11 @@ def _read(state: GenerationState, request: Request, *, reported: str) -> Complet
     output = len(state.written)
     hidden = round(output * (1 - len(visible) / len(text))) if has_reasoning else 0
     return completion_of(
-        ParsedResponse(
-            text=visible,
-            finish_reason=state.finish,
-            usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
-            reported_model=reported,
-            has_reasoning=has_reasoning,
-        ),
+        text=visible,
+        finish_reason=state.finish,
+        usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
+        reported_model=reported,
+        has_reasoning=has_reasoning,
         reasons=request.model.reasoning,
     )
 

@@ -22,7 +22,6 @@ from medhelm.models.providers.hosted import (
     split_at_shared,
 )
 from medhelm.models.providers.response_fields import (
-    ParsedResponse,
     completion_of,
     count,
     interrupted,
@@ -171,7 +170,7 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
         if finish.lower() in _INTERRUPTED_FINISH:
             raise interrupted(finish)
     visible = None if text is None else without_thinking(text, whole=whole)
-    response = ParsedResponse(
+    return completion_of(
         text=visible,
         finish_reason=finish,
         usage=read_usage(body.get("usage")),
@@ -179,8 +178,8 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
         fingerprint=word(body.get("system_fingerprint")),
         refused=refused,
         has_reasoning=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
+        reasons=reasons,
     )
-    return completion_of(response, reasons=reasons)
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
