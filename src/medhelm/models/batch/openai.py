@@ -5,13 +5,12 @@ Source: platform.openai.com/docs/guides/batch and the vendor's Python SDK 3.54.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
 from medhelm.io.http.client import HttpClient
 from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
-    MAX_PAGES,
     HttpBatchService,
     compact,
     id_of,
@@ -71,25 +70,13 @@ class OpenAIBatches(HttpBatchService):
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
         """Find it by our name in its metadata, in any state."""
-        async for batch in self._pages("batches?"):
+        async for batch in self._pages("batches?", "after"):
             if mapping(batch.get("metadata")).get("medhelm") == name:
                 return id_of(batch)
             created = batch.get("created_at")
             if isinstance(created, int | float) and created < since - CLOCK_SKEW_S:
                 break
         return ""
-
-    async def _pages(self, listing: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield batches or files, the latest first."""
-        after = ""
-        for _ in range(MAX_PAGES):
-            page = await self._get(f"{self._base}/{listing}limit=100{after}")
-            items = objects(page.get("data"))
-            for item in items:
-                yield item
-            if not page.get("has_more") or not items:
-                return
-            after = f"&after={id_of(items[-1])}"
 
     async def status(self, remote_id: str) -> BatchStatus:
         """Return its state, and the files with results and errors once it has ended."""
@@ -130,9 +117,8 @@ class OpenAIBatches(HttpBatchService):
             files = [uploaded] if uploaded else []
         else:  # another process may have uploaded it
             wanted = _file_name(name)
-            files = [
-                id_of(file) async for file in self._pages("files?purpose=batch&") if file.get("filename") == wanted
-            ]
+            listed = self._pages("files?purpose=batch&", "after")
+            files = [id_of(file) async for file in listed if file.get("filename") == wanted]
         for file_id in files:
             await self._delete(f"{self._base}/files/{file_id}")
 

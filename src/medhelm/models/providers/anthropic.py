@@ -26,6 +26,7 @@ from medhelm.models.providers.response_fields import (
     mapping,
     no_completion,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service
@@ -116,9 +117,7 @@ class Anthropic(Dialect):
         if not isinstance(content, list):
             raise no_completion()
         blocks = objects(content)
-        texts = [
-            block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)
-        ]
+        texts = texts_in(block for block in blocks if block.get("type") == "text")
         finish = STOP_REASONS.get(stopped, stopped)
         return completion_of(
             text="".join(texts) if texts or finish in ("stop", LENGTH) else None,

@@ -32,6 +32,7 @@ from medhelm.models.providers.response_fields import (
     mapping,
     no_completion,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service, Setting
@@ -168,7 +169,7 @@ class Bedrock(Dialect):
         if not isinstance(content, list) and stopped not in _REFUSED:
             raise no_completion()
         blocks, finish = objects(content), STOP_REASONS.get(stopped, stopped)
-        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+        texts = texts_in(blocks)
         return completion_of(
             text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
             finish_reason=finish,

@@ -24,6 +24,7 @@ from medhelm.models.providers.response_fields import (
     mapping,
     names_in,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service
@@ -136,7 +137,7 @@ class Google(Dialect):
         if stopped in _INTERRUPTED:
             raise interrupted(stopped)
         parts = objects(mapping(candidate.get("content")).get("parts"))
-        texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
+        texts = texts_in(part for part in parts if not part.get("thought"))
         return completion_of(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(stopped, stopped.lower()),

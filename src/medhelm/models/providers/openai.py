@@ -28,6 +28,7 @@ from medhelm.models.providers.response_fields import (
     mapping,
     no_completion,
     objects,
+    texts_in,
     without_thinking,
     word,
 )
@@ -193,13 +194,9 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
             FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
         )
     parts = objects(content)
-    texts = [part["text"] for part in parts if part.get("type") in {"text", "output_text"} and _is_text(part, "text")]
-    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and _is_text(part, "refusal")]
+    texts = texts_in(part for part in parts if part.get("type") in {"text", "output_text"})
+    refusals = texts_in((part for part in parts if part.get("type") == "refusal"), "refusal")
     return ("".join(texts) if texts else None), refused or " ".join(refusals)
-
-
-def _is_text(part: Mapping[str, Any], name: str) -> bool:
-    return isinstance(part.get(name), str)
 
 
 def read_usage(usage: object) -> Usage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -131,6 +131,11 @@ def mapping(value: object) -> Mapping[str, Any]:
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in a list; empty if `value` is not a list."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def texts_in(parts: Iterable[Mapping[str, Any]], key: str = "text") -> list[str]:
+    """Return the texts under `key` in the parts of a completion."""
+    return [part[key] for part in parts if isinstance(part.get(key), str)]
 
 
 def word(value: object) -> str:
