@@ -38,13 +38,13 @@ def find_jury(
     """
     if names:
         warnings = [f"{file} is not used: the judges were named."] if file else []
-        judges, wrong = _judges(names, models_file, environment, note)
+        judges, wrong = _find_judges(names, models_file, environment, note)
         lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
         if too_many := _too_many(at_least, len(names)):
             lines.append(too_many)
         if lines:
             raise UserError("\n".join(lines))
-        return _jury(judges, at_least, warnings)
+        return _make_jury(judges, at_least, warnings)
     named = environment.get("MEDHELM_JURY")
     file = file or (Path(named) if named else None)
     if file is None:
@@ -52,7 +52,7 @@ def find_jury(
     from medhelm.models.jury_file import read_jury_file  # lazy: most juries are given by name
 
     document, content = read_jury_file(file)
-    judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment, note)
+    judges, wrong = _find_judges([entry.judge for entry in content.judges], models_file, environment, note)
     problems = [
         Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
         for place, text in wrong.items()
@@ -64,7 +64,7 @@ def find_jury(
     if too_many := _too_many(at_least, len(content.judges)):
         raise UserError(too_many)
     remarks = [entry.remark for entry in content.judges if entry.remark]
-    return _jury(judges, content.at_least if at_least is None else at_least, remarks)
+    return _make_jury(judges, content.at_least if at_least is None else at_least, remarks)
 
 
 def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
@@ -82,7 +82,7 @@ def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
     ]
 
 
-def _judges(
+def _find_judges(
     names: Sequence[str],
     models_file: Path | None,
     environment: Mapping[str, str],
@@ -112,7 +112,7 @@ def _judges(
     return list(found.values()), wrong
 
 
-def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
+def _make_jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
     notes = list(warnings)
     if len(judges) == 1:
         notes.append(

@@ -94,7 +94,7 @@ def check(
 ) -> list[ModelCheck]:
     """Send one request to each model, without cache and retries; an error becomes a completion with a failure.
 
-    Each server of a pool is checked by itself.
+    Each server of a pool is checked separately.
 
     A model that responds gets a second request, for log-probabilities, if its service has them. After an error about
     an optional parameter the request is sent again without it, as in a run. A model without a key gets none.

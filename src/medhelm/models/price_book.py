@@ -31,7 +31,7 @@ PER_TOKEN = 0.0005
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _dollars(value: Any) -> Any:
+def _check_dollars(value: Any) -> Any:
     """Check a price as written in the file. Raises: ValueError for common mistakes."""
     if isinstance(value, str):
         raise ValueError(
@@ -46,7 +46,7 @@ def _dollars(value: Any) -> Any:
     return value
 
 
-Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=False)]
+Dollars = Annotated[float, BeforeValidator(_check_dollars), Field(ge=0, allow_inf_nan=False)]
 """US dollars per million tokens, as people write them in a file."""
 
 
@@ -83,7 +83,7 @@ class _Entry(PriceDefinition):
 
     @field_validator("since", "until")
     @classmethod
-    def _day(cls, value: str) -> str:
+    def _check_day(cls, value: str) -> str:
         if value and not (_DAY.fullmatch(value) and _as_day(value)):
             raise ValueError(f"must be a day such as 2025-05-12, is {value_in_words(value)}.")
         return value
@@ -150,17 +150,17 @@ def read_price_books(names: Sequence[str]) -> list[PriceBook]:
 
 def _read_book(name: str) -> PriceBook:
     if name in snapshot_names():
-        return PriceBook(name, _entries(load_yaml(SNAPSHOTS / f"{name}.yaml"), name))
+        return PriceBook(name, _checked_entries(load_yaml(SNAPSHOTS / f"{name}.yaml"), name))
     path = Path(name)
     if not path.exists():
         raise UserError(
             f"prices `{name}`: neither a file nor a snapshot. {suggestion(name, snapshot_names())} A file is a YAML "
             "list of {model, input, output}, in US dollars per million tokens.".replace("  ", " ")
         )
-    return PriceBook(name, _entries(load_yaml(path), path.name))
+    return PriceBook(name, _checked_entries(load_yaml(path), path.name))
 
 
-def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
+def _checked_entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
     """Return the checked entries of a file. Raises: ConfigError with all problems."""
     entries = tuple(_dated_price(entry, label) for entry in validate(document, _PriceFile).root)
     if problems := _conflicts(entries, document):

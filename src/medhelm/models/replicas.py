@@ -52,7 +52,7 @@ DEAD_AFTER = 3
 """Failed attempts in a row to reach a server, without any reply, after which its requests in flight fail."""
 
 SERVER_ERRORS_IN_A_ROW = 5
-"""Internal errors in a row after which a server is set aside like one that is lost."""
+"""Internal errors in a row after which a server counts as lost."""
 
 FIRST_WAIT_S = 30.0
 """Longest wait for the first server that responds, if the list of servers does not change."""

@@ -168,7 +168,7 @@ class BatchJob:
             if not is_added and request_file.digests:
                 return request
             request_file.benchmarks.add(request.benchmark)
-            # A request that exceeds the limit by itself is sent directly: its server reports what is wrong with it.
+            # A request that alone exceeds the limit is sent directly: its server reports what is wrong with it.
             n += 1
             if n % ENCODED_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -217,7 +217,7 @@ class BatchJob:
             except ProviderError as error:
                 failure = error
             if not failure.fatal and failure.retryable:
-                # Look after the last attempt as well: an accepted batch must not be lost.
+                # Search after the last attempt too: an accepted batch must not be lost.
                 await self.retries.pause(self.retries.delay_s(attempt, failure))
                 if found := await self._find(batch):
                     return found

@@ -126,7 +126,7 @@ def join(
     resources = " and ".join(f"{value:g} {name.removeprefix('num_').upper()[:-1]}" for name, value in needs.items())
     note(f"{use.what}: computed by {plural(n, 'actor')} of the Ray cluster {found} ({plural(len(nodes), 'node')})")
     return ClusterPool(
-        _actors(ray, n, needs),
+        _start_actors(ray, n, needs),
         errors={"call": ray.exceptions.RayTaskError, "ray": ray.exceptions.RayError},
         shutdown=ray.shutdown,
         note=note,
@@ -235,7 +235,7 @@ def _check_listening(address: str) -> None:
         ) from None
 
 
-def _actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
+def _start_actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
     """Start actors, spread over the nodes."""
     kind = ray.remote(ClusterWorker)
     options = {"max_restarts": -1, "max_task_retries": 0, "scheduling_strategy": "SPREAD", **needs}

@@ -298,7 +298,7 @@ class ClusterModel(Provider):
     async def complete(self, request: Request) -> Completion:
         """Complete one request in some actor.
 
-        Raises: ProviderError, with code `actor_lost` for a request with which several actors ended.
+        Raises: ProviderError, with code `actor_lost` if several actors were lost while they computed it.
         """
         n_bytes = sum(len(message.text.encode("utf-8", "replace")) for message in request.prompt.messages)
         subject = SUBJECT.get() or Subject(request.model.name, request.benchmark)

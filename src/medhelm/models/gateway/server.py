@@ -160,7 +160,7 @@ class Gateway:
         """Stop waiting for requests in flight."""
         self._idle.set()
 
-    def _begin(self, one: wire.WorkerRequest, link: _Link) -> None:
+    def _start_request(self, one: wire.WorkerRequest, link: _Link) -> None:
         """Send the completion of a worker's request if it is in the cache, else start to buy it."""
         try:
             if self._tags[one.request.model.name] != one.tag:
@@ -180,11 +180,11 @@ class Gateway:
         link.pending += 1
         if link.pending > wire.MOST_PENDING:
             raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
-        task = asyncio.get_running_loop().create_task(self._answer(one, digest, link))
+        task = asyncio.get_running_loop().create_task(self._buy_for_worker(one, digest, link))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, one: wire.WorkerRequest, digest: bytes, link: _Link) -> None:
+    async def _buy_for_worker(self, one: wire.WorkerRequest, digest: bytes, link: _Link) -> None:
         """Buy a completion for a worker."""
         try:
             text = wire.write_result(one.id, await self._buy(one.request, digest))
@@ -328,7 +328,7 @@ class Gateway:
         """Start all requests of a message. Raises: GatewayError."""
         for one in wire.read_requests(text, self._models):
             if isinstance(one, wire.WorkerRequest):
-                self._begin(one, link)
+                self._start_request(one, link)
             else:
                 link.send(wire.write_error(*one))
 

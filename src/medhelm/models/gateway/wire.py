@@ -1,6 +1,6 @@
 """The messages between workers and a gateway: explicit keys, a format number, and nothing that is not in the tables.
 
-A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is there.
+A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is ready.
 Requests and results that are ready together share a message, which takes a tenth of the CPU time of one HTTP request
 each. A worker that reconnects sends again what was not answered; equal requests have equal digests, so that nothing is
 bought twice. Models are written as in `run.json`.
@@ -66,7 +66,8 @@ _REQUEST: Mapping[str, type] = {
 _NEEDED = ("id", "model", "tag", "messages", "max_tokens")
 
 NOT_ALLOWED, STOPPING, UNUSABLE, CHANGED = "not_allowed", "stopping", "unusable", "changed"
-"""Codes of errors: the data may not go to that host; the gateway ends; the model cannot be used; it is another one."""
+"""Codes of errors: the data may not go to that host; the gateway is stopping; the model cannot be used; its definition
+has changed."""
 
 STATUSES = {
     "bad_token": 401,
@@ -245,7 +246,7 @@ def checked_count(key: str, value: int, *, least: int = 0) -> int:
 
 def checked_temperature(value: float) -> float:
     """Return a temperature from 0 to 2. Raises: GatewayError."""
-    if not 0 <= value <= 2:  # false for what is not a number, too
+    if not 0 <= value <= 2:  # also refuses NaN
         raise GatewayError("bad_request", f"`temperature` must be from 0 to 2, not {_shown(value)}")
     return float(value)
 

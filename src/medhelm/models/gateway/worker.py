@@ -285,7 +285,7 @@ class _Link:
                 max_msg_size=wire.MOST_BYTES,
                 compress=0,
             ) as socket:
-                await self._use(socket)
+                await self._exchange(socket)
                 if socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA:
                     self._give_up(f"the gateway {self._address} refused what was sent. Update both sides.")
         except aiohttp.WSServerHandshakeError as error:
@@ -303,7 +303,7 @@ class _Link:
             self._give_up(str(error))
         return "it closed the connection"
 
-    async def _use(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    async def _exchange(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Exchange requests and results until the connection ends. Raises: GatewayError."""
         self._unsent = list(self._waiting)  # what an earlier connection lost is sent again
         if self._unsent:

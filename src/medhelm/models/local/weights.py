@@ -228,7 +228,7 @@ def fingerprint(folder: Path) -> str:
         elif file.suffix == ".safetensors":
             digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
             with file.open("rb") as stream:
-                for block in _samples(stream):
+                for block in _header_and_samples(stream):
                     digest.update(block)
     return digest.hexdigest()[:16]
 
@@ -248,7 +248,7 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
     return total
 
 
-def _samples(stream: BinaryIO) -> Iterator[bytes]:
+def _header_and_samples(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the header of a safetensors file, and some bytes of each tensor."""
     header = _header(stream)
     yield header

@@ -141,7 +141,7 @@ def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]
 
 
 def _refusal(document: Mapping[str, Any]) -> str:
-    """Return why it refused: the explanation and the category, as far as given."""
+    """Return why it refused: the explanation and the category, if given."""
     details = mapping(document.get("stop_details"))
     words = word(details.get("explanation")) or "the provider's filter ended the completion"
     category = word(details.get("category"))

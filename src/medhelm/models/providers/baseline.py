@@ -1,7 +1,7 @@
 """Baselines: completions without a model, which every leaderboard shows. No network, no key, no cost.
 
-`majority` gives the most frequent correct answer of the benchmark, `random` a random one, and `lexical` the text with
-most words in common with the question. All three depend only on the instances and the seed.
+`majority` gives the most frequent correct answer of the benchmark, `random` a random one, and `lexical` the text that
+shares the most words with the question. All three depend only on the instances and the seed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Baseline(Provider):
 
 
 def most_frequent_answer(instances: Iterable[Instance]) -> str:
-    """Return the most frequent correct answer, of several the first; "" if no instance has one.
+    """Return the most frequent correct answer, the first of equally frequent ones; "" if no instance has one.
 
     Digests are counted: of answers that never repeat, only the first is kept in memory.
     """
@@ -111,7 +111,7 @@ def _reservoir(instances: Iterable[Instance], rng: Random) -> list[tuple[str, st
 
 
 def lexical_answer(request: Request, instance: Instance) -> str:
-    """Return the label of the option, or the sentences, with most words in common with the question.
+    """Return the label of the option, or the sentences, that share the most words with the question.
 
     For a choice question, an option's different words in the fields are counted, without fields that repeat an option;
     of equal options the first wins. For an open question, the sentences of the fields most similar to the question are
@@ -149,7 +149,7 @@ def _question_and_sources(request: Request, instance: Instance) -> tuple[str, li
 
 
 def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
-    """Return the sentences with most words of `wanted`, within `limit` characters; the best one is cut to fit."""
+    """Return the sentences with the most words of `wanted`, within `limit` characters; the best one is cut to fit."""
     shared = [len(words(sentence) & wanted) for sentence in sentences]
     ranked = sorted(range(len(sentences)), key=lambda i: (-shared[i], i))
     taken: list[int] = []

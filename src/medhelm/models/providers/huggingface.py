@@ -70,17 +70,17 @@ class HuggingFace(Provider):
         Raises: ProviderError `context_length` if prompt and limit exceed the model's context window, `bad_request` if
         its chat template rejects the messages, `out_of_memory`; fatal `not_loaded` if it cannot be loaded.
         """
-        state, seconds = await self.engine.ask(lambda loaded: _prepared(request, loaded))
-        return replace(_read(state, request, reported=self._reported()), latency_s=seconds)
+        state, seconds = await self.engine.ask(lambda loaded: _generation_state(request, loaded))
+        return replace(_read_completion(state, request, reported=self._reported_name()), latency_s=seconds)
 
-    def _reported(self) -> str:
+    def _reported_name(self) -> str:
         name = (
             self.weights.folder.resolve().name if is_folder(self.weights.name) else self.weights.name.partition("@")[0]
         )
         return f"{name}@{self.weights.version[:16]}"
 
 
-def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
+def _generation_state(request: Request, loaded: loading.LoadedModel) -> GenerationState:
     """Convert a request to tokens and decoding settings."""
     try:
         text = loaded.chat.text(request.prompt.messages)
@@ -114,7 +114,7 @@ def _seed(request: Request) -> int:
     return int.from_bytes(hashlib.sha256(b"hf" + request.content_digest).digest()[:6], "big")
 
 
-def _read(state: GenerationState, request: Request, *, reported: str) -> Completion:
+def _read_completion(state: GenerationState, request: Request, *, reported: str) -> Completion:
     """Return the completion without the model's reasoning.
 
     Reasoning tokens are estimated by their share of the characters.

@@ -42,7 +42,7 @@ def _checked_opener(plugin: Plugin, opener: Opener) -> Opener:
         except Exception as error:  # noqa: BLE001 - code of another author
             reason = without_keys(last_line(error), [key], mark="***", shortest=1)
             raise UserError(f"{model.name}: {plugin.in_words} failed to open it: {reason}.") from None
-        _check(plugin, provider)
+        _check_provider(plugin, provider)
         return PluginProvider(plugin, provider, key)
 
     return open_checked
@@ -78,26 +78,28 @@ class PluginProvider(Provider):
         except MedHelmError:
             raise
         except Exception as error:  # noqa: BLE001 - code of another author
-            raise self._fault(f"failed: {last_line(error)}") from None
+            raise self._plugin_error(f"failed: {last_line(error)}") from None
         if not isinstance(completion, Completion):
-            raise self._fault(f"returned {type(completion).__name__} instead of a Completion")
+            raise self._plugin_error(f"returned {type(completion).__name__} instead of a Completion")
         has_text, has_failure = isinstance(completion.text, str), isinstance(completion.failure, Failure)
         if has_text == has_failure or (completion.text is None) != has_failure:
-            raise self._fault("returned a completion that must have either a text or a failure")
+            raise self._plugin_error("returned a completion that must have either a text or a failure")
         return completion
 
     def _refuse_once(self, request: Request, code: str) -> None:
         """Let the client send the request again, without the parameter. Raises: ProviderError the second time."""
         if (request.digest, code) in self._refused:
-            raise self._fault(f"refused the same request twice ({code}): the second time it must omit the parameter")
+            raise self._plugin_error(
+                f"refused the same request twice ({code}): the second time it must omit the parameter"
+            )
         self._refused.add((request.digest, code))
 
-    def _fault(self, what: str) -> ProviderError:
+    def _plugin_error(self, what: str) -> ProviderError:
         message = without_keys(f"{self._plugin.in_words} {what}", [self._key], mark="***", shortest=1)
         return ProviderError(FailureCode.PLUGIN_ERROR, message)
 
 
-def _check(plugin: Plugin, provider: object) -> None:
+def _check_provider(plugin: Plugin, provider: object) -> None:
     """Raises: UserError if a package's provider lacks what the client relies on."""
     local, endpoint = getattr(provider, "local", None), getattr(provider, "endpoint", None)
     if not isinstance(local, bool):
