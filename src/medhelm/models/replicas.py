@@ -61,7 +61,7 @@ PREFIX_LENGTHS = (16_384, 8_192, MIN_CHARACTERS)
 """Lengths of the prefixes that are compared, in characters, longest first."""
 
 SLACK, SLACK_SHARE = 4, 1 / 4
-"""How many more requests than the least busy server the one with the same prefix may have in flight: this number, or
+"""Requests that a server with the same prefix may have in flight beyond those of the least busy server: this number, or
 this share of its limit if that is more."""
 
 LOOK_AHEAD = 64

@@ -17,7 +17,7 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """What a provider may use in addition to its model."""
+    """Objects that a provider may use in addition to its model."""
 
     http: HttpClient
     """The HTTP client; it enforces the egress policy."""
