@@ -88,7 +88,7 @@ def _find_judges(
     environment: Mapping[str, str],
     note: Callable[[str], object] | None,
 ) -> tuple[list[Model], dict[int, str]]:
-    """Return the models of these names, and position -> problem for the others."""
+    """Return the models of these names, and position -> problem of the others."""
     found: dict[bytes, Model] = {}
     wrong: dict[int, str] = {}
     for position, name in enumerate(names):

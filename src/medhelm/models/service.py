@@ -53,11 +53,6 @@ class Setting:
     """A value for examples."""
 
 
-def as_named(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - the form of `Service.resolve`
-    """Return the model unchanged."""
-    return model
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """A provider of models."""
@@ -78,7 +73,7 @@ class Service:
     """(address as written, name of the model, environment) -> base URL. Raises: ValueError with what is missing."""
     settings: tuple[Setting, ...] = ()
     """Variables without which it has no address."""
-    resolve: Callable[[Model, Environment], Model] = as_named
+    resolve: Callable[[Model, Environment], Model] = lambda model, _: model
     """Checks the name of a model and adds what is known without a request. Raises: ValueError, UserError."""
     takes_address: bool = True
     """True if `@http://...` may follow the name of a model."""

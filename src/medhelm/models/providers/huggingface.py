@@ -60,10 +60,6 @@ class HuggingFace(Provider):
                 "its limit. It is probably a base model: use the instruction-tuned one."
             )
 
-    def __repr__(self) -> str:
-        """Name the model."""
-        return f"HuggingFace({self.model.name!r})"
-
     async def complete(self, request: Request) -> Completion:
         """Complete one request, in a batch with others that are waiting.
 

@@ -81,10 +81,6 @@ class Vllm(Provider):
             lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, machine, start_timeout_s=timeout_s),
         )
 
-    def __repr__(self) -> str:
-        """Name the model."""
-        return f"Vllm({self.model.name!r})"
-
     @property
     def unsupported(self) -> Mapping[OptionalParameter, str]:
         """Optional parameter that the server does not support -> its message."""
