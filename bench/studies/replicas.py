@@ -206,12 +206,12 @@ def main() -> None:
         rows.append([name, f"{found.n:,}", f"{found.n / found.seconds:.0f}", share, found.failed, found.twice])
     headers = ["pool", "requests", "completions/s", "of the living", "failed", "bought twice"]
     print(table(rows, headers, format="md"))
-    lengths, homes = replicas.BEGINNINGS, []
+    lengths, homes = replicas.PREFIX_LENGTHS, []
     for name, compared in (("with the same beginning to the same server", lengths), ("to the least busy server", ())):
-        replicas.BEGINNINGS = compared  # type: ignore[assignment]
+        replicas.PREFIX_LENGTHS = compared  # type: ignore[assignment]
         with tempfile.TemporaryDirectory() as folder:
             homes.append([name, f"{beginnings(Path(folder), n // 4):.2f}"])
-    replicas.BEGINNINGS = lengths
+    replicas.PREFIX_LENGTHS = lengths
     print(table(homes, ["prompts go", "servers that compute a beginning"], format="md"))
 
 

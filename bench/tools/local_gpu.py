@@ -73,7 +73,6 @@ def measure(setting: Setting | None = None) -> dict[str, float]:
         window=setting.sizes["max_position_embeddings"],
         batch_tokens=setting.batch_tokens,
         device=setting.device,
-        dtype=setting.dtype,
     )
     rng = random.Random(5)
     prompts = [[rng.randrange(200) for _ in range(rng.randint(*setting.prompts))] for _ in range(setting.requests)]

@@ -10,7 +10,8 @@ import pytest
 
 from medhelm.domain import POOL, Message, Model, Price, Prompt, Request
 from medhelm.errors import ConfigError, UserError
-from medhelm.models.catalog import defined_models, find_models, missing_key
+from medhelm.models.catalog import defined_models, find_models
+from medhelm.models.keys import missing_key
 from medhelm.models.model_names import reasons
 from tests.support.cases import table
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.domain import Completion, Failure, Model, Usage
+from medhelm.domain import Completion, Failure, FailureCode, Model, Usage
 from medhelm.errors import UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.model_check import NO_KEY, ModelCheck, check
+from medhelm.models.model_check import ModelCheck, check
 from medhelm.reports.models import check_lines
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.vendors import ANTHROPIC, GOOGLE, KEYS, OPENAI, VENDORS, Vendor, dig
@@ -286,7 +286,7 @@ def test_several_models_are_asked_and_all_missing_keys_told(server: Server) -> N
     assert [one.model.name for one in check(models, environment=KEYS)] == ["openai/m", "b", "c"]
     assert server.count == 6
     lacking = check([OPENAI.model(server.url), ANTHROPIC.model(server.url)], environment={})
-    assert [one.answer.failure and one.answer.failure.code for one in lacking] == [NO_KEY, NO_KEY]
+    assert [one.answer.failure and one.answer.failure.code for one in lacking] == [FailureCode.NO_KEY] * 2
     assert "needs a key: set the environment variable ANTHROPIC_API_KEY." in lines(lacking[1])
     assert server.count == 6
 

@@ -52,7 +52,7 @@ plain: {}
     full = definitions["local/qwen2.5"]
     assert full.base_url == "http://gpu.hospital.org:8000/v1"
     assert full.price is not None
-    assert full.price.price == Price(input=0.0, output=1.5, cached_input=0.25, source="models.yaml")
+    assert full.price.price("models.yaml") == Price(input=0.0, output=1.5, cached_input=0.25, source="models.yaml")
     assert (full.window, full.max_tokens, full.max_concurrency) == (32768, 2000, 8)
     assert (full.reasoning, full.reasoning_effort, full.key) == (True, "none", "WARD_7_KEY")
     assert not full.structured

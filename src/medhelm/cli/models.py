@@ -87,8 +87,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
 
 def _looked_up(models: Sequence[Model]) -> list[Model]:
     """Fill in today's price and the context window of each model, if known."""
-    from medhelm.models.context_windows import known_window
-    from medhelm.models.prices import price_of
+    from medhelm.models.prices import known_window, price_of
 
     today = datetime.now(UTC).date()
     return [replace(model, price=price_of(model, today), window=known_window(model)) for model in models]
@@ -109,9 +108,10 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     Example:
       medhelm models check openai/NAME@http://127.0.0.1:8000/v1
     """
+    from medhelm.domain import FailureCode
     from medhelm.models.catalog import find_models
     from medhelm.models.gateway import without_gateway
-    from medhelm.models.model_check import NO_KEY, check
+    from medhelm.models.model_check import check
     from medhelm.reports import models as models_report
 
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
@@ -125,4 +125,4 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
         for one, more in zip(checked, told, strict=True):
             click.echo(models_report.check_lines(one.model, one.answer, **more))
     failures = [one.answer.failure.code for one in checked if one.answer.failure]
-    return 4 if NO_KEY in failures else int(bool(failures))
+    return 4 if FailureCode.NO_KEY in failures else int(bool(failures))

@@ -41,8 +41,8 @@ def checked_address(text: str, *, insecure: bool = False) -> str:
     """
     text = text.strip()
     found = _ADDRESS.fullmatch(text)
-    if not found or int((found["port"] or ":0")[1:]) > 65535 or not _is_host(found["host"]):
-        raise ValueError(_reason(text))
+    if not found or int((found["port"] or ":0")[1:]) > 65535 or not _is_valid_host(found["host"]):
+        raise ValueError(_address_problem(text))
     scheme, host = found["scheme"].lower(), found["host"].lower()
     if scheme == "http" and not insecure and not is_inside(host.strip("[]")):
         raise ValueError(
@@ -53,7 +53,7 @@ def checked_address(text: str, *, insecure: bool = False) -> str:
     return f"{scheme}://{host}{found['port'] or ''}{path}{found['query'] or ''}"
 
 
-def _is_host(host: str) -> bool:
+def _is_valid_host(host: str) -> bool:
     if not host.startswith("["):
         return ".." not in host
     try:
@@ -63,7 +63,7 @@ def _is_host(host: str) -> bool:
     return True
 
 
-def _reason(text: str) -> str:
+def _address_problem(text: str) -> str:
     if not text.lower().startswith(("http://", "https://")):
         return "an address must begin with http:// or https://, such as http://127.0.0.1:8000/v1."
     if "@" in text.partition("://")[2].partition("/")[0]:
@@ -106,7 +106,7 @@ def checked_pool(texts: Sequence[str], *, insecure: bool = False) -> tuple[str, 
         try:
             address = _pool_address(text, insecure=insecure)
         except ValueError as error:
-            problems.append(f"address {number}, `{_shown(text)}`: {error}")
+            problems.append(f"address {number}, `{_redacted(text)}`: {error}")
             continue
         if address in found:
             problems.append(f"address {number}, `{address}`, occurs twice. Leave it out.")
@@ -118,7 +118,7 @@ def checked_pool(texts: Sequence[str], *, insecure: bool = False) -> tuple[str, 
 
 
 def read_endpoints(file: Path) -> tuple[tuple[str, ...], list[Problem]]:
-    """Read a file with the addresses of a pool: one a line, blank lines and lines that begin with `#` aside.
+    """Read a file with the addresses of a pool, one a line. Blank lines and lines that begin with `#` are skipped.
 
     Returns: the valid addresses, each once, because a server that restarts may add its line again; and the problems of
     the other lines.
@@ -144,7 +144,7 @@ def read_endpoints(file: Path) -> tuple[tuple[str, ...], list[Problem]]:
         try:
             found[_pool_address(line)] = None
         except ValueError as error:
-            problems.append(Problem(f"`{_shown(line)}`: {error}", number))
+            problems.append(Problem(f"`{_redacted(line)}`: {error}", number))
     return tuple(found), problems
 
 
@@ -176,7 +176,7 @@ def _pool_address(text: str, *, insecure: bool = False) -> str:
     return address
 
 
-def _shown(text: str) -> str:
+def _redacted(text: str) -> str:
     """Return a wrong address without what may be a password or a key."""
     shown = without_secrets(text.strip())
     return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."

@@ -79,13 +79,13 @@ class CacheReader:
 
     @property
     def is_empty(self) -> bool:
-        """True if the request has no completion."""
+        """True if the cache holds no completion."""
         if self._connection is None:
             return True
         return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None
 
     def find(self, request: Request) -> KnownCompletion | None:
-        """Return the completion that stands for a request, if any. Raises: StoreError as `get`."""
+        """Return the stored completion of a request, if any. Raises: StoreError as `get`."""
         return find_completion(request, request.digest, self.get)
 
     def get(self, digest: bytes, model: str = "") -> Completion | None:

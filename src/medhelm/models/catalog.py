@@ -24,7 +24,6 @@ from medhelm.errors import UserError, suggestion
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import key_variable
-from medhelm.models.keys import missing_key as missing_key  # re-exported for callers
 from medhelm.models.model_names import reasons
 from medhelm.models.providers import SERVICES, answers_in_process
 from medhelm.models.providers.baseline import BASELINES
@@ -36,13 +35,13 @@ _VENDORS = {"claude": "anthropic", "gem(ini|ma)": "google", "(chat)?gpt-(?!oss)|
 """First characters of a vendor's model names -> its provider, for suggestions."""
 
 _WITH_ADDRESS = re.compile(r"(?P<name>.*?)@(?P<address>(?:https?|file):.*)", re.IGNORECASE | re.DOTALL)
-_SEVERAL = re.compile(r"https?:.*|\s*", re.IGNORECASE)
+_FURTHER_ADDRESS = re.compile(r"https?:.*|\s*", re.IGNORECASE)
 """Text after a comma within the addresses of a pool."""
 
 POOL_PROVIDER, POOL_NAME = "openai", "@pool"
 """The provider whose models a pool can serve, and what follows the name of such a model instead of addresses."""
 
-_LIKE_ADDRESS = re.compile(r"|localhost|[^@]*[:/][^@]*")
+_ADDRESS_WITHOUT_SCHEME = re.compile(r"|localhost|[^@]*[:/][^@]*")
 
 
 def find_models(
@@ -77,19 +76,20 @@ def find_models(
     file = None if file is None else as_path(file, "file")
     environment = os.environ if environment is None else environment
     if uses_gateway(environment):
-        return _served(names, environment)
-    definitions = _definitions(file, environment)
+        return _gateway_models(names, environment)
+    definitions = _load_definitions(file, environment)
     found, problems = _find_all(names, definitions, environment)
     if problems:
         raise UserError("\n".join(problems))
-    for name, model in zip(dict.fromkeys(names), found, strict=True) if note else ():
-        definition = definitions.get(name) or definitions.get(name.partition("=")[2])
-        if note and definition and (text := definition.key_notice(model)):
-            note(text)
+    if note:
+        for name, model in zip(dict.fromkeys(names), found, strict=True):
+            definition = definitions.get(name) or definitions.get(name.partition("=")[2])
+            if definition and (text := definition.key_notice(model)):
+                note(text)
     return found
 
 
-def _served(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
+def _gateway_models(names: Sequence[str], environment: Mapping[str, str]) -> list[Model]:
     """Return the models of these names as a gateway serves them. Raises: UserError, MissingError."""
     from medhelm.models.gateway.worker import served_models  # lazy: few commands have a gateway
 
@@ -107,13 +107,13 @@ def defined_models(*, file: Path | None, environment: Mapping[str, str]) -> tupl
 
     Raises: ConfigError with all problems of models.yaml.
     """
-    definitions = _definitions(file, environment)
+    definitions = _load_definitions(file, environment)
     return _find_all([*definitions, *(f"baseline/{name}" for name in BASELINES)], definitions, environment)
 
 
 def model_named(name: str, environment: Mapping[str, str]) -> Model:
     """Return the model of one name, without any models.yaml. Raises: ValueError or UserError with the reason."""
-    return _find(name, {}, environment)
+    return _find_model(name, {}, environment)
 
 
 def _find_all(
@@ -124,8 +124,8 @@ def _find_all(
     problems: list[str] = []
     for name in dict.fromkeys(names):
         try:
-            _refuse_list(name, definitions)
-            found.append(_find(name, definitions, environment))
+            _reject_list(name, definitions)
+            found.append(_find_model(name, definitions, environment))
         except (ValueError, UserError) as error:  # UserError: from packages that cannot be used
             problems.append(f"model `{_without_secrets(name)}`: {error}")
     problems += [
@@ -136,10 +136,10 @@ def _find_all(
     return found, problems
 
 
-def _refuse_list(name: str, definitions: Mapping[str, ModelDefinition]) -> None:
+def _reject_list(name: str, definitions: Mapping[str, ModelDefinition]) -> None:
     """Raise UserError for several names with commas between them, other than the addresses of a pool."""
     parts = [part.strip() for part in name.split(",")]
-    if _WITH_ADDRESS.fullmatch(parts[0]) and all(map(_SEVERAL.fullmatch, parts[1:])):
+    if _WITH_ADDRESS.fullmatch(parts[0]) and all(map(_FURTHER_ADDRESS.fullmatch, parts[1:])):
         return
     if len(parts) > 1 and name not in definitions and all("/" in part or part in definitions for part in parts):
         raise UserError("several names with commas between them. Repeat the option for each: --model A --model B.")
@@ -155,7 +155,7 @@ def _without_secrets(name: str) -> str:
     return re.sub(r"(@https?://[^?#]*)([?#])(?!api-version=[A-Za-z0-9.-]*$).*", r"\1\2***", name)
 
 
-def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, ModelDefinition]:
+def _load_definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[str, ModelDefinition]:
     named, default = environment.get("MEDHELM_MODELS"), Path("models.yaml")
     is_found = not file and not named
     file = file or (Path(named) if named else default if default.is_file() else None)
@@ -166,28 +166,26 @@ def _definitions(file: Path | None, environment: Mapping[str, str]) -> Mapping[s
     return read_definitions(file, is_found=is_found)
 
 
-def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:
+def _find_model(name: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:
     """Return the model of one name. Raises: ValueError with the reason and the fix; UserError."""
     if name in definitions:
-        return _defined(name, definitions[name], environment)
+        return _defined_model(name, definitions[name], environment)
     provider, slash, rest = name.partition("/")
     own, equals, target = name.partition("=")
     if equals and provider not in SERVICES:
-        return _named(own, target, definitions, environment)
+        return _renamed_model(own, target, definitions, environment)
     if not slash or provider not in SERVICES:
-        raise ValueError(_unknown(name, definitions))
+        raise ValueError(_unknown_message(name, definitions))
     if not rest or not rest.isprintable():
         raise ValueError(f"a name must follow `{provider}/`.")
     service = SERVICES[provider]
     remote_name, base_url, endpoints_file = rest, "", ""
     replicas: tuple[str, ...] = ()
     if service.takes_address:
-        remote_name, written = _split(rest)
-        replicas, endpoints_file = _pool_written(written, provider)
-        base_url = checked_address(written) if written and not replicas else ""
-        if "?" in base_url and provider != "azure":
+        remote_name, address, replicas, endpoints_file = _split_address(rest, provider)
+        if "?" in address and provider != "azure":
             raise ValueError("`?api-version=` belongs to azure/DEPLOYMENT.")
-        base_url = POOL if replicas else service.address(base_url, remote_name, environment)
+        base_url = POOL if replicas else service.address(address, remote_name, environment)
     model = Model(
         name=f"{provider}/{remote_name}{POOL_NAME}" if replicas else name,
         provider=provider,
@@ -201,19 +199,21 @@ def _find(name: str, definitions: Mapping[str, ModelDefinition], environment: Ma
     return service.resolve(model, environment)
 
 
-def _named(own: str, target: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]) -> Model:
-    """Return the model of `NAME=MODEL` under its own name. Raises: as `_find`."""
+def _renamed_model(
+    own: str, target: str, definitions: Mapping[str, ModelDefinition], environment: Mapping[str, str]
+) -> Model:
+    """Return the model of `NAME=MODEL` under its own name. Raises: as `_find_model`."""
     if own != own.strip() or not own.isprintable() or not own or "@" in own:
         raise ValueError("the name before `=` must be one word or more on one line, without `@`.")
     if own in definitions:
         raise ValueError(f"{own} is defined in models.yaml: choose another name before `=`.")
-    model = _find(target, definitions, environment)
+    model = _find_model(target, definitions, environment)
     if answers_in_process(model.provider):
         raise ValueError(f"{target} needs no other name.")
     return replace(model, name=own, scope=own)
 
 
-def _unknown(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
+def _unknown_message(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
     """Return the message on a name that is neither defined nor of a known provider."""
     provider, slash, rest = name.partition("/")
     known = [*definitions, *(f"baseline/{baseline}" for baseline in BASELINES)]
@@ -221,13 +221,13 @@ def _unknown(name: str, definitions: Mapping[str, ModelDefinition]) -> str:
         return f"unknown. {near}"
     forms = f"A name is PROVIDER/NAME with one of {', '.join(SERVICES)}, or one that models.yaml defines."
     if not slash:
-        meant_whole = _meant(name)
+        meant_whole = _suggestion_for(name)
         return f"unknown. {meant_whole}" if meant_whole.startswith("Did") else f"unknown. {forms} {meant_whole}"
     meant = get_close_matches(provider, SERVICES, n=1)
     return f"unknown provider `{provider}`. " + (f"Did you mean `{meant[0]}/{rest}`?" if meant else forms)
 
 
-def _meant(name: str) -> str:
+def _suggestion_for(name: str) -> str:
     """Suggest what may be meant by a name without a provider."""
     if name.lower() in SERVICES:
         return f"`{name}` is a provider: its model's name follows, as in {name.lower()}/NAME."
@@ -236,7 +236,18 @@ def _meant(name: str) -> str:
     return f"Is it a server's own name? Then write openai/{name}@http://HOST:PORT/v1, or ollama/{name} for Ollama's."
 
 
-def _split(rest: str) -> tuple[str, str]:
+def _split_address(text: str, provider: str, *, insecure: bool = False) -> tuple[str, str, tuple[str, ...], str]:
+    """Split `NAME@ADDRESS` into name, one address or the addresses of a pool, and the file that lists the pool.
+
+    Raises: ValueError, UserError.
+    """
+    name, written = _split_name(text)
+    replicas, endpoints_file = _pool_of(written, provider)
+    address = checked_address(written, insecure=insecure) if written and not replicas else ""
+    return name, address, replicas, endpoints_file
+
+
+def _split_name(rest: str) -> tuple[str, str]:
     """Split `NAME@ADDRESS`; a name may contain an `@` of its own, as in `claude@20240620`."""
     if found := _WITH_ADDRESS.fullmatch(rest):
         if not found["name"]:
@@ -245,12 +256,12 @@ def _split(rest: str) -> tuple[str, str]:
     if rest.endswith(POOL_NAME):
         raise ValueError("write the addresses of the pool after `@`: URL1,URL2 or file:FILE with one address a line.")
     tail = rest.rpartition("@")[2]
-    if tail != rest and _LIKE_ADDRESS.fullmatch(tail):
+    if tail != rest and _ADDRESS_WITHOUT_SCHEME.fullmatch(tail):
         checked_address(tail)  # it has no scheme: the error says so
     return rest, ""
 
 
-def _pool_written(written: str, provider: str) -> tuple[tuple[str, ...], str]:
+def _pool_of(written: str, provider: str) -> tuple[tuple[str, ...], str]:
     """Return the addresses of a pool, and the file that lists them, as written after `@`; neither for one address.
 
     Raises: ValueError, UserError.
@@ -269,7 +280,7 @@ def _pool_written(written: str, provider: str) -> tuple[tuple[str, ...], str]:
     return pool
 
 
-def _reasons_as_set(remote_name: str, parameters: Mapping[str, Any]) -> bool:
+def _is_reasoning(remote_name: str, parameters: Mapping[str, Any]) -> bool:
     """Return True if a model reasons: by its own parameters, as Anthropic and Google have them, or by its name."""
     thinking, config = parameters.get("thinking"), parameters.get("thinkingConfig")
     if isinstance(thinking, dict) and "type" in thinking:
@@ -279,7 +290,7 @@ def _reasons_as_set(remote_name: str, parameters: Mapping[str, Any]) -> bool:
     return reasons(remote_name)
 
 
-def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, str]) -> Model:
+def _defined_model(name: str, definition: ModelDefinition, environment: Mapping[str, str]) -> Model:
     """Return a model of models.yaml."""
     provider: str = definition.provider
     named = name.partition("/")[0]
@@ -288,16 +299,17 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
     remote_name, address = definition.model or name.removeprefix(f"{provider}/"), definition.address
     replicas, endpoints_file = definition.pool()
     if not definition.model and not address and not replicas and name.startswith(f"{provider}/"):
-        remote_name, written = _split(remote_name)  # `openai/NAME@http://...: {window: ...}` keeps its address
-        replicas, endpoints_file = _pool_written(written, provider)
-        address = checked_address(written, insecure=definition.insecure) if written and not replicas else ""
+        # `openai/NAME@http://...: {window: ...}` keeps its address
+        remote_name, address, replicas, endpoints_file = _split_address(
+            remote_name, provider, insecure=definition.insecure
+        )
     is_alias = definition.model not in ("", name, name.removeprefix(f"{provider}/"))
     service = SERVICES[provider]
     base_url = POOL if replicas else service.address(address, remote_name, environment)
     if definition.serve_arguments and provider != "vllm":
         raise ValueError("`serve_arguments` are for models that are served by vllm/NAME.")
     serve_arguments = {"serve_arguments": definition.serve_arguments} if definition.serve_arguments else {}
-    reasoning = _reasons_as_set(remote_name, definition.parameters)
+    reasoning = _is_reasoning(remote_name, definition.parameters)
     model = Model(
         name=name,
         provider=provider,
@@ -311,7 +323,7 @@ def _defined(name: str, definition: ModelDefinition, environment: Mapping[str, s
         window=definition.window,
         max_tokens=definition.max_tokens,
         max_concurrency=definition.max_concurrency,
-        price=definition.price.price if definition.price else None,
+        price=definition.price.price("models.yaml") if definition.price else None,
         structured=definition.structured,
         parameters=definition.parameters | serve_arguments,
         scope="" if definition.share_completions or not is_alias else name,

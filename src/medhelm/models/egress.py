@@ -59,14 +59,14 @@ def policy_for(
     return EgressPolicy(
         offline,
         {host_of(address) for model in models for address in model.addresses},
-        joining=_hosts(allow_hosts) if any(model.endpoints_file for model in models) else HostList(),
+        joining=_host_list(allow_hosts) if any(model.endpoints_file for model in models) else HostList(),
         routes={endpoint: route for endpoint, (_, route) in routes.items() if route != ConnectionSettings()},
         proxy=proxy,
         proxy_login=(environment or {}).get(PROXY_LOGIN, "").strip(),
     )
 
 
-def _hosts(allowed: Collection[str]) -> HostList:
+def _host_list(allowed: Collection[str]) -> HostList:
     """Read the values of --allow-host: hosts, `*.ENDING` and networks. Raises: UserError."""
     try:
         return HostList.of(allowed)
@@ -118,7 +118,7 @@ def missing_consent(
     if not private:
         return ""
     rules = read_rules()
-    consent = _hosts(allowed)
+    consent = _host_list(allowed)
     lines: list[str] = []
     hosts: dict[str, None] = {}
     called = [*((model, False) for model in models), *((judge, True) for judge in judges)]
@@ -129,7 +129,7 @@ def missing_consent(
             if is_judge and JURY not in one.benchmark.metrics:
                 continue
             hosts[host] = None
-            lines.append(_would_send(one, model, host, n_models=len(models) or 1, is_judge=is_judge))
+            lines.append(_consent_line(one, model, host, n_models=len(models) or 1, is_judge=is_judge))
     if not lines:
         return ""
     options = " ".join(f"--allow-host {host}" for host in hosts)
@@ -157,7 +157,7 @@ def hosts_without_consent(models: Iterable[Model], *, allowed: Collection[str]) 
 
     `allowed`: hosts of --allow-host.
     """
-    rules, consent = read_rules(), _hosts(allowed)
+    rules, consent = read_rules(), _host_list(allowed)
     found = {
         model.name: [host for host in _hosts_of(model) if not _may_get_private_data(host, consent, rules)]
         for model in models
@@ -165,7 +165,7 @@ def hosts_without_consent(models: Iterable[Model], *, allowed: Collection[str]) 
     return {name: hosts for name, hosts in found.items() if hosts}
 
 
-def _would_send(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:
+def _consent_line(one: SentData, model: Model, host: str, *, n_models: int, is_judge: bool) -> str:
     """Return one line: what would be sent where."""
     access = "your own data" if one.is_own else one.benchmark.access
     if is_judge:

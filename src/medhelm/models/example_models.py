@@ -1,12 +1,12 @@
 """One or two example models of each provider, for users who do not know yet how models are named.
 
-Every model of a provider can be named. Examples grow old: prices and context windows are looked up as for any model,
-and models that are no longer sold have none.
+Any model of a provider can be named; these are only examples. Their prices and context windows are looked up as for any
+model. A model that is no longer sold has neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medhelm.domain import Model
@@ -23,7 +23,7 @@ class ModelExample:
     model: Model
     """The model, as it would be reached."""
     lacks: tuple[str, ...]
-    """Variables that must be set for it, besides that of its key."""
+    """Variables that must be set for it, other than that of its key."""
 
 
 def example_models(environment: Mapping[str, str]) -> list[ModelExample]:
@@ -32,14 +32,15 @@ def example_models(environment: Mapping[str, str]) -> list[ModelExample]:
     return [_example(name, service.settings, environment) for service in services for name in service.examples]
 
 
-def _example(name: str, settings: tuple[Setting, ...], environment: Mapping[str, str]) -> ModelExample:
+def _example(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
     lacking = [one for one in settings if not any(environment.get(name, "").strip() for name in one.variables)]
     try:
-        return ModelExample(model_named(name, {**environment, **_values(lacking)}), tuple(_values(lacking)))
+        return _with_values(name, lacking, environment)
     except (ValueError, UserError):  # a variable has a wrong value, which is reported when the model is asked
-        return ModelExample(model_named(name, {**environment, **_values(settings)}), tuple(_values(settings)))
+        return _with_values(name, settings, environment)
 
 
-def _values(settings: list[Setting] | tuple[Setting, ...]) -> dict[str, str]:
-    """Return variable -> an example value."""
-    return {setting.variables[0]: setting.example for setting in settings}
+def _with_values(name: str, settings: Sequence[Setting], environment: Mapping[str, str]) -> ModelExample:
+    """Return the example of a name, with the example values of some settings."""
+    values = {setting.variables[0]: setting.example for setting in settings}
+    return ModelExample(model_named(name, {**environment, **values}), tuple(values))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from medhelm.domain import Jury, Model, Prompt, Request
+from medhelm.domain.text import plural
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.catalog import find_models
 from medhelm.models.model_names import plain_name
@@ -37,12 +38,13 @@ def find_jury(
     """
     if names:
         warnings = [f"{file} is not used: the judges were named."] if file else []
-        judges, wrong = _judges(names, models_file, environment, note)
+        judges, wrong = _find_judges(names, models_file, environment, note)
         lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
-        lines += _too_many(at_least, len(names))
+        if too_many := _too_many(at_least, len(names)):
+            lines.append(too_many)
         if lines:
             raise UserError("\n".join(lines))
-        return _jury(judges, at_least, warnings)
+        return _make_jury(judges, at_least, warnings)
     named = environment.get("MEDHELM_JURY")
     file = file or (Path(named) if named else None)
     if file is None:
@@ -50,25 +52,26 @@ def find_jury(
     from medhelm.models.jury_file import read_jury_file  # lazy: most juries are given by name
 
     document, content = read_jury_file(file)
-    judges, wrong = _judges([entry.judge for entry in content.judges], models_file, environment, note)
+    judges, wrong = _find_judges([entry.judge for entry in content.judges], models_file, environment, note)
     problems = [
         Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
         for place, text in wrong.items()
     ]
-    lines = [f"at_least: {text}" for text in _too_many(content.at_least, len(content.judges))]
-    problems += [Problem(text, document.line_of(("at_least",))) for text in lines]
+    if too_many := _too_many(content.at_least, len(content.judges)):
+        problems.append(Problem(f"at_least: {too_many}", document.line_of(("at_least",))))
     if problems:
         raise ConfigError(document.place, problems)
     if too_many := _too_many(at_least, len(content.judges)):
-        raise UserError(too_many[0])
+        raise UserError(too_many)
     remarks = [entry.remark for entry in content.judges if entry.remark]
-    return _jury(judges, content.at_least if at_least is None else at_least, remarks)
+    return _make_jury(judges, content.at_least if at_least is None else at_least, remarks)
 
 
 def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
     """Return a warning for each judge that grades its own completions among those of others.
 
-    A model is known by what its server calls it, whoever serves it: `openai/gpt-4o` at a gateway is OpenAI's `gpt-4o`.
+    Models are compared by their names at their servers, whoever serves them: `openai/gpt-4o` at a gateway is OpenAI's
+    `gpt-4o`.
     """
     tested = {plain_name(model.remote_name) for model in models}
     return [
@@ -79,13 +82,13 @@ def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
     ]
 
 
-def _judges(
+def _find_judges(
     names: Sequence[str],
     models_file: Path | None,
     environment: Mapping[str, str],
     note: Callable[[str], object] | None,
 ) -> tuple[list[Model], dict[int, str]]:
-    """Return the models of these names, and position -> problem for the others."""
+    """Return the models of these names, and position -> problem of the others."""
     found: dict[bytes, Model] = {}
     wrong: dict[int, str] = {}
     for position, name in enumerate(names):
@@ -109,7 +112,7 @@ def _judges(
     return list(found.values()), wrong
 
 
-def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
+def _make_jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
     notes = list(warnings)
     if len(judges) == 1:
         notes.append(
@@ -119,9 +122,8 @@ def _jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]
     return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), notes
 
 
-def _too_many(at_least: int | None, n_judges: int) -> list[str]:
-    """Return the problems of the number of judges that an instance needs."""
+def _too_many(at_least: int | None, n_judges: int) -> str:
+    """Return the problem of the number of judges that an instance needs; "" if there is none."""
     if at_least is None or 1 <= at_least <= n_judges:
-        return []
-    judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
-    return [f"an instance cannot need {at_least} of {judges}."]
+        return ""
+    return f"an instance cannot need {at_least} of {plural(n_judges, 'judge')}."

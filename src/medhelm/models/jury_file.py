@@ -33,7 +33,7 @@ class JudgeEntry(_Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _written(cls, value: Any) -> Any:
+    def _normalize(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"model": value}
         if not isinstance(value, dict):
@@ -41,7 +41,7 @@ class JudgeEntry(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _one_model(self) -> JudgeEntry:
+    def _check_one_model(self) -> JudgeEntry:
         if bool(self.model) == bool(self.model_name):
             raise ValueError("must name one model under `model`.")
         return self

@@ -29,7 +29,7 @@ _OTHER_PREFIXES = {
     "hf_": "Hugging Face",
     "nvapi-": "NVIDIA",
 }
-"""First characters of keys -> the service they belong to, for services that are no provider here."""
+"""First characters of keys -> the service they belong to, for services that are not providers here."""
 
 _QUOTES = "\"'`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}\N{DOUBLE LOW-9 QUOTATION MARK}" + (
     "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}\N{SINGLE LOW-9 QUOTATION MARK}"
@@ -51,8 +51,8 @@ def key_variable(provider: str, base_url: str, environment: Mapping[str, str]) -
         return ""
     host = host_of(base_url)
     if service and base_url.startswith("https://") and (service.owns(host) or host == _own_host(service, environment)):
-        return _first_set(own, environment) or service.default_key_variable or own[0]
-    return _first_set((GENERAL_KEY, *own) if is_loopback(host) else (GENERAL_KEY,), environment)
+        return _first_variable_set(own, environment) or service.default_key_variable or own[0]
+    return _first_variable_set((GENERAL_KEY, *own) if is_loopback(host) else (GENERAL_KEY,), environment)
 
 
 def _own_host(service: Service, environment: Mapping[str, str]) -> str | None:
@@ -65,15 +65,15 @@ def missing_key(model: Model, environment: Mapping[str, str]) -> str | None:
     if not model.key_variable:
         return None
     service = SERVICES[model.provider]
-    for variable in _variables(model, service):
+    for variable in _variables_of(model, service):
         key = environment.get(variable, "").strip()
         if not key:
             hint = service.key_hints.get(variable, "")
             return f"{model.name} needs a key: set the environment variable {variable}. {hint}".rstrip()
-        problem = _form_problem(key)
+        problem = _format_problem(key)
         if not problem and variable == model.key_variable:
-            problem = _wrong_service(model, service, key)
-        elif not problem and _owner(key)[1] == model.key_variable:
+            problem = _wrong_service_problem(model, service, key)
+        elif not problem and _service_of_key(key)[1] == model.key_variable:
             problem = f"belongs in {model.key_variable}. Set both variables again."
         if problem:
             return f"{model.name}: the value of {variable} {problem}"
@@ -86,17 +86,17 @@ def key_state(model: Model, environment: Mapping[str, str]) -> KeyState:
         return "none"
     if missing_key(model, environment) is None:
         return "set"
-    variables = _variables(model, SERVICES[model.provider])
+    variables = _variables_of(model, SERVICES[model.provider])
     return "wrong" if all(environment.get(name, "").strip() for name in variables) else "missing"
 
 
-def _variables(model: Model, service: Service) -> list[str]:
+def _variables_of(model: Model, service: Service) -> list[str]:
     """Return the variable of the model's key, and the second one that the key needs, if any."""
     second = service.key_pairs.get(model.key_variable)
     return [model.key_variable, *([second] if second else [])]
 
 
-def _form_problem(key: str) -> str:
+def _format_problem(key: str) -> str:
     """Say why a value cannot be a key of any service, and what to do; "" if it can."""
     if key[0] in _QUOTES or key[-1] in _QUOTES:
         return f"has a quotation mark at its beginning or end, which is not part of a key. {_SET_AGAIN}"
@@ -111,13 +111,13 @@ def _form_problem(key: str) -> str:
     return ""
 
 
-def _wrong_service(model: Model, service: Service, key: str) -> str:
+def _wrong_service_problem(model: Model, service: Service, key: str) -> str:
     """Say that a key belongs to another service by its first characters, or is a placeholder; "" if neither."""
     if not service.owns(host_of(model.base_url)):
         return ""  # keys of gateways have any form
     if _PLACEHOLDER.fullmatch(key):
         return f"is a placeholder. {_SET_AGAIN}"
-    title, variable, prefix = _owner(key)
+    title, variable, prefix = _service_of_key(key)
     has_pair = service.key_pairs.get(model.key_variable)
     if not prefix or (variable in service.key_variables and service.key_pairs.get(variable) == has_pair):
         return ""
@@ -125,7 +125,7 @@ def _wrong_service(model: Model, service: Service, key: str) -> str:
     return f"is a key for {title}: it begins with `{prefix}`. Use a key for {service.title}{belongs}"
 
 
-def _owner(key: str) -> tuple[str, str, str]:
+def _service_of_key(key: str) -> tuple[str, str, str]:
     """Return the service that a key's longest known prefix belongs to, its variable, and the prefix; "" if unknown."""
     known = [(prefix, title, "") for prefix, title in _OTHER_PREFIXES.items()]
     for service in SERVICES.built_in.values():
@@ -135,5 +135,5 @@ def _owner(key: str) -> tuple[str, str, str]:
     return title, variable, prefix
 
 
-def _first_set(variables: tuple[str, ...], environment: Mapping[str, str]) -> str:
+def _first_variable_set(variables: tuple[str, ...], environment: Mapping[str, str]) -> str:
     return next((name for name in variables if environment.get(name, "").strip()), "")

@@ -61,9 +61,6 @@ _ADVICE = {
 }
 """Failure code -> what to do, if the failure's message does not say."""
 
-NO_KEY = FailureCode.NO_KEY
-"""Code of a model that was not asked, because its key is missing or cannot be right."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
@@ -97,14 +94,14 @@ def check(
 ) -> list[ModelCheck]:
     """Send one request to each model, without cache and retries; an error becomes a completion with a failure.
 
-    Each server of a pool is checked by itself.
+    Each server of a pool is checked separately.
 
     A model that responds gets a second request, for log-probabilities, if its service has them. After an error about
     an optional parameter the request is sent again without it, as in a run. A model without a key gets none.
-    `proxy`: address of the proxy, if any; `audit`: takes a note of each request.
+    `proxy`: address of the proxy, if any; `audit`: records each request.
     Raises: UserError if a host is not allowed; then nothing is sent to any model.
     """
-    models = [one for model in models for one in _single(model)]
+    models = [one for model in models for one in _one_per_server(model)]
     without_key = {model.name: text for model in models if (text := missing_key(model, environment))}
     asked = [model for model in models if model.name not in without_key]
     policy = policy_for(asked, offline=offline, proxy=proxy, environment=environment)
@@ -118,10 +115,12 @@ def check(
 def _not_asked(model: Model, text: str) -> ModelCheck:
     """Return the result for a model without a key."""
     text = text.removeprefix(f"{model.name}:").removeprefix(model.name).strip()
-    return ModelCheck(model=model, answer=Completion(failure=Failure("provider", NO_KEY, text)), asked=False)
+    return ModelCheck(
+        model=model, answer=Completion(failure=Failure("provider", FailureCode.NO_KEY, text)), asked=False
+    )
 
 
-def _single(model: Model) -> list[Model]:
+def _one_per_server(model: Model) -> list[Model]:
     """Return the model as each of its servers serves it."""
     return [
         replace(model, name=f"{model.name} at {address}", base_url=address, replicas=(), endpoints_file="")
@@ -152,8 +151,8 @@ async def probe(provider: Provider, n_cached: int, reported: Collection[str]) ->
         names = await provider.listed_names(timeout_s=PROBE_TIMEOUT_S)
     except MedHelmError as error:
         return f"{model.name}: {cached}, and its server did not respond: {error}"
-    known = {name for one in names for name in (one, one.removesuffix(":latest"))}
-    if not names or not known.isdisjoint({model.remote_name, *reported}):
+    expected = {model.remote_name, *reported}
+    if not names or not expected.isdisjoint({*names, *(name.removesuffix(":latest") for name in names)}):
         return ""
     return (
         f"{model.name}: {cached}, and its server now lists {listed(names, 3)} instead of {model.remote_name}. "
@@ -190,7 +189,7 @@ async def _check(model: Model, http: HttpClient, environment: Mapping[str, str],
     found = await check_server(model, http, answer) if _is_local_server(model) else ServerCheck()
     names, advice = found.names, found.advice
     if answer.failure and not advice:
-        names, advice = await _help(provider, answer.failure)
+        names, advice = await _names_and_advice(provider, answer.failure)
     return ModelCheck(
         model=model,
         answer=answer,
@@ -222,7 +221,7 @@ async def _ask(provider: Provider, request: Request) -> Completion:
     return failed
 
 
-async def _help(provider: HttpProvider, failure: Failure) -> tuple[list[str], str]:
+async def _names_and_advice(provider: HttpProvider, failure: Failure) -> tuple[list[str], str]:
     """Return the models of the server, if this one is not among them, and what to do."""
     model = provider.model
     if failure.code not in (FailureCode.UNKNOWN_MODEL, FailureCode.MALFORMED_REPLY, FailureCode.EMPTY_CHOICE):
@@ -230,24 +229,24 @@ async def _help(provider: HttpProvider, failure: Failure) -> tuple[list[str], st
     base, mark, _ = model.base_url.partition("?")
     without_version = model.provider == "openai" and not mark and not base.endswith("/v1")
     if without_version and (names := await provider.names(f"{base}/v1/models")):
-        return _unless_among(model, names), f"The API of this server is at {base}/v1: use that address."
+        return _names_without(model, names), f"The API of this server is at {base}/v1: use that address."
     if failure.code != FailureCode.UNKNOWN_MODEL:
         return [], (
             f"A server responds at {provider.dialect.url}, but not in the format of {provider.service.title}: correct "
             "the address, or name the provider whose API it has."
         )
     names = await provider.names()
-    if names and not _unless_among(model, names):
+    if names and not _names_without(model, names):
         return [], f"The server lists {model.remote_name}, but does not know it at {provider.dialect.url}."
     if not names and provider.service.lists_models:
         return [], "The server lists no models at this address, so the address is probably wrong, not the name."
-    return names, _nearest(model.remote_name, names)
+    return names, _nearest_name(model.remote_name, names)
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
+def _nearest_name(name: str, names: Sequence[str]) -> str:
     """Suggest the listed name that `name` may mean; case and vendor do not matter.
 
-    >>> _nearest("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct"])
+    >>> _nearest_name("qwen2.5", ["llama-3.3-70b", "Qwen/Qwen2.5-7B-Instruct"])
     'Did you mean `Qwen/Qwen2.5-7B-Instruct`?'
     """
     by_plain_name, wanted = {plain_name(known): known for known in names}, plain_name(name)
@@ -256,7 +255,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return f"Did you mean `{by_plain_name[near[0]]}`?" if near else ""
 
 
-def _unless_among(model: Model, names: list[str]) -> list[str]:
+def _names_without(model: Model, names: list[str]) -> list[str]:
     """Return the names, unless the model's is one of them."""
     return [] if model.remote_name in names else names
 

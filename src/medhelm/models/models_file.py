@@ -26,13 +26,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from medhelm.domain import Model, Price
+from medhelm.domain import Model
 from medhelm.domain.text import listed, value_in_words
 from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool, checked_proxy
-from medhelm.models.price_book import Dollars
+from medhelm.models.price_book import PriceDefinition
 from medhelm.models.providers import SERVICES, answers_in_process
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -53,45 +53,19 @@ def definable_providers() -> list[str]:
     return [name for name in SERVICES.built_in if not answers_in_process(name)]
 
 
-def _is_provider(name: str) -> str:
+def _check_provider(name: str) -> str:
     if name not in SERVICES or answers_in_process(name):
         expected = " or ".join(f"'{known}'" for known in definable_providers())
         raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
     return name
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class PriceDefinition(_Strict):
-    """US dollars per million tokens."""
-
-    input: Dollars
-    """Price of input tokens that the provider had not cached."""
-    output: Dollars
-    """Price of output tokens, hidden reasoning included."""
-    cached_input: Dollars | None = None
-    """Price of cached input tokens; default: `input`."""
-    cache_write: Dollars | None = None
-    """Price of input tokens that the provider writes to its cache; default: `input`."""
-
-    @property
-    def price(self) -> Price:
-        """Convert to a `Price`."""
-        return Price(
-            input=self.input,
-            output=self.output,
-            cached_input=self.cached_input,
-            cache_write=self.cache_write,
-            source="models.yaml",
-        )
-
-
-class ModelDefinition(_Strict):
+class ModelDefinition(BaseModel):
     """One model of models.yaml. All keys are optional."""
 
-    provider: Annotated[str, AfterValidator(_is_provider)] = "openai"
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    provider: Annotated[str, AfterValidator(_check_provider)] = "openai"
     """The provider whose API it has; `openai` for every OpenAI-compatible server. Packages can add providers."""
     model: str = ""
     """The server's name for it; default: its name in models.yaml."""
@@ -167,22 +141,22 @@ class ModelDefinition(_Strict):
     def key_notice(self, model: Model) -> str:
         """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
         is_near = all(is_loopback(host_of(address)) for address in model.addresses) and not self.endpoints
-        is_usual = not self.key and (not self.is_elsewhere or is_near)
-        if not self._found_at or not model.key_variable or is_usual:
+        is_expected = not self.key and (not self.is_elsewhere or is_near)
+        if not self._found_at or not model.key_variable or is_expected:
             return ""
         hosts = listed(["/".join(address.split("/")[:3]) for address in model.addresses], 5)
         return f"{self._found_at}: `{model.name}` sends the key in {model.key_variable} to {hosts}"
 
     @model_validator(mode="before")
     @classmethod
-    def _is_mapping(cls, value: Any) -> Any:
+    def _check_mapping(cls, value: Any) -> Any:
         """Explain an address or a name in place of a definition, a common mistake."""
         if isinstance(value, str):
             raise ValueError("must be a mapping of keys to values, such as {base_url: http...} or {model: gpt-4o}.")
         return value
 
     @model_validator(mode="after")
-    def _fits(self) -> ModelDefinition:
+    def _check_combinations(self) -> ModelDefinition:
         if self.window and self.max_tokens and self.max_tokens >= self.window:
             raise ValueError(
                 f"`max_tokens` {self.max_tokens} leaves no room for a prompt in a `window` of {self.window}, which "
@@ -206,7 +180,7 @@ class ModelDefinition(_Strict):
 
     @field_validator("reasoning_effort")
     @classmethod
-    def _effort(cls, value: str) -> str:
+    def _check_effort(cls, value: str) -> str:
         if value and value not in EFFORTS:
             help_ = suggestion(value, EFFORTS)
             raise ValueError(f"{value_in_words(value)} is not a known effort. {help_} Put new ones under `parameters`.")
@@ -214,7 +188,7 @@ class ModelDefinition(_Strict):
 
     @field_validator("base_url")
     @classmethod
-    def _address(cls, value: str | list[str], info: ValidationInfo) -> str | list[str]:
+    def _check_address(cls, value: str | list[str], info: ValidationInfo) -> str | list[str]:
         if isinstance(value, list):
             if not value:
                 raise ValueError("the list is empty: write the addresses of the servers into it.")
@@ -226,12 +200,12 @@ class ModelDefinition(_Strict):
 
     @field_validator("proxy")
     @classmethod
-    def _proxy(cls, value: str) -> str:
+    def _check_proxy(cls, value: str) -> str:
         return checked_proxy(value)
 
     @field_validator("key")
     @classmethod
-    def _variable(cls, value: str) -> str:
+    def _check_variable(cls, value: str) -> str:
         """Never repeat the value: it may be a key."""
         plain = "_" not in value and len(value) > _MAX_PLAIN_VARIABLE
         if not _VARIABLE.fullmatch(value) or plain:
@@ -243,7 +217,7 @@ class ModelDefinition(_Strict):
 
     @field_validator("parameters")
     @classmethod
-    def _sendable(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_parameters(cls, value: dict[str, Any]) -> dict[str, Any]:
         wrong = [f"`{name}` is set by medhelm and cannot be a parameter." for name in value if name in _RESERVED]
         secret = [name for name in value if _SECRET.match(name)]
         wrong += [
@@ -259,10 +233,7 @@ class ModelDefinition(_Strict):
         return value
 
 
-_KEYS = ModelDefinition.model_fields.keys()
-
-
-class _File(RootModel[dict[str, ModelDefinition]]):
+class _ModelsFile(RootModel[dict[str, ModelDefinition]]):
     """Name of a model -> its definition."""
 
 
@@ -275,15 +246,16 @@ def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, Mode
     document = read_yaml(file)
     if document.data is None and not document.problems:
         return {}
-    problems = [*_misplaced(document), *_misnamed(document)]
+    misplaced = _structure_problems(document)
+    problems = [*misplaced, *_name_problems(document)]
     definitions: Mapping[str, ModelDefinition] = {}
     try:
-        definitions = {} if _misplaced(document) else validate(document, _File).root
+        definitions = {} if misplaced else validate(document, _ModelsFile).root
     except ConfigError as error:
         problems += error.problems
     for name, definition in definitions.items():
         line = document.line_of((name,))
-        if text := _redirected(name, definition) or (_trusts_elsewhere(name, definition) if is_found else ""):
+        if text := _redirection(name, definition) or (_untrusted_setting(name, definition) if is_found else ""):
             problems.append(Problem(text, line))
         definition._folder = file.parent
         if is_found:
@@ -293,7 +265,7 @@ def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, Mode
     return definitions
 
 
-def _redirected(name: str, definition: ModelDefinition) -> str:
+def _redirection(name: str, definition: ModelDefinition) -> str:
     """Return the problem of a definition that moves `PROVIDER/NAME` to another model or address; "" if it does not."""
     first, slash, rest = name.partition("/")
     moved = [key for key in ("provider", "model", "base_url", "endpoints") if key in definition.model_fields_set]
@@ -316,17 +288,17 @@ def _redirected(name: str, definition: ModelDefinition) -> str:
     )
 
 
-def _trusts_elsewhere(name: str, definition: ModelDefinition) -> str:
+def _untrusted_setting(name: str, definition: ModelDefinition) -> str:
     """Return the problem of a definition that only a file named by the user may have; "" if there is none."""
     if keys := [key for key in ("proxy", "ca_file", "client_certificate", "client_key") if getattr(definition, key)]:
         return (
             f"{name}: `{keys[0]}` decides who can read your requests, so it counts only in a file that you name. If "
             "you trust this file, name it with --models or MEDHELM_MODELS."
         )
-    return _wrong_host(name, definition)
+    return _key_at_wrong_host(name, definition)
 
 
-def _wrong_host(name: str, definition: ModelDefinition) -> str:
+def _key_at_wrong_host(name: str, definition: ModelDefinition) -> str:
     """Return the problem of a definition that sends the key of one provider to the host of another; "" if none."""
     owners = [
         service
@@ -336,12 +308,12 @@ def _wrong_host(name: str, definition: ModelDefinition) -> str:
     if not owners:
         return ""
     hosts = [host_of(address) for address in definition.addresses]
-    strange = [host for host in hosts if not is_loopback(host) and not any(one.owns(host) for one in owners)]
-    if definition.is_elsewhere and not strange and not definition.endpoints:
+    foreign = [host for host in hosts if not is_loopback(host) and not any(one.owns(host) for one in owners)]
+    if definition.is_elsewhere and not foreign and not definition.endpoints:
         return ""
     if not definition.is_elsewhere and any(service.name == definition.provider for service in owners):
         return ""
-    place = strange[0] if strange else definition.endpoints and "servers that join later"
+    place = foreign[0] if foreign else definition.endpoints and "servers that join later"
     return (
         f"{name}: `key` {definition.key} belongs to {owners[0].title}, and is not sent to "
         f"{place or SERVICES[definition.provider].title}. Name another variable, or, if you trust this file, name it "
@@ -349,18 +321,19 @@ def _wrong_host(name: str, definition: ModelDefinition) -> str:
     )
 
 
-def _misplaced(document: YamlDocument) -> list[Problem]:
+def _structure_problems(document: YamlDocument) -> list[Problem]:
     """Return the problems of the file as a whole: its top level must map names to models."""
     data = document.data
     if not isinstance(data, dict):
         return [Problem("the top of the file must map names to models, such as `my-model: {base_url: http://...}`.")]
-    if list(data) == ["models"] and isinstance(data["models"], dict) and not data["models"].keys() & _KEYS:
+    entry = data.get("models")
+    if list(data) == ["models"] and isinstance(entry, dict) and not entry.keys() & ModelDefinition.model_fields.keys():
         line = document.line_of(("models",))
         return [Problem("models: names belong at the top level: delete this line, and indent the rest less.", line)]
     return []
 
 
-def _misnamed(document: YamlDocument) -> list[Problem]:
+def _name_problems(document: YamlDocument) -> list[Problem]:
     """Return the problems of names that cannot be used, or that have another meaning."""
     problems = []
     for name in document.data if isinstance(document.data, dict) else ():

@@ -2,7 +2,7 @@
 
 A file is a YAML list of entries with `model`, `input` and `output` in US dollars per million tokens, and, where they
 apply, `cached_input`, `cache_write`, `from` and `until` (days, both included) and `source`. A model is named as users
-write it (`openai/gpt-4o`), or by what its server calls it (`gpt-4o`), which then goes for every server.
+write it (`openai/gpt-4o`), or by its name at its server (`gpt-4o`), which then applies to every server.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ SNAPSHOTS = Path(__file__).parent / "price_lists"
 """One file for each named snapshot."""
 
 PER_TOKEN = 0.0005
-"""A price above zero and below this is one for a token, not for a million."""
+"""A price below this and above zero is the price of one token, not of a million."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def _dollars(value: Any) -> Any:
+def _check_dollars(value: Any) -> Any:
     """Check a price as written in the file. Raises: ValueError for common mistakes."""
     if isinstance(value, str):
         raise ValueError(
@@ -46,31 +46,50 @@ def _dollars(value: Any) -> Any:
     return value
 
 
-Dollars = Annotated[float, BeforeValidator(_dollars), Field(ge=0, allow_inf_nan=False)]
+Dollars = Annotated[float, BeforeValidator(_check_dollars), Field(ge=0, allow_inf_nan=False)]
 """US dollars per million tokens, as people write them in a file."""
 
 
-class _Entry(BaseModel):
+class PriceDefinition(BaseModel):
+    """US dollars per million tokens."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    model: Annotated[str, Field(min_length=1)]
     input: Dollars
+    """Price of input tokens that the provider had not cached."""
     output: Dollars
+    """Price of output tokens, hidden reasoning included."""
     cached_input: Dollars | None = None
+    """Price of cached input tokens; default: `input`."""
     cache_write: Dollars | None = None
+    """Price of input tokens that the provider writes to its cache; default: `input`."""
+
+    def price(self, source: str) -> Price:
+        """Convert to a `Price`."""
+        return Price(
+            input=self.input,
+            output=self.output,
+            cached_input=self.cached_input,
+            cache_write=self.cache_write,
+            source=source,
+        )
+
+
+class _Entry(PriceDefinition):
+    model: Annotated[str, Field(min_length=1)]
     since: str = Field(default="", alias="from")
     until: str = ""
     source: str = ""
 
     @field_validator("since", "until")
     @classmethod
-    def _day(cls, value: str) -> str:
+    def _check_day(cls, value: str) -> str:
         if value and not (_DAY.fullmatch(value) and _as_day(value)):
             raise ValueError(f"must be a day such as 2025-05-12, is {value_in_words(value)}.")
         return value
 
 
-class _File(RootModel[Annotated[list[_Entry], Field(min_length=1)]]):
+class _PriceFile(RootModel[Annotated[list[_Entry], Field(min_length=1)]]):
     """The entries of a file."""
 
 
@@ -79,13 +98,13 @@ class DatedPrice:
     """The price of a model from one day to another."""
 
     model: str
-    """Name of the model, or what its server calls it."""
+    """Name of the model, or its name at its server."""
     price: Price
     """Its price in that time, with the source."""
     since: date | None = None
-    """First day; None: since ever."""
+    """First day; None: no beginning is known."""
     until: date | None = None
-    """Last day; None: until further notice."""
+    """Last day; None: no end is known."""
 
     def covers(self, day: date) -> bool:
         """Return True if the price applies on this day."""
@@ -104,8 +123,8 @@ class PriceBook:
     def price_of(self, model: Model, day: date) -> Price | None:
         """Return the price of `model` on a day; None if the book has none.
 
-        Looked up by its name, then its name without the address, then what its server calls it, then that without a
-        vendor and without case.
+        These names are tried in turn: its own, its own without the address, its name at its server, and the last one
+        without vendor, in lower case.
         """
         by_name: dict[str, list[DatedPrice]] = {}
         for entry in self.entries:
@@ -117,7 +136,7 @@ class PriceBook:
 
 
 def snapshot_names() -> list[str]:
-    """Names of the snapshots kept here."""
+    """Return the names of the snapshots that are kept here."""
     return sorted(path.stem for path in SNAPSHOTS.glob("*.yaml"))
 
 
@@ -131,40 +150,34 @@ def read_price_books(names: Sequence[str]) -> list[PriceBook]:
 
 def _read_book(name: str) -> PriceBook:
     if name in snapshot_names():
-        return PriceBook(name, _entries(load_yaml(SNAPSHOTS / f"{name}.yaml"), name))
+        return PriceBook(name, _checked_entries(load_yaml(SNAPSHOTS / f"{name}.yaml"), name))
     path = Path(name)
     if not path.exists():
         raise UserError(
             f"prices `{name}`: neither a file nor a snapshot. {suggestion(name, snapshot_names())} A file is a YAML "
             "list of {model, input, output}, in US dollars per million tokens.".replace("  ", " ")
         )
-    return PriceBook(name, _entries(load_yaml(path), path.name))
+    return PriceBook(name, _checked_entries(load_yaml(path), path.name))
 
 
-def _entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
+def _checked_entries(document: YamlDocument, label: str) -> tuple[DatedPrice, ...]:
     """Return the checked entries of a file. Raises: ConfigError with all problems."""
-    entries = tuple(_dated(entry, label) for entry in validate(document, _File).root)
-    if problems := _contradictions(entries, document):
+    entries = tuple(_dated_price(entry, label) for entry in validate(document, _PriceFile).root)
+    if problems := _conflicts(entries, document):
         raise ConfigError(document.place, problems)
     return entries
 
 
-def _dated(entry: _Entry, label: str) -> DatedPrice:
+def _dated_price(entry: _Entry, label: str) -> DatedPrice:
     return DatedPrice(
         model=entry.model,
-        price=Price(
-            input=entry.input,
-            output=entry.output,
-            cached_input=entry.cached_input,
-            cache_write=entry.cache_write,
-            source=f"{label}: {entry.source}" if entry.source else label,
-        ),
+        price=entry.price(f"{label}: {entry.source}" if entry.source else label),
         since=_as_day(entry.since),
         until=_as_day(entry.until),
     )
 
 
-def _contradictions(entries: Sequence[DatedPrice], document: YamlDocument) -> list[Problem]:
+def _conflicts(entries: Sequence[DatedPrice], document: YamlDocument) -> list[Problem]:
     """Return the periods that end before they begin, and the days on which a model has two prices."""
     problems = []
     for place, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""Prices of models: the user's own figures first, then dated public price lists."""
+"""Prices and context windows of models: the user's own figures first, then dated public lists."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from medhelm.domain import Model, Price
 from medhelm.models.providers import answers_in_process
 
 if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
     from medhelm.models.price_book import PriceBook
 
 
@@ -28,23 +30,14 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
             return named
     if model.price is not None:
         return model.price
-    if not model.base_url.startswith("https://"):
-        return None  # this machine or a private network
-    from genai_prices import Usage, __version__, calc_price  # lazy: it takes 0.15 s
-
-    try:
-        found = calc_price(
-            Usage(input_tokens=1),
-            model.remote_name,
-            provider_api_url=model.base_url,
-            genai_request_timestamp=datetime.combine(at, time(12), UTC),
-        )
-    except LookupError:
+    if (found := _publicly_listed(model, datetime.combine(at, time(12), UTC))) is None:
         return None
     listed = found.model_price
     paid, written = _per_million(listed.input_mtok), _per_million(listed.output_mtok)
     if paid is None or written is None:
         return None
+    from genai_prices import __version__
+
     return Price(
         input=paid,
         output=written,
@@ -52,6 +45,38 @@ def price_of(model: Model, at: date, books: Sequence[PriceBook] = ()) -> Price |
         cache_write=_per_million(listed.cache_write_mtok),
         source=f"genai-prices {__version__}, {found.provider.id}/{found.model.id}, {at.isoformat()}",
     )
+
+
+def known_window(model: Model) -> int | None:
+    """Return the context window of `model`, the most tokens of prompt and completion together; None if unknown.
+
+    The value in models.yaml wins; otherwise, for models at a vendor's own address, the table of the `genai-prices`
+    package. Nothing is downloaded.
+    """
+    if model.window is not None:
+        return model.window
+    found = _publicly_listed(model, None)
+    return found.model.context_window if found else None
+
+
+def _publicly_listed(model: Model, moment: datetime | None) -> PriceCalculation | None:
+    """Return what `genai-prices` lists about a model at a vendor's own address; None if nothing.
+
+    `moment`: time of the price; None for now.
+    """
+    if not model.base_url.startswith("https://"):
+        return None  # this machine or a private network
+    from genai_prices import Usage, calc_price  # lazy: it takes 0.15 s
+
+    try:
+        return calc_price(
+            Usage(input_tokens=1),
+            model.remote_name,
+            provider_api_url=model.base_url,
+            genai_request_timestamp=moment,
+        )
+    except LookupError:
+        return None
 
 
 def _per_million(price: Any) -> float | None:

@@ -1,9 +1,9 @@
 """Pools: one model that several equal servers serve.
 
-A request goes to the server with the fewest requests in flight, or to one that has had a prompt with the same long
-beginning, because that server's prefix cache holds it. A server gets requests once its list of models has been
-requested with success. One that is lost is set aside and tried again, less and less often; one that serves another
-model, or refuses the key, is set aside with a message, and the model goes on at the others.
+A request goes to the server with the fewest requests in flight, or to one that has received a prompt with the same
+long prefix, because that server's prefix cache holds it. A server gets requests after it has returned its list of
+models. A server that does not respond gets no requests and is tried again, less and less often. One that serves another
+model, or refuses the key, gets no requests either, and the user is told. The other servers continue.
 
 The addresses may be in a file, which is read again when it changes. A new address gets requests if its host is this
 machine, one that the pool had at the start, or one that --allow-host names; the egress policy decides as well. An
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from medhelm.domain import Completion, FailureCode, Model, Request
@@ -35,7 +36,7 @@ from medhelm.models.provider import Provider
 from medhelm.models.providers.hosted import HttpProvider
 
 TICK_S = 0.5
-"""Interval between looks at what is due, and at the file of addresses."""
+"""Interval between checks of the servers and of the file of addresses."""
 
 PROBE_TIMEOUT_S = 5.0
 """Longest wait for a server's list of models."""
@@ -44,26 +45,29 @@ MAX_PROBE_INTERVAL_S = 60.0
 """Longest time between two attempts to reach a server."""
 
 NOT_READY = frozenset({500, 502, 503, 504})
-"""HTTP statuses of a server that is loading, or of a proxy without one. Others are of servers without such a list."""
+"""HTTP statuses of a server that is loading, or of a proxy without one. Any other error means that a server has no list
+of models."""
 
 DEAD_AFTER = 3
-"""Failed attempts in a row to reach a server, without any reply, after which nothing in flight there is waited for."""
+"""Failed attempts in a row to reach a server, without any reply, after which its requests in flight fail."""
 
 SERVER_ERRORS_IN_A_ROW = 5
-"""Internal errors in a row after which a server is set aside like one that is lost."""
+"""Internal errors in a row after which a server counts as lost."""
 
 FIRST_WAIT_S = 30.0
 """Longest wait for the first server that responds, if the list of servers does not change."""
 
-BEGINNINGS = (16_384, 8_192, MIN_CHARACTERS)
-"""Lengths of beginnings, in characters, by which prompts are compared."""
+PREFIX_LENGTHS = (16_384, 8_192, MIN_CHARACTERS)
+"""Lengths of the prefixes that are compared, in characters, longest first."""
 
 SLACK, SLACK_SHARE = 4, 1 / 4
-"""Requests that the server with the same beginning may have in flight beyond the least busy one: a number, or a share
-of its limit if that is more."""
+"""Requests that a server with the same prefix may have in flight beyond those of the least busy server: this number, or
+this share of its limit if that is more."""
 
 LOOK_AHEAD = 64
-"""Waiting requests among which a server with a free place looks for one whose beginning it has had."""
+"""Number of waiting requests that are searched for one whose prefix a free server has received before."""
+
+_IN_FLIGHT = attrgetter("in_flight")
 
 
 class ReplicaState(StrEnum):
@@ -96,11 +100,11 @@ class Replica:
     is_listed: bool = True
     """False since its address was removed: it gets no new requests."""
     in_flight: int = 0
-    """Requests that it has, those waiting for their turn to be sent included."""
+    """Requests that it was given, including those that wait to be sent."""
     done: int = 0
     """Completions received from it."""
     losses: int = 0
-    """Times in a row that it was lost without a completion since."""
+    """Number of times that it was lost since its last completion."""
     server_errors: int = 0
     """Internal errors in a row."""
     failed_probes: int = 0
@@ -110,7 +114,7 @@ class Replica:
     is_probed: bool = False
     """True while an attempt is under way."""
     is_reported: bool = False
-    """True since the user was told that it is not ready."""
+    """True if the user was told that it is not ready."""
     done_when_lost: int = 0
 
     @property
@@ -133,7 +137,7 @@ class Replica:
 class _Waiting:
     """A request that waits for a server."""
 
-    beginnings: Sequence[int]
+    prefixes: Sequence[int]
     avoid: Collection[Replica]
     place: asyncio.Future[Replica]
     passed_over: int = 0
@@ -142,7 +146,7 @@ class _Waiting:
 class ReplicaPool(Provider):
     """One model that several equal servers serve; the client asks it for a place at one of them.
 
-    It looks after its servers only while it has requests, so that there is nothing to close.
+    It checks its servers only while it has requests, so it needs no `close`.
     """
 
     is_pool = True
@@ -156,13 +160,13 @@ class ReplicaPool(Provider):
         self._policy, self._open_server = policy, open_server
         self._first_hosts = {host_of(address) for address in model.replicas}
         self._scheme = model.replicas[0].partition(":")[0]
-        self._homes: dict[int, list[Replica]] = {}
+        self._prefix_holders: dict[int, list[Replica]] = {}
         self._waiting: deque[_Waiting] = deque()
         self._n_users = 0
         self._watcher: asyncio.Task[None] | None = None
         self._probes: set[asyncio.Task[None]] = set()
         self._stamp: tuple[int, int, int] | None = None
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
         self._was_ready = False
         self._none_since: float | None = None
         self._error: Exception | None = None
@@ -178,23 +182,23 @@ class ReplicaPool(Provider):
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
-        """Take the means of a client, before the first request.
+        """Connect the pool to a client, before the first request.
 
-        Parameters: limiter_of, returns the limit of a server; end_waits, ends the waits for replies of a server that is
-        dead, which then fail; give_up_after_s, longest time without any server that responds; note, receives messages
-        for the user.
+        Parameters: limiter_of, returns the limit of a server; end_waits, fails the requests in flight at a server that
+        does not respond; give_up_after_s, longest time without any server that responds; note, receives messages for
+        the user.
         """
         self._limiter_of, self._end_waits, self._give_up_after_s = limiter_of, end_waits, give_up_after_s
         self._note, self._clock, self._sleep = note, clock, sleep
         for address in self.model.replicas:
-            self._add(address)
+            self._add_replica(address)
 
     def servers(self) -> list[HttpProvider]:
         """Return the providers of the servers that were known at the start."""
         return [self._open_server(address) for address in self.model.replicas]
 
     async def complete(self, request: Request) -> Completion:
-        """Send one request to the first server. A client, which chooses among all, does not use this."""
+        """Send one request to the first server. A client uses `place` instead, which chooses a server."""
         return await self._open_server(self.model.replicas[0]).complete(request)
 
     # --- a place for a request ----------------------------------------------------------------------------------------
@@ -211,22 +215,22 @@ class ReplicaPool(Provider):
         try:
             if self._watcher is None:
                 self._watcher = asyncio.get_running_loop().create_task(self._watch())
-            replica = await self._take(_beginnings(request), avoid)
+            replica = await self._acquire(_prefix_hashes(request), avoid)
             yield replica
         finally:
             self._n_users -= 1
             if replica is not None:
-                self._leave(replica)
+                self._release(replica)
             if not self._n_users and self._watcher is not None:
                 self._watcher.cancel()
                 self._watcher = None
                 for probe in self._probes:
                     probe.cancel()
 
-    async def _take(self, beginnings: Sequence[int], avoid: Collection[Replica]) -> Replica:
+    async def _acquire(self, prefixes: Sequence[int], avoid: Collection[Replica]) -> Replica:
         if self._error is not None:
             raise self._error
-        waiting = _Waiting(beginnings, avoid, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(prefixes, avoid, asyncio.get_running_loop().create_future())
         if replica := self._least_busy(waiting):
             self._assign(replica, waiting)
             return replica
@@ -235,25 +239,25 @@ class ReplicaPool(Provider):
             return await waiting.place
         except asyncio.CancelledError:
             if waiting.place.done() and not waiting.place.cancelled() and waiting.place.exception() is None:
-                self._leave(waiting.place.result())  # granted just before the cancellation
+                self._release(waiting.place.result())  # granted just before the cancellation
             raise
 
     def _assign(self, replica: Replica, waiting: _Waiting) -> None:
-        """Count a request at a server, and remember that it has had the beginning of its prompt."""
+        """Count a request at a server, and remember the prefixes of its prompt."""
         replica.in_flight += 1
-        for beginning in waiting.beginnings:
-            if len(self._homes) >= MAX_KNOWN:
-                self._homes.clear()
-            homes = self._homes.setdefault(beginning, [])
-            if replica not in homes:
-                homes.append(replica)
+        for prefix in waiting.prefixes:
+            if len(self._prefix_holders) >= MAX_KNOWN:
+                self._prefix_holders.clear()
+            holders = self._prefix_holders.setdefault(prefix, [])
+            if replica not in holders:
+                holders.append(replica)
 
-    def _leave(self, replica: Replica) -> None:
+    def _release(self, replica: Replica) -> None:
         """Free a place, and give free places to waiting requests."""
         replica.in_flight -= 1
         if not replica.is_listed and not replica.in_flight and replica in self.replicas:
             self.replicas.remove(replica)
-        self._grant()
+        self._assign_waiting()
 
     def _usable(self, avoid: Collection[Replica]) -> list[Replica]:
         """Return the servers that may take a request."""
@@ -261,39 +265,42 @@ class ReplicaPool(Provider):
         return [replica for replica in live if replica not in avoid] or live if avoid else live
 
     def _least_busy(self, waiting: _Waiting) -> Replica | None:
-        """Return the free server to send a request to: the least busy one, or nearly so, with its beginning."""
+        """Return the free server for a request: one with its prefix if it is not much busier, else the least busy one.
+
+        None if no server is free.
+        """
         free = [replica for replica in self._usable(waiting.avoid) if replica.is_free]
         if not free:
             return None
-        least = min(free, key=_load)
-        homes = [replica for replica in self._homes_of(waiting) if replica in free]
-        home = min(homes, key=_load, default=least)
-        slack = max(SLACK, SLACK_SHARE * home.limiter.limit)
-        return home if home.in_flight <= least.in_flight + slack else least
+        least = min(free, key=_IN_FLIGHT)
+        holders = [replica for replica in self._holders_of(waiting) if replica in free]
+        holder = min(holders, key=_IN_FLIGHT, default=least)
+        slack = max(SLACK, SLACK_SHARE * holder.limiter.limit)
+        return holder if holder.in_flight <= least.in_flight + slack else least
 
-    def _homes_of(self, waiting: _Waiting) -> Sequence[Replica]:
-        """Return the servers that have had the longest known beginning of a prompt."""
-        return next((homes for one in waiting.beginnings if (homes := self._homes.get(one))), ())
+    def _holders_of(self, waiting: _Waiting) -> Sequence[Replica]:
+        """Return the servers that have received the longest known prefix of a prompt."""
+        return next((holders for one in waiting.prefixes if (holders := self._prefix_holders.get(one))), ())
 
-    def _grant(self) -> None:
+    def _assign_waiting(self) -> None:
         """Give the free places of all servers to waiting requests."""
         if not self._waiting:
             return
         free = {replica for replica in self.replicas if replica.is_live and replica.is_free}
         while free and self._waiting:
-            replica = min(free, key=_load)
-            if waiting := self._next_for(replica):
+            replica = min(free, key=_IN_FLIGHT)
+            if waiting := self._next_waiting(replica):
                 self._waiting.remove(waiting)
                 self._assign(replica, waiting)
                 waiting.place.set_result(replica)
             if not waiting or not replica.is_free:
                 free.discard(replica)
 
-    def _next_for(self, replica: Replica) -> _Waiting | None:
+    def _next_waiting(self, replica: Replica) -> _Waiting | None:
         """Return the waiting request that a server takes next.
 
-        The first with a beginning that it has had; else the first without a server that has had it; else the first.
-        None is passed over more often than `LOOK_AHEAD` times.
+        The first whose prefix this server has received; else the first whose prefix no server has received; else the
+        first. A request that was passed over `LOOK_AHEAD` times is taken next.
         """
         while self._waiting and self._waiting[0].place.done():
             self._waiting.popleft()  # canceled
@@ -302,12 +309,12 @@ class ReplicaPool(Provider):
             if waiting.place.done() or (waiting.avoid and replica not in self._usable(waiting.avoid)):
                 continue
             oldest = oldest or waiting
-            homes = self._homes_of(waiting)
-            if replica in homes:
+            holders = self._holders_of(waiting)
+            if replica in holders:
                 new = waiting
                 break
-            new = new or (None if homes else waiting)
-            if new is oldest and not new.beginnings:
+            new = new or (None if holders else waiting)
+            if new is oldest and not new.prefixes:
                 break
         if oldest is None or new is None or oldest.passed_over >= LOOK_AHEAD:
             return oldest
@@ -343,13 +350,13 @@ class ReplicaPool(Provider):
     # --- health -------------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Look after the servers for as long as there are requests."""
+        """Check the servers and the file of addresses for as long as there are requests."""
         SUBJECT.set(Subject(model=self.model.name))
         try:
             while True:
-                self._reread()
+                self._reread_addresses()
                 self._begin_probes()
-                self._grant()
+                self._assign_waiting()
                 self._check_alive()
                 await self._sleep(TICK_S)
         except Exception as error:  # requests must not wait for ever
@@ -357,7 +364,7 @@ class ReplicaPool(Provider):
             raise
 
     def _begin_probes(self) -> None:
-        """Start to reach the servers for which it is time."""
+        """Start a probe of each server whose next one is due."""
         now = self._clock()
         for replica in self.replicas:
             is_due = replica.state not in (ReplicaState.READY, ReplicaState.REFUSED) and replica.probe_at <= now
@@ -368,7 +375,7 @@ class ReplicaPool(Provider):
                 task.add_done_callback(partial(self._probe_ended, replica))
 
     def _probe_ended(self, replica: Replica, task: asyncio.Task[None]) -> None:
-        """Allow the next attempt; called even if the task was canceled before it began."""
+        """Allow the next probe; called even if the task was canceled before it began."""
         replica.is_probed = False
         self._probes.discard(task)
 
@@ -384,10 +391,9 @@ class ReplicaPool(Provider):
         except MedHelmError as error:
             self._give_up(error)
         else:
-            known = {name for one in names for name in (one, one.removesuffix(":latest"))}
             if status in NOT_READY:
                 self._not_reached(replica, f"its list of models has the status {status}")
-            elif names and self.model.remote_name not in known:
+            elif names and not {self.model.remote_name, f"{self.model.remote_name}:latest"}.intersection(names):
                 self._set_aside(replica, ReplicaState.OTHER_MODEL, f"it serves {listed(names, 3)}")
             else:
                 self._make_ready(replica)
@@ -398,7 +404,7 @@ class ReplicaPool(Provider):
         replica.state, replica.reason, replica.is_reported = ReplicaState.READY, "", False
         replica.failed_probes = replica.server_errors = 0
         self._was_ready, self._none_since = True, None
-        self._grant()
+        self._assign_waiting()
 
     def _not_reached(self, replica: Replica, reason: str) -> None:
         """Note a failed attempt to reach a server that is starting or lost."""
@@ -418,7 +424,7 @@ class ReplicaPool(Provider):
             self._end_waits(replica, f"does not respond ({reason.rstrip('.')})")
 
     def _set_aside(self, replica: Replica, state: ReplicaState, reason: str) -> None:
-        """Send nothing to a server that responds, but cannot be used."""
+        """Stop sending requests to a server that responds but cannot be used."""
         replica.state, replica.reason = state, reason
         replica.probe_at = self._clock() + MAX_PROBE_INTERVAL_S
         if not replica.is_reported:
@@ -457,7 +463,7 @@ class ReplicaPool(Provider):
         )
 
     def _give_up(self, error: Exception) -> None:
-        """Let waiting requests, and all later ones, raise an error."""
+        """Fail all waiting and all later requests with an error."""
         self._error = self._error or error
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -466,8 +472,8 @@ class ReplicaPool(Provider):
 
     # --- the file of addresses ----------------------------------------------------------------------------------------
 
-    def _reread(self) -> None:
-        """Read the addresses again if the file has changed; what cannot be read changes nothing."""
+    def _reread_addresses(self) -> None:
+        """Read the addresses again if the file has changed; keep the last list if it cannot be read."""
         if not self.model.endpoints_file:
             return
         file = Path(self.model.endpoints_file)
@@ -485,14 +491,14 @@ class ReplicaPool(Provider):
             return
         for problem in problems:
             self._note_once(f"{self.model.name}: {file}:{problem.line}: {problem.text} The line is left out.")
-        permitted = [address for address in addresses if self._may_have(address)]
+        permitted = [address for address in addresses if self._is_permitted(address)]
         if not permitted:
             self._note_once(f"{self.model.name}: {file} lists no server to use. Its last list of servers is kept.")
             return
-        self._replace(permitted)
+        self._update_replicas(permitted)
 
-    def _may_have(self, address: str) -> bool:
-        """Return True if an address in the file may get requests; else say why not."""
+    def _is_permitted(self, address: str) -> bool:
+        """Return True if an address in the file may get requests; otherwise tell the user why not."""
         host, problem = host_of(address), ""
         if any(replica.address == address for replica in self.replicas):
             return True
@@ -512,7 +518,7 @@ class ReplicaPool(Provider):
             self._note_once(f"{self.model.name}: {address} in {self.model.endpoints_file} gets no requests: {problem}")
         return not problem
 
-    def _replace(self, addresses: Sequence[str]) -> None:
+    def _update_replicas(self, addresses: Sequence[str]) -> None:
         """Add the servers that are new, and let those that are gone finish."""
         known = {replica.address: replica for replica in self.replicas}
         for replica in known.values():
@@ -523,28 +529,24 @@ class ReplicaPool(Provider):
         self.replicas = [replica for replica in self.replicas if replica.is_listed or replica.in_flight]
         if new := [address for address in addresses if address not in known]:
             for address in new:
-                self._add(address)
+                self._add_replica(address)
             self._note(f"{self.model.name}: {listed(new, 5)} joined")
         self.n_servers = len(addresses)
 
-    def _add(self, address: str) -> None:
+    def _add_replica(self, address: str) -> None:
         provider = self._open_server(address)
         self.replicas.append(Replica(address, provider, self._limiter_of(provider)))
 
     def _note_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._noted:
+            self._noted.add(text)
             self._note(text)
 
 
-def _load(replica: Replica) -> int:
-    return replica.in_flight
-
-
-def _beginnings(request: Request) -> tuple[int, ...]:
-    """Return hashes of the beginnings of a prompt, the longest first; none for a short prompt."""
+def _prefix_hashes(request: Request) -> tuple[int, ...]:
+    """Return hashes of the prefixes of a prompt, the longest first; none for a short prompt."""
     text = "".join(message.text for message in request.prompt.messages)
-    found = [hash(text[:length]) for length in BEGINNINGS if len(text) > length]
+    found = [hash(text[:length]) for length in PREFIX_LENGTHS if len(text) > length]
     if request.shared_characters:
         found.insert(0, hash(text[: request.shared_characters]))
     return tuple(found)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import FailureCode, Model
 from medhelm.io.http.client import HttpClient
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
-
-if TYPE_CHECKING:
-    from medhelm.models.batch.protocol import BatchService
 
 Environment = Mapping[str, str]
 """Environment variables: name -> value."""
@@ -21,7 +17,7 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """Objects that a provider may use besides the model it serves."""
+    """Objects that a provider may use in addition to its model."""
 
     http: HttpClient
     """The HTTP client; it enforces the egress policy."""
@@ -49,7 +45,7 @@ Opener = Callable[[Model, ProviderContext], Provider]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An environment variable, besides the key, without which a service has no address."""
+    """An environment variable, other than the key, that a service needs to have an address."""
 
     variables: tuple[str, ...]
     """Its names; the first that is set counts."""
@@ -57,17 +53,12 @@ class Setting:
     """A value for examples."""
 
 
-def as_named(model: Model, environment: Environment) -> Model:  # noqa: ARG001 - the form of `Service.resolve`
-    """Return the model unchanged."""
-    return model
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """A provider of models."""
 
     name: str
-    """Its name before the slash of a model's name."""
+    """The part of a model's name before the slash."""
     title: str
     """Its name in messages."""
     open: Opener
@@ -77,12 +68,12 @@ class Service:
 
     # --- address
     base_url: str = ""
-    """Its own address, up to and including the version; empty if it depends on the environment or on the user."""
+    """Its own address, including the version; empty if it depends on the environment or the user."""
     locate: Callable[[str, str, Environment], str] | None = None
     """(address as written, name of the model, environment) -> base URL. Raises: ValueError with what is missing."""
     settings: tuple[Setting, ...] = ()
     """Variables without which it has no address."""
-    resolve: Callable[[Model, Environment], Model] = as_named
+    resolve: Callable[[Model, Environment], Model] = lambda model, _: model
     """Checks the name of a model and adds what is known without a request. Raises: ValueError, UserError."""
     takes_address: bool = True
     """True if `@http://...` may follow the name of a model."""
@@ -90,7 +81,7 @@ class Service:
     """True if it answers within this process without any model: always free."""
 
     on_cluster: bool = False
-    """True if its models compute in this process, so that with `--cluster` actors can compute them."""
+    """True if its models run in this process, so that actors can run them with `--cluster`."""
 
     # --- keys
     key_variables: tuple[str, ...] = ()
@@ -98,15 +89,15 @@ class Service:
     default_key_variable: str = ""
     """The variable to ask for if none is set; empty: the first."""
     key_pairs: Mapping[str, str] = field(default_factory=dict)
-    """Variable -> a second variable without which its key is of no use."""
+    """Variable of a key -> the second variable that this key needs."""
     key_prefixes: Mapping[str, str] = field(default_factory=dict)
-    """First characters of its keys -> the variable that such a key belongs in."""
+    """First characters of its keys -> the variable for such keys."""
     key_hints: Mapping[str, str] = field(default_factory=dict)
     """Variable -> where to get its key, as a sentence."""
     hosts: str = ""
     """Regular expression for its own hosts: only these and this machine get its key."""
     host_variable: str = ""
-    """Variable with an address whose host is its own, too."""
+    """Variable with an address; its host also belongs to the service."""
 
     # --- errors
     error_codes: Mapping[str, FailureCode] = field(default_factory=dict)
@@ -116,10 +107,10 @@ class Service:
     advice: Mapping[FailureCode, str] = field(default_factory=dict)
     """Code -> what to do, instead of the general advice; it may name `{model.remote_name}` and other fields."""
     lists_models: bool = True
-    """True if its models are listed at the address where they are asked."""
+    """True if the address of requests also lists its models."""
 
-    batch: Callable[[Any, HttpClient], BatchService] | None = None
-    """Opens the batch API for an `HttpProvider`; None if there is none."""
+    batch: str = ""
+    """`module:CLASS` of its batch API, a `BatchService`, which most runs do not import; empty if it has none."""
 
     def address(self, written: str, remote_name: str, environment: Environment) -> str:
         """Return the base URL of a model, given the address that the user wrote, "" if none.

@@ -16,12 +16,10 @@ from medhelm.analysis.cost.token_estimates import UNKNOWN, learn_token_ratio
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.benchmarks.prompts import option_lines, render
-from medhelm.domain import Benchmark, Instance, Model, Prompt, Run
+from medhelm.domain import Benchmark, FailureCode, Instance, Model, Prompt, Run
 from medhelm.errors import ProviderError
 from medhelm.evaluation.context_window.fit import (
-    DOES_NOT_FIT,
     LENGTHS,
-    TOO_LONG,
     ContextFitter,
     stated_window,
 )
@@ -335,7 +333,7 @@ def test_windows_are_read_from_complaints(message: str, window: int | None) -> N
         asked = Model(name="m", provider="openai", remote_name="m")
         with pytest.raises(ProviderError) as told:
             classify_error(parse_error(400, {"error": {"message": message}}), asked, SERVICE)
-        assert told.value.code == TOO_LONG
+        assert told.value.code == FailureCode.CONTEXT_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -351,7 +349,7 @@ def test_other_complaints_are_not_about_the_window(message: str) -> None:
     asked = Model(name="m", provider="openai", remote_name="m")
     with pytest.raises(ProviderError) as told:
         classify_error(parse_error(400, {"error": {"message": message}}), asked, SERVICE)
-    assert told.value.code != TOO_LONG
+    assert told.value.code != FailureCode.CONTEXT_LENGTH
 
 
 # --- what may not be shortened ----------------------------------------------------------------------------------------
@@ -364,7 +362,7 @@ def test_what_does_not_fit_is_not_sent(tmp_path: Path, server: Server, extra: st
     done = run(tmp_path, [long_toy(tmp_path, extra=extra)], [model(server, 300)], None)
     assert server.count == 0
     (failed,) = done.runs
-    assert (failed.failures, failed.n_failed, failed.requests_sent) == ({DOES_NOT_FIT: 12}, 12, 0)
+    assert (failed.failures, failed.n_failed, failed.requests_sent) == ({FailureCode.DOES_NOT_FIT: 12}, 12, 0)
     assert done.exit_code == 1
 
 
@@ -376,18 +374,18 @@ def test_some_fit_and_some_do_not(tmp_path: Path, server: Server, data_dir: Path
     (done,) = run(tmp_path, [benchmark], [model(server, 330)], data_dir, limit=100).runs
     whole = {render(benchmark, one).messages[-1].text for one in instances(benchmark, data_dir, 100).values()}
     assert done.status == "complete"
-    assert 0 < done.failures[DOES_NOT_FIT] < 50
+    assert 0 < done.failures[FailureCode.DOES_NOT_FIT] < 50
     assert set(small.passed) <= whole
     assert len(small.passed) == 100 - done.n_failed
     codes, words = read_columns(done, ["failure_code", "failure_message"]).values()
-    said = {text for code, text in zip(codes, words, strict=True) if code == DOES_NOT_FIT}
+    said = {text for code, text in zip(codes, words, strict=True) if code == FailureCode.DOES_NOT_FIT}
     assert all("reads 330 tokens, the answer may have 1 of them, and nothing more may be left out" in s for s in said)
 
 
 def test_a_limit_larger_than_the_window_leaves_no_room(tmp_path: Path, server: Server) -> None:
     server.answer_with(SmallWindow(300))
     (done,) = run(tmp_path, [long_toy(tmp_path)], [model(server, 300, max_tokens=4000)], None).runs
-    assert (done.failures, server.count) == ({DOES_NOT_FIT: 12}, 0)
+    assert (done.failures, server.count) == ({FailureCode.DOES_NOT_FIT: 12}, 0)
 
 
 # --- what readers are told --------------------------------------------------------------------------------------------

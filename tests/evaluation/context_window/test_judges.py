@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from medhelm.benchmarks.catalog import load_benchmarks
-from medhelm.domain import JudgeTally, Jury, Message, Model, Prompt, Run
+from medhelm.domain import FailureCode, JudgeTally, Jury, Message, Model, Prompt, Run
 from medhelm.evaluation.batch import job
-from medhelm.evaluation.context_window.fit import DOES_NOT_FIT, TOO_LONG, ContextFitter
+from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.evaluate import Settings, evaluate
 from medhelm.evaluation.plan import make_plan
@@ -124,7 +124,7 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     assert asked(server, "judge-3") == dict.fromkeys(range(6), 1)
     assert asked(server, "judge-1") == asked(server, "judge-2") == dict.fromkeys(range(N), 1)
     tally = tally_of(found, judges.judges[2])
-    assert (tally.expected, dict(tally.failures), tally.requests_sent) == (27, {DOES_NOT_FIT: 9}, 6)
+    assert (tally.expected, dict(tally.failures), tally.requests_sent) == (27, {FailureCode.DOES_NOT_FIT: 9}, 6)
     # The other two have read all of it, and are enough.
     whole = {n: words(n) for n in range(N)}
     for body in server.bodies:
@@ -134,7 +134,7 @@ def test_a_prompt_that_does_not_fit_is_not_sent_and_counted_for_that_judge_alone
     assert (done.exit_code, found.n_failed) == (1, 0)
     assert listening.notes == []
     said = read_explanations(found, "q7")
-    assert [one["failure_code"] for one in said] == [None] * 6 + [DOES_NOT_FIT] * 3
+    assert [one["failure_code"] for one in said] == [None] * 6 + [FailureCode.DOES_NOT_FIT] * 3
     # Once it can read them, it is asked about the other three, and about nothing else.
     sent, large = server.count, small(jury(server), 9000)
     benchmark = open_benchmark(tmp_path, n=N)
@@ -161,7 +161,7 @@ def test_it_is_told_where_results_are_read(medhelm: Medhelm, tmp_path: Path, ser
     board = medhelm("leaderboard", "--store", "store").out
     assert "Judgments are missing: Letters 33.3% (does_not_fit 27); 3 completions have no score as a result." in board
     stored = json.loads(next((tmp_path / "store").glob("runs/*/*/run.json")).read_text())
-    assert [one["failures"] for one in stored["sitting"]["tallies"].values()] == [{DOES_NOT_FIT: 9}] * 3
+    assert [one["failures"] for one in stored["sitting"]["tallies"].values()] == [{FailureCode.DOES_NOT_FIT: 9}] * 3
     # Nothing comes of asking again, and nothing is sent for it.
     sent = server.count
     assert medhelm(*command, "--json").json["requests_sent"] == 0
@@ -174,7 +174,7 @@ def test_a_servers_own_refusal_is_counted_as_such(tmp_path: Path, server: Server
     judges = small(jury(server), None)
     (found,) = run(tmp_path, server, judges).runs
     assert asked(server, "judge-2") == dict.fromkeys(range(N), 1), "asking again is of no use"
-    assert dict(tally_of(found, judges.judges[1]).failures) == {TOO_LONG: 9}
+    assert dict(tally_of(found, judges.judges[1]).failures) == {FailureCode.CONTEXT_LENGTH: 9}
     assert tally_of(found, judges.judges[0]).failed == 0
     (remark,) = [text for text in texts(leaderboard([tmp_path / "store"]).remarks) if text.startswith("Judgments")]
     assert "(context_length 9)" in remark
@@ -192,8 +192,8 @@ def test_a_window_that_a_judges_server_names_is_kept_to(tmp_path: Path, server: 
     for judge in judges.judges:
         failures = tally_of(found, judge).failures
         assert sum(failures.values()) == 27
-        assert failures[DOES_NOT_FIT] > 0
-        assert sum(asked(server, judge.remote_name).values()) == failures[TOO_LONG] // 3
+        assert failures[FailureCode.DOES_NOT_FIT] > 0
+        assert sum(asked(server, judge.remote_name).values()) == failures[FailureCode.CONTEXT_LENGTH] // 3
         assert sum("reads 1,600 tokens, says its server" in text and judge.name in text for text in listening.notes)
     # Given a window that is large enough, they are asked; what the model said is not bought again.
     sent = server.count
@@ -216,7 +216,7 @@ def test_a_second_try_that_does_not_fit_leaves_the_first_as_it_was(tmp_path: Pat
         for said in read_replies(found).values()
         for one in said
     }
-    assert codes == {(0, ""), (1, DOES_NOT_FIT)}
+    assert codes == {(0, ""), (1, FailureCode.DOES_NOT_FIT)}
 
 
 def test_a_reply_as_long_as_the_window_is_a_mistake_that_is_named(tmp_path: Path, server: Server) -> None:
@@ -224,7 +224,7 @@ def test_a_reply_as_long_as_the_window_is_a_mistake_that_is_named(tmp_path: Path
     judges = small(jury(server), 4096, max_tokens=4096)
     (found,) = run(tmp_path, server, judges).runs
     assert not any(map(is_judge, server.bodies))
-    assert [tally_of(found, judge).failures for judge in judges.judges] == [{DOES_NOT_FIT: 27}] * 3
+    assert [tally_of(found, judge).failures for judge in judges.judges] == [{FailureCode.DOES_NOT_FIT: 27}] * 3
     said = {one["failure_message"] for one in read_explanations(found, "q0")}
     assert all(text.endswith("A lower `max_tokens` in models.yaml leaves more room for the prompt") for text in said)
 
@@ -275,7 +275,7 @@ def test_a_server_that_cuts_in_silence_is_sent_nothing_that_may_be_too_long(tmp_
     }
     assert sent["openai"] is None
     assert sent["ollama"] is not None
-    assert sent["ollama"].code == DOES_NOT_FIT
+    assert sent["ollama"].code == FailureCode.DOES_NOT_FIT
 
 
 def test_batches_hold_only_what_the_judge_can_read(
@@ -303,7 +303,7 @@ def test_batches_hold_only_what_the_judge_can_read(
         assert services.direct == []
         assert sorted(asked) == [("gpt-m", n) for n in range(N)] + [("judge-1", n) for n in range(6)]
         judged = done.json["runs"][0]["jury"]
-        assert judged["judges"]["j"]["failures"] == {DOES_NOT_FIT: 9}
+        assert judged["judges"]["j"]["failures"] == {FailureCode.DOES_NOT_FIT: 9}
 
 
 def test_references_that_a_judge_cannot_read_whole_are_not_marked(tmp_path: Path, server: Server) -> None:
@@ -319,4 +319,4 @@ def test_references_that_a_judge_cannot_read_whole_are_not_marked(tmp_path: Path
         "r0": "kept", "r1": "set_aside", "r2": "unknown", "r3": "kept",
     }  # fmt: skip
     assert server.count == 3
-    assert marks.failures == {judge.name: {DOES_NOT_FIT: 1}}
+    assert marks.failures == {judge.name: {FailureCode.DOES_NOT_FIT: 1}}

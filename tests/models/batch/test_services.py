@@ -20,9 +20,9 @@ from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
-from medhelm.models.batch.anthropic import AnthropicBatches
-from medhelm.models.batch.api import has_batches, open_batch_service, read_completion, read_results
-from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, form, form_type, id_of, or_no_batches, timestamp
+from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
+from medhelm.models.batch.api import has_batch_api, has_batches, open_batch_service, read_completion, read_results
+from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_no_batches
 from medhelm.models.batch.openai import OpenAIBatches
 from medhelm.models.batch.protocol import BatchService, RequestResult
 from medhelm.models.batch.request_file import RequestFile
@@ -208,7 +208,7 @@ def test_which_providers_have_a_batch_api() -> None:
     bedrock = open_provider(
         BEDROCK.model("http://127.0.0.1:1"), http, environment={**KEYS, "AWS_REGION": "eu-central-1"}
     )
-    assert open_batch_service(bedrock, http) is None
+    assert not has_batch_api(bedrock)
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -326,8 +326,9 @@ def test_an_id_that_could_change_the_address_is_rejected(name: object) -> None:
 
 
 def test_a_form_is_read_by_others_as_it_was_meant() -> None:
-    head, tail = form("boundary", {"purpose": "batch"}, "x.jsonl")
-    content = f"Content-Type: {form_type('boundary')}\r\n\r\n".encode() + head + b'{"a": "\xc3\xa9"}\n' + tail
+    framing = service_of(OpenAIBatches).framing("x")
+    head = b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+    content = head + framing.prefix + b'{"a": "\xc3\xa9"}' + framing.suffix
     purpose, file = message_from_bytes(content, policy=HTTP).iter_parts()
     assert purpose.get_payload() == "batch"
     assert file.get_payload(decode=True) == b'{"a": "\xc3\xa9"}\n'

@@ -184,21 +184,21 @@ def test_a_model_that_is_larger_than_the_memory_is_not_loaded(tiny: Path, monkey
     assert (raised.value.code, raised.value.fatal) == ("out_of_memory", True)
     assert "in float32, and cpu has" in str(raised.value)
     assert "models.yaml: `parameters: {dtype: bfloat16}`" in str(raised.value)
-    assert loading.load(weights, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    assert loading.load(weights, device="cpu", dtype="bfloat16").network.model.dtype == torch.bfloat16
     for free in (4 * size, None):
         monkeypatch.setattr(loading, "free_bytes", lambda device, free=free: free)
-        assert loading.load(weights, device="cpu").dtype == "float32"
+        assert loading.load(weights, device="cpu").network.model.dtype == torch.float32
 
 
 def test_small_steps_take_one_thread_and_the_number_comes_back(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, used = torch.get_num_threads(), []
-    real = generation._choose
+    real = generation._next_tokens
 
     def watched(*arguments: Any) -> list[int]:
         used.append(torch.get_num_threads())
         return real(*arguments)
 
-    monkeypatch.setattr(generation, "_choose", watched)
+    monkeypatch.setattr(generation, "_next_tokens", watched)
     monkeypatch.setattr(generation, "restored_threads", lambda: contextlib.nullcontext(8))
     answers([question(model_in(tiny), "x", max_tokens=4)])
     torch.set_num_threads(before)
@@ -225,7 +225,7 @@ def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(
     model = model_in(tiny)
     steps: list[int] = []
     arrived, go_on = threading.Semaphore(0), threading.Semaphore(0)
-    real = generation._choose
+    real = generation._next_tokens
 
     def watched(logits: Any, rows: Any, dice: Any) -> list[int]:
         steps.append(len(rows))
@@ -233,7 +233,7 @@ def test_who_gives_up_leaves_the_batch_and_the_end_waits_for_one_token(
         assert go_on.acquire(timeout=PATIENCE_S)
         return real(logits, rows, dice)
 
-    monkeypatch.setattr(generation, "_choose", watched)
+    monkeypatch.setattr(generation, "_next_tokens", watched)
 
     async def act(machine: LocalRuntime) -> None:
         provider = opened(model, machine)

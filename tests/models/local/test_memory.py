@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.models.local.memory import (
+from medhelm.models.local.loading import (
     MOST_TOKENS_ON_CPU,
     bytes_per_token,
     free_bytes,

@@ -22,36 +22,23 @@ THIS_MACHINE = (
 
 
 @pytest.mark.parametrize(
-    ("method", "headers", "body", "signature"),
+    ("method", "signature"),
     [
-        ("GET", {}, b"", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
-        ("POST", {}, b"", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
-        (
-            "POST",
-            {"Content-Type": "application/x-www-form-urlencoded"},
-            b"Param1=value1",
-            "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
-        ),
-        (
-            "GET",
-            {"My-Header1": " value1", "My-Header2": ' "a   b   c"'},
-            b"",
-            "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736",
-        ),
+        ("GET", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+        ("POST", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
     ],
-    ids=["get-vanilla", "post-vanilla", "post-x-www-form-urlencoded", "get-header-value-trim"],
+    ids=["get-vanilla", "post-vanilla"],
 )
-def test_the_examples_of_aws(method: str, headers: dict[str, str], body: bytes, signature: str) -> None:
+def test_the_examples_of_aws(method: str, signature: str) -> None:
     """The Signature Version 4 test suite that AWS publishes for makers of clients."""
     signed = signed_headers(
         method,
         "https://example.amazonaws.com/",
-        body,
+        b"",
         credentials=EXAMPLE,
         region="us-east-1",
         service="service",
         moment=datetime(2015, 8, 30, 12, 36, tzinfo=UTC),
-        headers=headers,
     )
     assert signed["Authorization"].endswith(f"Signature={signature}")
     assert signed["X-Amz-Date"] == "20150830T123600Z"

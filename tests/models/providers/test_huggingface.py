@@ -15,7 +15,7 @@ from medhelm.errors import MissingError, ProviderError, UserError
 from medhelm.models.local import engine as engines
 from medhelm.models.local import generation, loading
 from medhelm.models.local.chat_template import ChatTemplate
-from medhelm.models.local.memory import MOST_TOKENS_ON_CPU
+from medhelm.models.local.loading import MOST_TOKENS_ON_CPU
 from medhelm.models.local.runtime import LocalRuntime
 from tests.support.models import random_weights as tiny_models
 from tests.support.models.in_process import answers, mixed, model_in, opened, play, question
@@ -88,13 +88,13 @@ def test_prompts_that_are_read_in_pieces_are_answered_the_same(
     expected = [plain(folder, request) for request in requests]
     monkeypatch.setattr(generation, "PREFILL_TOKENS", 40)  # a few tokens of each prompt at once, some of them padding
     read: list[int] = []
-    real = generation._BatchState.more
+    real = generation._BatchState.step
 
     def watched(self: Any, ids: Any, mask: Any, positions: Any) -> Any:
         read.append(ids.numel())
         return real(self, ids, mask, positions)
 
-    monkeypatch.setattr(generation._BatchState, "more", watched)
+    monkeypatch.setattr(generation._BatchState, "step", watched)
     assert [each.text for each in answers(requests)] == expected
     assert max(read) <= 40
     assert len([size for size in read if size > 20]) > 10
@@ -195,11 +195,15 @@ def test_sampling_has_the_probabilities_of_the_model() -> None:
     rows = [generation.GenerationState(prompt=[1], limit=1, temperature=0.7)]
     dice = [torch.Generator().manual_seed(0)]
     n = 20_000
-    drawn = torch.bincount(torch.tensor([generation._choose(logits, rows, dice)[0] for _ in range(n)]), minlength=4)
+    drawn = torch.bincount(
+        torch.tensor([generation._next_tokens(logits, rows, dice)[0] for _ in range(n)]), minlength=4
+    )
     expected = torch.softmax(logits[0] / 0.7, -1)
     assert ((drawn / n - expected).abs() < 4 * (expected * (1 - expected) / n).sqrt()).all()
     rows[0].top_p = 0.8  # the likeliest has 0.72: it and the next
-    two = torch.bincount(torch.tensor([generation._choose(logits, rows, dice)[0] for _ in range(2000)]), minlength=4)
+    two = torch.bincount(
+        torch.tensor([generation._next_tokens(logits, rows, dice)[0] for _ in range(2000)]), minlength=4
+    )
     assert two[2:].sum() == 0
     assert (two[:2] > 0).all()
 
@@ -367,9 +371,9 @@ def test_parameters_are_checked(tiny: Path, parameters: dict[str, Any], said: st
 def test_a_type_of_numbers_can_be_chosen(tiny: Path) -> None:
     weights = opened(model_in(tiny), LocalRuntime()).weights
     loaded = loading.load(weights, device="cpu")
-    assert loaded.dtype == "float32"
+    assert loaded.network.model.dtype == torch.float32
     assert loaded.batch_tokens <= MOST_TOKENS_ON_CPU
-    assert loading.load(weights, device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    assert loading.load(weights, device="cpu", dtype="bfloat16").network.model.dtype == torch.bfloat16
 
 
 def spoil_config(folder: Path, **changes: Any) -> None:

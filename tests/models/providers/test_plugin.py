@@ -16,7 +16,8 @@ from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.plugins import PROVIDERS as GROUP
 from medhelm.io.plugins import Plugin
-from medhelm.models.catalog import find_models, missing_key
+from medhelm.models.catalog import find_models
+from medhelm.models.keys import missing_key
 from medhelm.models.providers import SERVICES, ProviderContext, open_provider
 from medhelm.models.providers.plugin import PluginProvider, accept_opener
 from tests.support.plugins import Install

@@ -16,6 +16,7 @@ from typing import IO, Literal
 
 from medhelm.domain import FailureCode, Model, Request
 from medhelm.domain.batch import Batch, BatchState
+from medhelm.domain.text import plural
 from medhelm.errors import ProviderError
 from medhelm.evaluation.batch.collect import BatchResult, collect
 from medhelm.evaluation.batch.polling import RetryPolicy
@@ -47,7 +48,7 @@ class BatchTarget:
     provider: HttpProvider
     """Provider of the model."""
     role: Role
-    """The kind of receiver of the requests: a model or a judge."""
+    """Its role: a model under test, or a judge."""
     requests: Callable[[], Iterator[Request]]
     """Makes all requests to it, the same each time."""
 
@@ -89,15 +90,15 @@ class BatchJob:
 
         Raises: ProviderError if the service cannot be used; WaitCancelled; StoreError.
         """
-        for batch in self._own():
-            self.target.provider.unsupported.update(_parameters(batch))
+        for batch in self._own_batches():
+            self.target.provider.unsupported.update(_optional_parameters(batch))
             if batch.state == BatchState.INTENDED:
                 await self._recover(batch)
             elif batch.state == BatchState.COLLECTED:
                 await self._delete_collected(batch)
         while True:
             await self._submit_missing()
-            running = [batch for batch in self._own() if batch.state == BatchState.SUBMITTED]
+            running = [batch for batch in self._own_batches() if batch.state == BatchState.SUBMITTED]
             if not running:
                 return
             outcomes = await asyncio.gather(
@@ -108,14 +109,14 @@ class BatchJob:
                     raise outcome
             await self._adapt_to_queue(max(batch.n for batch in running), outcomes.count(True), outcomes.count(False))
 
-    def _own(self) -> list[Batch]:
+    def _own_batches(self) -> list[Batch]:
         """Return the target's batches in the store."""
         key = (self.target.model.digest, self.target.role)
         return [batch for batch in self.batches.all() if (batch.model_digest, batch.role) == key]
 
     def _missing(self) -> Iterator[Request]:
         """Yield the requests that are neither in the cache nor in a batch, and were not left unanswered by one."""
-        seen = {bytes.fromhex(d) for batch in self._own() for d in (*batch.digests, *batch.unanswered)}
+        seen = {bytes.fromhex(d) for batch in self._own_batches() for d in (*batch.digests, *batch.unanswered)}
         for request in self.target.requests():
             if (digest := request.digest) not in seen and not self.session.client.is_known(request):
                 seen.add(digest)
@@ -135,7 +136,7 @@ class BatchJob:
 
     async def _submit_missing(self) -> None:
         """Submit all missing requests, up to the number of batches that may be queued."""
-        n_queued = sum(batch.state == BatchState.SUBMITTED for batch in self._own())
+        n_queued = sum(batch.state == BatchState.SUBMITTED for batch in self._own_batches())
         requests = self._missing()
         carried: Request | None = None
         while n_queued < self.max_batches:
@@ -167,7 +168,7 @@ class BatchJob:
             if not is_added and request_file.digests:
                 return request
             request_file.benchmarks.add(request.benchmark)
-            # A request that exceeds the limit by itself is sent directly: its server reports what is wrong with it.
+            # A request that alone exceeds the limit is sent directly: its server reports what is wrong with it.
             n += 1
             if n % ENCODED_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -193,14 +194,14 @@ class BatchJob:
                 n=len(request_file.digests),
                 digests=tuple(request_file.digests),
                 has_stop_sequences=request_file.has_stop_sequences,
-                refused_parameters=_as_stored(self.target.provider),
+                refused_parameters=_stored_parameters(self.target.provider),
             )
         )
         SUBJECT.set(Subject(model.name, ", ".join(sorted(request_file.benchmarks)), requests=batch.n, in_file=True))
         remote_id = await self._submit_or_find(batch, request_file.file)
         SUBJECT.set(Subject(model.name, requests=0))
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=remote_id))
-        self.retries.note(f"{model.name}: {_requests(batch)} submitted as batch {remote_id}")
+        self.retries.note(f"{model.name}: {plural(batch.n, 'request')} submitted as batch {remote_id}")
 
     async def _submit_or_find(self, batch: Batch, file: IO[bytes]) -> str:
         """Submit a batch and return the service's ID of it.
@@ -216,24 +217,25 @@ class BatchJob:
             except ProviderError as error:
                 failure = error
             if not failure.fatal and failure.retryable:
-                # Look after the last attempt as well: an accepted batch must not be lost.
+                # Search after the last attempt too: an accepted batch must not be lost.
                 await self.retries.pause(self.retries.delay_s(attempt, failure))
                 if found := await self._find(batch):
                     return found
                 if attempt < self.retries.attempts:
                     continue
-            await self._give_up(batch)
+            await self._discard(batch)
             raise failure
 
     async def _recover(self, batch: Batch) -> None:
         """Continue with a batch that a process was about to submit when it ended, if the service accepted it."""
         found = await self._find(batch)
         if not found:
-            await self._give_up(batch)
+            await self._discard(batch)
             return
         self.batches.write(replace(batch, state=BatchState.SUBMITTED, remote_id=found))
         self.retries.note(
-            f"{batch.model}: {_requests(batch)} were submitted as batch {found} by a process that ended; continuing"
+            f"{batch.model}: {plural(batch.n, 'request')} were submitted as batch {found} by a process that ended; "
+            "continuing"
         )
 
     async def _find(self, batch: Batch) -> str:
@@ -256,7 +258,7 @@ class BatchJob:
             if status.state == RemoteState.ENDED:
                 await self._collect(batch, status, file)
                 return True
-        await self._give_up(batch)
+        await self._discard(batch)
         if status.error_code == QUEUE_FULL and not (alone and batch.n == 1):
             how = "in smaller parts" if alone else "once the others are done"
             self.retries.note(
@@ -283,7 +285,7 @@ class BatchJob:
                 FailureCode.UNKNOWN_BATCH,
                 f"{batch.model}: the service no longer has batch {batch.remote_id}, or its results ({error}). Is this "
                 "the key it was submitted with? Results are kept for a month, and until a copy of this store has "
-                f"collected them. To submit the {_requests(batch)} again, delete {self.batches.path(batch)}.",
+                f"collected them. To submit the {plural(batch.n, 'request')} again, delete {self.batches.path(batch)}.",
             ) from error
         file.seek(0)
         return status
@@ -326,8 +328,8 @@ class BatchJob:
             raise ProviderError(
                 FailureCode.UNKNOWN_BATCH,
                 f"{batch.model}: batch {batch.remote_id} was found by its time and size, but holds no result of the "
-                f"{_requests(batch)} that were submitted. Check the service's console for another batch of this size. "
-                f"If there is none, delete {self.batches.path(batch)} to submit the requests again.",
+                f"{plural(batch.n, 'request')} that were submitted. Check the service's console for another batch of "
+                f"this size. If there is none, delete {self.batches.path(batch)} to submit the requests again.",
             )
         # If the user canceled the batch, its requests must not be bought at the full price instead.
         unanswered = () if status.is_cancelled else tuple(sorted(result.missing))
@@ -336,7 +338,7 @@ class BatchJob:
             state=BatchState.COLLECTED,
             digests=(),
             unanswered=unanswered,
-            refused_parameters=_as_stored(provider),
+            refused_parameters=_stored_parameters(provider),
         )
         self.retries.note(_summary(self.batches.write(collected), result))
         await self._delete_collected(collected)
@@ -350,7 +352,7 @@ class BatchJob:
 
     # --- delete -------------------------------------------------------------------------------------------------------
 
-    async def _give_up(self, batch: Batch) -> None:
+    async def _discard(self, batch: Batch) -> None:
         """Discard a batch that the service never accepted or never processed: its requests are missing again."""
         await self._delete(
             self.batches.write(replace(batch, state=BatchState.COLLECTED, digests=(), refused_parameters={}))
@@ -381,16 +383,12 @@ class BatchJob:
         return True
 
 
-def _parameters(batch: Batch) -> dict[OptionalParameter, str]:
+def _optional_parameters(batch: Batch) -> dict[OptionalParameter, str]:
     return {OptionalParameter(name): message for name, message in batch.refused_parameters.items()}
 
 
-def _as_stored(provider: HttpProvider) -> dict[str, str]:
+def _stored_parameters(provider: HttpProvider) -> dict[str, str]:
     return {str(parameter): message for parameter, message in provider.unsupported.items()}
-
-
-def _requests(batch: Batch) -> str:
-    return f"{batch.n} request{'' if batch.n == 1 else 's'}"
 
 
 def _summary(batch: Batch, result: BatchResult) -> str:

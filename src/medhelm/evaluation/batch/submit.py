@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeGuard
 
 from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.benchmarks.data.dataset import Dataset
@@ -26,12 +25,11 @@ from medhelm.evaluation.requests import ModelRequest, judge_requests, model_requ
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
-from medhelm.models.batch.api import open_batch_service
+from medhelm.models.batch.api import has_batch_api, open_batch_service
 from medhelm.models.limits.spending_limit import largest_cost_usd
 from medhelm.models.limits.store_limit import StoreLimit
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process
-from medhelm.models.providers.hosted import HttpProvider
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.storage.batches import Batches
 from medhelm.storage.store import Store
@@ -80,17 +78,17 @@ class BatchSubmitter:
     async def buy(self) -> StopReason:
         """Buy the models' completions, which the judges read, then the judges'; return why it stopped early."""
         providers = {**{model.name: provider for model, provider in self.models}, **self.judges}
-        direct = [name for name, provider in providers.items() if not _has_batches(provider) and not provider.local]
+        direct = [name for name, provider in providers.items() if not has_batch_api(provider) and not provider.local]
         if direct:
             self.note(f"{', '.join(direct)}: requests are sent directly, because its service has no batch API")
         await self._buy_batches(
             [
                 BatchTarget(provider, "model", partial(self._model_requests, model))
                 for model, provider in self.models
-                if _has_batches(provider)
+                if has_batch_api(provider)
             ]
         )
-        judges = [provider for provider in self.judges.values() if _has_batches(provider)]
+        judges = [provider for provider in self.judges.values() if has_batch_api(provider)]
         if judges and any(self._judged()):
             await self._complete_directly()
             await self._buy_batches([BatchTarget(p, "judge", partial(self._judge_requests, p.model)) for p in judges])
@@ -119,8 +117,6 @@ class BatchSubmitter:
         """Buy from one model; only one process per store does so at a time."""
         name = target.model.name
         service = open_batch_service(target.provider, self.session.http)
-        if service is None:
-            return
         job = BatchJob(target, service, self.batches, self.session, self.retries, delete=not self.settings.keep_batches)
         lock = None
         try:
@@ -267,8 +263,3 @@ class BatchSubmitter:
             usage = Usage(input=round(tokens), output=request.max_tokens)
             usd += (1.0 if digest in unanswered else BATCH_FACTOR) * cost_of(usage, price)
         return n, usd
-
-
-def _has_batches(provider: Provider) -> TypeGuard[HttpProvider]:
-    """Return True if a provider's service has a batch API."""
-    return isinstance(provider, HttpProvider) and provider.service.batch is not None

@@ -12,20 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from medhelm.analysis.cost.token_estimates import UNTESTED_ERROR, TokenRatio
+from medhelm.analysis.cost.token_estimates import UNTESTED_ERROR
 from medhelm.domain import Benchmark, Completion, Failure, FailureCode, Model, Request
 from medhelm.evaluation.context_window.token_ratios import RunHistory, TokenEstimator
 from medhelm.evaluation.context_window.truncate import n_characters, truncate_to
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.context_windows import known_window
+from medhelm.models.prices import known_window
 from medhelm.models.provider import Provider
 from medhelm.storage.store import Store
-
-DOES_NOT_FIT = FailureCode.DOES_NOT_FIT
-"""Failure code of a request that was not sent: its prompt is too long for the model and may not be truncated."""
-
-TOO_LONG = "context_length"
-"""Failure code of a request whose server counted more tokens than its context window holds."""
 
 PROMPT_TOKENS, MESSAGE_TOKENS = 16, 8
 """Most tokens that chat templates add to a prompt, and to each of its messages."""
@@ -38,7 +32,7 @@ OLLAMA_PORT = 11434
 """Default port of Ollama."""
 
 _NUMBER = r"([1-9][\d,]{2,11})"
-_STATED = re.compile(
+_STATED_WINDOW = re.compile(
     "|".join(
         phrase.replace("N", _NUMBER)
         for phrase in (
@@ -114,10 +108,10 @@ class ContextFitter:
                 raise
             sent += reply.requests_sent
             completion = reply.completion
-            if completion.failure and completion.failure.code == TOO_LONG:
+            if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
                 self._learn_window(request.model, completion.failure.message)
                 if self.window(request.model) is not None:
-                    fit = self._next(request, benchmark, fit.left_out) or FittedRequest(
+                    fit = self._next_shorter(request, benchmark, fit.left_out) or FittedRequest(
                         request, failure=self._does_not_fit(request, completion.failure)
                     )
                     continue
@@ -139,14 +133,14 @@ class ContextFitter:
             return ClientResult(Completion(failure=failure), False, 0, 0.0)
         reply = await client.complete(provider, request)
         completion = reply.completion
-        if completion.failure and completion.failure.code == TOO_LONG:
+        if completion.failure and completion.failure.code == FailureCode.CONTEXT_LENGTH:
             self._learn_window(request.model, completion.failure.message)
         elif self.window(request.model) is not None:
             self.estimator.learn(request.model, benchmark, n_characters(request.prompt), completion.usage.input)
         return reply
 
     def fit(self, request: Request, benchmark: Benchmark) -> FittedRequest:
-        """Return the request as it is to be sent: with the whole prompt, a truncated one, or not at all."""
+        """Return the request as it will be sent: with the whole prompt, a truncated one, or not at all."""
         whole, room = FittedRequest(request), self._room(request)
         if room is None or n_characters(request.prompt) <= room or self._known(request):
             return whole  # even with a token for each character
@@ -162,16 +156,16 @@ class ContextFitter:
     def unfit(self, request: Request, benchmark: Benchmark) -> Failure | None:
         """Return the failure of a request whose prompt must not be truncated.
 
-        None if it is to be sent: it is more likely to fit than not, or was bought before.
+        None if it will be sent, because it is more likely to fit than not, or was bought before.
         """
         room, length = self._room(request), n_characters(request.prompt)
         if room is None or length <= room or self._known(request):
             return None
-        ratio = self._ratio(request, benchmark)
+        ratio = self.estimator.ratio(request.model, benchmark)
         per_character = ratio.most if _truncates_silently(request.model) else ratio.tokens_per_character
         return None if length * per_character <= room else self._does_not_fit(request)
 
-    def _next(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
+    def _next_shorter(self, request: Request, benchmark: Benchmark, left_out: int) -> FittedRequest | None:
         """Return the next shorter request after one without `left_out` characters was too long; else None."""
         room = self._room(request) or 0
         steps = [step for step in self._steps(request, benchmark, room) if step.fit.left_out > left_out]
@@ -192,12 +186,9 @@ class ContextFitter:
         that is too long at no cost, while an unnecessary truncation lowers the quality for good. For servers that
         truncate silently it is always the upper bound.
         """
-        ratio = self._ratio(request, benchmark)
+        ratio = self.estimator.ratio(request.model, benchmark)
         little = ratio.one_error >= UNTESTED_ERROR and not _truncates_silently(request.model)
         return ratio.tokens_per_character if little else ratio.most
-
-    def _ratio(self, request: Request, benchmark: Benchmark) -> TokenRatio:
-        return self.estimator.ratio(request.model, benchmark)
 
     def _room(self, request: Request) -> int | None:
         """Return the tokens that the texts of a prompt may have; None if the context window is unknown."""
@@ -227,7 +218,7 @@ class ContextFitter:
         words += f" ({said.message})" if said else ""
         if 2 * request.max_tokens > window:
             words += ". A lower `max_tokens` in models.yaml leaves more room for the prompt"
-        return Failure("provider", DOES_NOT_FIT, words)
+        return Failure("provider", FailureCode.DOES_NOT_FIT, words)
 
     def _learn_window(self, model: Model, message: str) -> None:
         """Use the context window that a server states in an error message, if it is smaller than the known one."""
@@ -244,7 +235,7 @@ class ContextFitter:
 
 
 def _truncates_silently(model: Model) -> bool:
-    """Return whether a server accepts prompts that are too long and drops a part of them, as Ollama does."""
+    """Return True if a server accepts prompts that are too long and drops a part of them, as Ollama does."""
     return model.provider == "ollama" or any(urlsplit(address).port == OLLAMA_PORT for address in model.addresses)
 
 
@@ -254,5 +245,5 @@ def stated_window(message: str) -> int | None:
     >>> stated_window("prompt is too long: 209,412 tokens > 200,000 maximum")
     200000
     """
-    found = _STATED.search(message.lower())
+    found = _STATED_WINDOW.search(message.lower())
     return int(next(filter(None, found.groups())).replace(",", "")) if found else None

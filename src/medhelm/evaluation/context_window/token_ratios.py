@@ -58,7 +58,7 @@ class RunHistory:
         """Read the list of runs. `store`: None if it does not exist yet."""
         self._store = store
         runs = sorted(load_runs(store) if store else [], key=lambda run: run.started, reverse=True)
-        self.runs = [run for run in runs if _is_counted(run)]
+        self.runs = [run for run in runs if _has_token_counts(run)]
         """Runs with token counts, latest first."""
         self.judged = [run for run in runs if run.jury_result]
         """Runs with a jury, latest first, including those of baselines."""
@@ -67,12 +67,12 @@ class RunHistory:
     def ratio(self, model: Model, benchmark: Benchmark) -> TokenRatio:
         """Return the input tokens per character of `model` on `benchmark`."""
         own = [run for run in self.runs if is_same(run.resolved_model, model)]
-        here = self._first([run for run in own if run.benchmark == benchmark.name], "its own run of this benchmark")
-        if here:
-            return here
+        here = [run for run in own if run.benchmark == benchmark.name]
+        if ratio := next(filter(None, map(self._ratio_in, here)), None):
+            return replace(ratio, basis="its own run of this benchmark")
         elsewhere = [run for run in own if run.benchmark != benchmark.name]
-        if pooled := self._pooled(elsewhere, "its runs of other benchmarks"):
-            return pooled
+        if ratio := self._pooled_ratio(elsewhere, "its runs of other benchmarks"):
+            return ratio
         name = family_of(model.remote_name, model.name)
         family = [
             run
@@ -80,13 +80,9 @@ class RunHistory:
             if run.resolved_model and family_of(run.resolved_model.remote_name, run.model) == name
         ]
         on_same = [run for run in family if run.benchmark == benchmark.name]
-        pooled = self._pooled(on_same or family, f"other models of its family ({name})")
-        return pooled or UNKNOWN
+        return self._pooled_ratio(on_same or family, f"other models of its family ({name})") or UNKNOWN
 
-    def _first(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
-        return next((replace(ratio, basis=basis) for run in runs if (ratio := self._ratio_in(run))), None)
-
-    def _pooled(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
+    def _pooled_ratio(self, runs: Sequence[Run], basis: str) -> TokenRatio | None:
         found: dict[tuple[str, str], TokenRatio] = {}
         for run in runs:
             key = (run.benchmark, run.model)
@@ -128,14 +124,14 @@ class RunHistory:
             basis, hidden = f"other models {kind} on this benchmark", median(map(_hidden_share, alike))
             found = CompletionLength(median(map(_mean_output, alike)), basis, hidden=hidden)
         elif model.reasoning:
-            found = self._reasoned(model, limit)
+            found = self._reasoning_length(model, limit)
         elif limit <= SHORT:
             found = CompletionLength(limit, "the limit")
         else:
             found = references or CompletionLength(OPEN_SHARE * limit, f"{OPEN_SHARE:.0%} of the limit")
         return replace(found, tokens=min(found.tokens, limit))
 
-    def _reasoned(self, model: Model, limit: int) -> CompletionLength:
+    def _reasoning_length(self, model: Model, limit: int) -> CompletionLength:
         """Return the tokens of a reasoning model on a benchmark without runs of reasoning models: most are hidden."""
         own = [run for run in self.runs if is_same(run.resolved_model, model)]
         if own:
@@ -225,12 +221,12 @@ def judge_in(run: Run, judge: Model) -> str:
 
 
 def is_same(one: Model | None, other: Model) -> bool:
-    """Return whether two models are the same, wherever they are served."""
+    """Return True if two models are the same, wherever they are served."""
     return one is not None and plain_name(one.remote_name) == plain_name(other.remote_name)
 
 
-def _is_counted(run: Run) -> bool:
-    """Return whether the run was made here and has token counts."""
+def _has_token_counts(run: Run) -> bool:
+    """Return True if the run was made here and has token counts."""
     asked_here = not run.has_imported_completions
     return bool(
         asked_here and run.resolved_model and run.resolved_model.base_url and run.usage.input and run.n > run.n_failed

@@ -25,14 +25,14 @@ _BREAK = re.compile(r"[.!?][\"'”’)\]]*(?:\s+|(?=[A-Z][A-Z /&-]{2,40}:))|\n\s
 """The end of a sentence or a line, with closing quotes and brackets. A section title may follow without a space, as in
 notes that lost their line breaks."""
 
-_NO_END = re.compile(
+_NOT_AN_END = re.compile(
     r"(?:^|[\s(\[])(?:[A-Za-z]|Drs?|Mrs?|Ms|Prof|St|vs|e\.g|i\.e|cf|[Nn]os?|[Ff]igs?|[Aa]pprox|ca|[Pp]ts?|[Yy]rs?"
     r"|n\.v|U\.[SK])$"
     r"|(?:^|\n|[.;]\s|[a-z][.;])[ \t]*\d{1,3}$|:[ \t]*1$"
 )
 """Text before a period that does not end a sentence: abbreviations, initials, numbers of list items."""
 
-_LOOKED_AT = 12
+_SEARCHED = 12
 """Characters before a period to search for these."""
 
 _WORD = re.compile(r"\s+(?=\S)")
@@ -62,7 +62,7 @@ def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
     """
     if instance.turns or benchmark.shorten == NO_FIELD:
         return ""
-    names = {name for name in _fields(benchmark) if name in instance.fields}
+    names = {name for name in _template_fields(benchmark) if name in instance.fields}
     if benchmark.shorten:
         return benchmark.shorten if benchmark.shorten in names else ""
     if instance.choices and len(names) == 1:
@@ -72,7 +72,7 @@ def truncated_field(benchmark: Benchmark, instance: Instance) -> str:
         return ""
     longest = max(sorted(names), key=lambda name: len(instance.fields[name]))
     whole = n_characters(render(benchmark, instance))
-    held = len(instance.fields[longest]) * _times(benchmark, longest)
+    held = len(instance.fields[longest]) * _n_occurrences(benchmark, longest)
     return longest if held >= LEAST_SHARE * whole else ""
 
 
@@ -85,54 +85,54 @@ def truncate_to(benchmark: Benchmark, instance: Instance, lengths: Iterable[int]
     """
     if not (name := truncated_field(benchmark, instance)):
         return
-    text, times, left_out = instance.fields[name], _times(benchmark, name), 0
+    text, times, left_out = instance.fields[name], _n_occurrences(benchmark, name), 0
     whole = n_characters(render(benchmark, instance))
     sentences = words = None
     for most in lengths:
         if (excess := whole - most) <= 0:
             continue
         sentences = sentence_starts(text) if sentences is None else sentences
-        if not (start := _cut(text, sentences, excess, times)):
+        if not (start := _cut_position(text, sentences, excess, times)):
             words = word_starts(text) if words is None else words
-            start = _cut(text, words, excess, times)
+            start = _cut_position(text, words, excess, times)
         if not start:
             return
         if start > left_out:
             left_out = start
-            fields = {**instance.fields, name: _mark(start, len(text)) + text[start:]}
+            fields = {**instance.fields, name: _note(start, len(text)) + text[start:]}
             yield TruncatedPrompt(render(benchmark, replace(instance, fields=fields)), start)
 
 
-def _fields(benchmark: Benchmark) -> set[str]:
+def _template_fields(benchmark: Benchmark) -> set[str]:
     """Return the names of the fields in the templates."""
     return (placeholders(benchmark.prompt) | placeholders(benchmark.system)) - {OPTIONS}
 
 
-def _times(benchmark: Benchmark, name: str) -> int:
+def _n_occurrences(benchmark: Benchmark, name: str) -> int:
     """Count the occurrences of a field in the templates."""
     return sum(template.count(f"{{{name}}}") for template in (benchmark.prompt, benchmark.system))
 
 
-def _cut(text: str, starts: Sequence[int], excess: int, times: int) -> int:
+def _cut_position(text: str, starts: Sequence[int], excess: int, times: int) -> int:
     """Return the first of `starts` at which a cut shortens the prompt by `excess` characters; 0 if there is none."""
     for start in starts[bisect_left(starts, excess // max(times, 1)) :]:
-        if times * (start - len(_mark(start, len(text)))) >= excess:
+        if times * (start - len(_note(start, len(text)))) >= excess:
             return start
     return 0
 
 
 def n_truncated(left_out: int, whole: int) -> int:
-    """Return by how many characters a prompt gets shorter if `left_out` characters of a field are replaced by the note.
+    """Return how many characters shorter a prompt gets if the note replaces `left_out` characters of a field.
 
     `whole`: characters of the field, or about the same, of the prompt that holds it.
 
     >>> n_truncated(1000, 3000)
     932
     """
-    return left_out - len(_mark(left_out, whole)) if left_out else 0
+    return left_out - len(_note(left_out, whole)) if left_out else 0
 
 
-def _mark(left_out: int, whole: int) -> str:
+def _note(left_out: int, whole: int) -> str:
     """Return the note that replaces the oldest part."""
     return f"[{left_out:,} of {whole:,} characters, from the beginning, are left out here.]\n"
 
@@ -147,7 +147,7 @@ def sentence_starts(text: str) -> list[int]:
     >>> [text[start : start + 7] for start in sentence_starts(text)]
     ['BP was ', '- no fe']
     """
-    return [match.end() for match in _BREAK.finditer(text) if match.end() < len(text) and _ends(text, match)]
+    return [match.end() for match in _BREAK.finditer(text) if match.end() < len(text) and _is_sentence_end(text, match)]
 
 
 def word_starts(text: str) -> list[int]:
@@ -159,10 +159,10 @@ def word_starts(text: str) -> list[int]:
     return [match.end() for match in _WORD.finditer(text)]
 
 
-def _ends(text: str, match: re.Match[str]) -> bool:
-    """Return whether a sentence ends at a match."""
+def _is_sentence_end(text: str, match: re.Match[str]) -> bool:
+    """Return True if a sentence ends at a match."""
     if "\n" in match.group() or text[match.start()] != ".":
         return True
     if text[match.end()].islower():
         return text[match.start() - 1 : match.start()] == " "
-    return not _NO_END.search(text[max(0, match.start() - _LOOKED_AT) : match.start()])
+    return not _NOT_AN_END.search(text[max(0, match.start() - _SEARCHED) : match.start()])

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from datetime import datetime
 from typing import IO, Any
 
 from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
-    MAX_PAGES,
     HttpBatchService,
     compact,
     id_of,
     or_no_batches,
-    timestamp,
 )
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
-from medhelm.models.providers.response_fields import count, mapping, objects, word
+from medhelm.models.providers.response_fields import count, mapping, word
 
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -60,21 +59,16 @@ class AnthropicBatches(HttpBatchService):
         return id_of(await or_no_batches(self._upload(f"{self._base}/messages/batches", file)))
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
-        """Match by size and creation time; of several, return the closest."""
+        """Match by number of requests and creation time; if several match, return the closest in time."""
         distances: dict[str, float] = {}
-        after = ""
-        for _ in range(MAX_PAGES):
-            page = await self._get(f"{self._base}/messages/batches?limit=100{after}")
-            batches = objects(page.get("data"))
-            for batch in batches:
-                created = timestamp(batch.get("created_at"))
-                if created is None or created < since - CLOCK_SKEW_S:
-                    continue
-                if sum(map(count, mapping(batch.get("request_counts")).values())) == n and id_of(batch) not in known:
-                    distances[id_of(batch)] = abs(created - since)
-            if not page.get("has_more") or not batches or (created is not None and created < since - CLOCK_SKEW_S):
+        async for batch in self._pages("messages/batches?", "after_id"):
+            created = timestamp(batch.get("created_at"))
+            if created is None:
+                continue
+            if created < since - CLOCK_SKEW_S:
                 break
-            after = f"&after_id={id_of(batches[-1])}"
+            if sum(map(count, mapping(batch.get("request_counts")).values())) == n and id_of(batch) not in known:
+                distances[id_of(batch)] = abs(created - since)
         return min(distances, key=distances.__getitem__, default="")
 
     async def status(self, remote_id: str) -> BatchStatus:
@@ -110,6 +104,14 @@ class AnthropicBatches(HttpBatchService):
         """Delete the batch with its requests and results."""
         if remote_id:
             await self._delete(f"{self._base}/messages/batches/{remote_id}")
+
+
+def timestamp(value: object) -> float | None:
+    """Convert an RFC 3339 time to seconds since 1970; None for anything else."""
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _digest_in(custom_id: object, name: str) -> str:

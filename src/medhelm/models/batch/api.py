@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import IO
+from pkgutil import resolve_name
+from typing import IO, TypeGuard
 
 from medhelm.domain import Completion, Model, Request
 from medhelm.errors import ProviderError
@@ -23,14 +24,18 @@ from medhelm.models.providers.hosted import HttpProvider, omitted_parameters
 
 def has_batches(model: Model) -> bool:
     """Return True if the model's provider has a batch API; a compatible server of someone else may still lack one."""
-    return not model.replicas and model.provider in SERVICES.built_in and SERVICES[model.provider].batch is not None
+    return not model.replicas and model.provider in SERVICES.built_in and bool(SERVICES[model.provider].batch)
 
 
-def open_batch_service(provider: Provider, http: HttpClient) -> BatchService | None:
-    """Open the batch API of a provider; None if it has none."""
-    if not isinstance(provider, HttpProvider) or provider.service.batch is None:
-        return None
-    return provider.service.batch(provider, http)
+def has_batch_api(provider: Provider) -> TypeGuard[HttpProvider]:
+    """Return True if a provider's service has a batch API."""
+    return isinstance(provider, HttpProvider) and bool(provider.service.batch)
+
+
+def open_batch_service(provider: HttpProvider, http: HttpClient) -> BatchService:
+    """Open the batch API of a provider that has one."""
+    service: BatchService = resolve_name(provider.service.batch)(provider, http)
+    return service
 
 
 def read_completion(

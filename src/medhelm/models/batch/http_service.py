@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Mapping
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from time import time
 from typing import IO, Any
 
@@ -16,12 +15,13 @@ from medhelm.io.http.connection_errors import retry_after_s
 from medhelm.models.providers.errors.classify import classify_error
 from medhelm.models.providers.errors.parse import parse_error
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.models.providers.response_fields import objects
 
 TRANSFER_TIMEOUT_S = 3600.0
 """Timeout for one file of requests or results, which can have hundreds of megabytes."""
 
 MAX_PAGES = 20
-"""Pages of recent batches that are searched; each has 100."""
+"""Most pages of recent batches or files that are searched; each has 100."""
 
 CLOCK_SKEW_S = 24 * 3600.0
 """Largest lag of a service's clock behind ours: either may be set to a wrong time zone."""
@@ -45,6 +45,18 @@ class HttpBatchService:
         reply = await self._http.get(url, headers=self._dialect.headers(None), into=file, timeout_s=TRANSFER_TIMEOUT_S)
         if reply.status != 200:
             self._document(reply)
+
+    async def _pages(self, listing: str, cursor: str) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield batches or files, the latest first. `cursor`: the parameter that names the item before a page."""
+        after = ""
+        for _ in range(MAX_PAGES):
+            page = await self._get(f"{self._base}/{listing}limit=100{after}")
+            items = objects(page.get("data"))
+            for item in items:
+                yield item
+            if not page.get("has_more") or not items:
+                return
+            after = f"&{cursor}={id_of(items[-1])}"
 
     async def _get(self, url: str) -> dict[str, Any]:
         """GET a JSON document. Raises: ProviderError."""
@@ -118,31 +130,3 @@ def id_of(document: Mapping[str, Any]) -> str:
 def compact(content: object) -> bytes:
     """Encode as JSON on one line, without spaces."""
     return json.dumps(content, separators=(",", ":")).encode()
-
-
-def form_type(boundary: str) -> str:
-    """Return the media type of a form with this boundary."""
-    return f"multipart/form-data; boundary={boundary}"
-
-
-def form(boundary: str, fields: Mapping[str, str], file: str) -> tuple[bytes, bytes]:
-    """Return the bytes before and after a file in a form (RFC 7578). `boundary` is random: no file contains it."""
-    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n' for k, v in fields.items()]
-    parts.append(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{file}"\r\n'
-        "Content-Type: application/jsonl\r\n\r\n"
-    )
-    return "".join(parts).encode(), f"\r\n--{boundary}--\r\n".encode()
-
-
-def number(value: object) -> float | None:
-    """Return `value` as a float; None if it is not a number."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def timestamp(value: object) -> float | None:
-    """Convert an RFC 3339 time to seconds since 1970; None for anything else."""
-    try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -5,19 +5,15 @@ Source: platform.openai.com/docs/guides/batch and the vendor's Python SDK 3.54.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
 from medhelm.io.http.client import HttpClient
 from medhelm.models.batch.http_service import (
     CLOCK_SKEW_S,
-    MAX_PAGES,
     HttpBatchService,
     compact,
-    form,
-    form_type,
     id_of,
-    number,
     or_no_batches,
 )
 from medhelm.models.batch.protocol import BatchFraming, BatchStatus, RemoteState, RequestResult
@@ -49,14 +45,19 @@ class OpenAIBatches(HttpBatchService):
         return compact({"custom_id": digest, "method": "POST", "url": "/v1/chat/completions", "body": body})
 
     def framing(self, name: str) -> BatchFraming:
-        """Return the bytes of a form around the file."""
-        head, tail = form(name, {"purpose": "batch"}, _file_name(name))
-        return BatchFraming(head, b"\n", b"\n" + tail)
+        """Return the bytes of a form around the file (RFC 7578). Our name is random: no file contains it."""
+        head = (
+            f'--{name}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{name}\r\nContent-Disposition: form-data; name="file"; filename="{_file_name(name)}"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n"
+        )
+        return BatchFraming(head.encode(), b"\n", f"\n\r\n--{name}--\r\n".encode())
 
     async def submit(self, name: str, file: IO[bytes]) -> str:
         """Upload the file, unless that succeeded before, and create a batch with our name in its metadata."""
         if not self._uploaded.setdefault(name, ""):
-            uploaded = await or_no_batches(self._upload(f"{self._base}/files", file, form_type(name)))
+            form = f"multipart/form-data; boundary={name}"
+            uploaded = await or_no_batches(self._upload(f"{self._base}/files", file, form))
             self._uploaded[name] = id_of(uploaded)
         batch = {
             "input_file_id": self._uploaded[name],
@@ -69,24 +70,13 @@ class OpenAIBatches(HttpBatchService):
 
     async def find(self, name: str, *, since: float, n: int, known: frozenset[str]) -> str:  # noqa: ARG002
         """Find it by our name in its metadata, in any state."""
-        async for batch in self._pages("batches?"):
+        async for batch in self._pages("batches?", "after"):
             if mapping(batch.get("metadata")).get("medhelm") == name:
                 return id_of(batch)
-            if (created := number(batch.get("created_at"))) is not None and created < since - CLOCK_SKEW_S:
+            created = batch.get("created_at")
+            if isinstance(created, int | float) and created < since - CLOCK_SKEW_S:
                 break
         return ""
-
-    async def _pages(self, listing: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield batches or files, the latest first."""
-        after = ""
-        for _ in range(MAX_PAGES):
-            page = await self._get(f"{self._base}/{listing}limit=100{after}")
-            items = objects(page.get("data"))
-            for item in items:
-                yield item
-            if not page.get("has_more") or not items:
-                return
-            after = f"&after={id_of(items[-1])}"
 
     async def status(self, remote_id: str) -> BatchStatus:
         """Return its state, and the files with results and errors once it has ended."""
@@ -127,9 +117,8 @@ class OpenAIBatches(HttpBatchService):
             files = [uploaded] if uploaded else []
         else:  # another process may have uploaded it
             wanted = _file_name(name)
-            files = [
-                id_of(file) async for file in self._pages("files?purpose=batch&") if file.get("filename") == wanted
-            ]
+            listed = self._pages("files?purpose=batch&", "after")
+            files = [id_of(file) async for file in listed if file.get("filename") == wanted]
         for file_id in files:
             await self._delete(f"{self._base}/files/{file_id}")
 

@@ -104,7 +104,7 @@ class BatchService(Protocol):
         """Parse one line of the results; None if it does not belong to the batch with our name `name`."""
 
     async def delete(self, name: str, remote_id: str) -> None:
-        """Delete the requests and results of a batch that has ended, as far as they still exist.
+        """Delete the requests and results of a batch that has ended, if they still exist.
 
         An empty `remote_id` means a batch that the service never accepted. Raises: ProviderError.
         """

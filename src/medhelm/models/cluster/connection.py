@@ -126,7 +126,7 @@ def join(
     resources = " and ".join(f"{value:g} {name.removeprefix('num_').upper()[:-1]}" for name, value in needs.items())
     note(f"{use.what}: computed by {plural(n, 'actor')} of the Ray cluster {found} ({plural(len(nodes), 'node')})")
     return ClusterPool(
-        _actors(ray, n, needs),
+        _start_actors(ray, n, needs),
         errors={"call": ray.exceptions.RayTaskError, "ray": ray.exceptions.RayError},
         shutdown=ray.shutdown,
         note=note,
@@ -235,7 +235,7 @@ def _check_listening(address: str) -> None:
         ) from None
 
 
-def _actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
+def _start_actors(ray: Any, number: int, needs: Mapping[str, float]) -> list[Any]:
     """Start actors, spread over the nodes."""
     kind = ray.remote(ClusterWorker)
     options = {"max_restarts": -1, "max_task_retries": 0, "scheduling_strategy": "SPREAD", **needs}
@@ -257,13 +257,13 @@ def _requires_token(address: str) -> bool:
     Raises: UserError if there is no cluster at the address, or if the token is missing or wrong.
     """
     without = {name: text for name, text in os.environ.items() if name not in _TOKEN_VARIABLES}
-    message = _probe(address, {**without, "RAY_AUTH_MODE": "disabled"})
+    message = _health_check(address, {**without, "RAY_AUTH_MODE": "disabled"})
     if message is None:
         return False
     if _REFUSED not in message:
         reason = message.splitlines()[-1] if message else "no reply"
         raise UserError(f"--cluster: {address} is not a Ray cluster of this version ({reason}). Nothing was sent.")
-    if _probe(address, {"RAY_AUTH_MODE": "token", **os.environ}) is not None:
+    if _health_check(address, {"RAY_AUTH_MODE": "token", **os.environ}) is not None:
         raise UserError(
             f"--cluster: {address} requires a token, and the one of this process is missing or wrong. Copy the file "
             "~/.ray/auth_token of the cluster's head to this machine, or set RAY_AUTH_TOKEN_PATH (or RAY_AUTH_TOKEN). "
@@ -272,8 +272,8 @@ def _requires_token(address: str) -> bool:
     return True
 
 
-def _probe(address: str, environment: Mapping[str, str]) -> str | None:
-    """Check a cluster with Ray's own program, in a process of its own; return its message, None if it is well."""
+def _health_check(address: str, environment: Mapping[str, str]) -> str | None:
+    """Check a cluster with Ray's own program, in a new process; return its error message, None if it is healthy."""
     code = "from ray.scripts.scripts import main; main()"
     command = [sys.executable, "-c", code, "health-check", "--address", address]
     try:

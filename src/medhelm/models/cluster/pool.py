@@ -23,11 +23,12 @@ from medhelm.models.local.runtime import Cluster
 from medhelm.models.provider import Provider
 
 MOST_HELD = {"complete": 128, "compute": 4}
-"""Method -> most calls in one actor at a time. An engine computes so many completions in one batch; metrics score one
-after the other, and must not take the places of completions."""
+"""Method -> most calls in one actor at a time. An engine computes up to 128 completions in one batch. Metrics score one
+call after the other, and must not take the places of completions."""
 
 ALONE_AFTER, MOST_LOSSES = 2, 3
-"""A call that was lost with so many actors is sent alone, so that no other is lost with it; and is given up then."""
+"""A call that was lost with `ALONE_AFTER` actors is sent to an actor without other calls, so that no other is lost with
+it. After `MOST_LOSSES` it fails."""
 
 START_NOTE_S = 20.0
 """Time without any actor until the user gets a message."""
@@ -135,7 +136,7 @@ class ClusterPool:
         losses = 0
         while True:
             alone = losses >= ALONE_AFTER
-            actor = await self._take(method, alone=alone)
+            actor = await self._acquire(method, alone=alone)
             start = actor.n_starts
             try:
                 if self._audit:
@@ -168,7 +169,7 @@ class ClusterPool:
 
     # --- which actor gets the next call -------------------------------------------------------------------------------
 
-    async def _take(self, method: str, *, alone: bool) -> Actor:
+    async def _acquire(self, method: str, *, alone: bool) -> Actor:
         """Wait for an actor with room for a call. Raises: ProviderError if there will be none."""
         if self._unusable:
             raise self._unusable
@@ -252,7 +253,7 @@ class ClusterPool:
             task.add_done_callback(self._starting.discard)
 
     def _remove(self, actor: Actor, reason: str) -> None:
-        """Do without an actor that cannot start; without any, no model can be used."""
+        """Remove an actor that cannot start. If none is left, all calls fail."""
         self._actors.remove(actor)
         if self._actors:
             self._note(f"an actor cannot start and is left out: {reason}")
@@ -268,7 +269,7 @@ class ClusterPool:
             queue.clear()
 
     def _note_once(self, notes: Iterable[str]) -> None:
-        """Show messages of actors, which mostly have the same ones, once each."""
+        """Show each message of the actors once; most have the same ones."""
         for text in notes:
             if text not in self._noted:
                 self._noted.add(text)
@@ -297,7 +298,7 @@ class ClusterModel(Provider):
     async def complete(self, request: Request) -> Completion:
         """Complete one request in some actor.
 
-        Raises: ProviderError, with code `actor_lost` for a request with which several actors ended.
+        Raises: ProviderError, with code `actor_lost` if several actors were lost while they computed it.
         """
         n_bytes = sum(len(message.text.encode("utf-8", "replace")) for message in request.prompt.messages)
         subject = SUBJECT.get() or Subject(request.model.name, request.benchmark)

@@ -44,7 +44,7 @@ class ClusterWorker:
 
     async def complete(self, request: Request, seed: int) -> WorkerResult:
         """Return the completion of one request, or a `WorkerFailure`."""
-        return self._result(await self._completion(request, seed))
+        return self._result(await self._complete(request, seed))
 
     async def compute(self, function: str, *arguments: object) -> WorkerResult:
         """Call a function of medhelm, given as `module:name`, in a thread, and return its result."""
@@ -52,15 +52,15 @@ class ClusterWorker:
         called: Callable[..., Any] = getattr(import_module(f"medhelm.{module}"), name)
         return self._result(await asyncio.to_thread(called, *arguments))
 
-    async def _completion(self, request: Request, seed: int) -> Completion | WorkerFailure:
+    async def _complete(self, request: Request, seed: int) -> Completion | WorkerFailure:
         try:
             return await self._provider(request.model, seed).complete(request)
         except ProviderError as error:
             # Only fatal errors name the node: the message on a prompt that is too long is read again.
-            message = self._located(error) if error.fatal else str(error)
+            message = self._with_node(error) if error.fatal else str(error)
             return WorkerFailure(error.code, message, error.retryable, error.fatal)
         except MedHelmError as error:  # the model cannot be opened on this node
-            return WorkerFailure(FailureCode.NOT_STARTED, self._located(error), retryable=False, fatal=True)
+            return WorkerFailure(FailureCode.NOT_STARTED, self._with_node(error), retryable=False, fatal=True)
 
     def _provider(self, model: Model, seed: int) -> Provider:
         """Return the provider of a model; opened once. Raises: UserError, MissingError."""
@@ -79,7 +79,7 @@ class ClusterWorker:
         self._notes.clear()
         return WorkerResult(value, notes)
 
-    def _located(self, error: MedHelmError) -> str:
+    def _with_node(self, error: MedHelmError) -> str:
         return f"on node {self._host}: {error}"
 
 

@@ -9,10 +9,10 @@ GATEWAY_VARIABLE = "MEDHELM_GATEWAY"
 
 
 def uses_gateway(environment: Mapping[str, str] | None) -> bool:
-    """Return True if models are to be called through a gateway."""
+    """Return True if models are called through a gateway."""
     return bool((environment or {}).get(GATEWAY_VARIABLE, "").strip())
 
 
 def without_gateway(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for what concerns this machine's own models, keys and prices."""
+    """Return the environment without the gateway, for the models, keys and prices of this machine."""
     return {name: value for name, value in environment.items() if name != GATEWAY_VARIABLE}

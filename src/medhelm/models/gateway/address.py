@@ -17,8 +17,8 @@ from medhelm.io.http.hosts import is_inside, is_loopback
 from medhelm.models.addresses import checked_address
 from medhelm.models.gateway import GATEWAY_VARIABLE
 
-ADDRESS, TOKEN, TOKEN_FILE = "MEDHELM_GATEWAY", "MEDHELM_GATEWAY_TOKEN", "MEDHELM_GATEWAY_TOKEN_FILE"
-"""Variables with the address of the gateway, with its token, and with a file that holds it."""
+TOKEN, TOKEN_FILE = "MEDHELM_GATEWAY_TOKEN", "MEDHELM_GATEWAY_TOKEN_FILE"
+"""Variables with the token of the gateway, and with a file that holds it."""
 
 SOCKET = "unix:"
 """First characters of the address of a gateway that listens on a socket file; its path follows."""
@@ -64,7 +64,7 @@ def gateway_address(environment: Mapping[str, str]) -> GatewayAddress:
         path = text.removeprefix(SOCKET)
         if not path or "\0" in path:
             raise UserError(f"--gateway {text}: the path of the socket file must follow `{SOCKET}`.")
-        return GatewayAddress("http://localhost", path, _token(environment) or "")
+        return GatewayAddress("http://localhost", path, _token(environment))
     try:
         url = checked_address(text).removesuffix("/v1")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The chat API of OpenAI, as other tools ask a gateway: Inspect, lm-eval, a notebook with OpenAI's client.
+"""OpenAI's chat API, through which other tools use a gateway: Inspect, lm-eval, a notebook with OpenAI's client.
 
 Form: OpenAI's API reference of chat completions. A parameter that would change the completion and cannot be passed on
 is refused, never ignored. A request that was bought before gets the same completion again; another `seed` asks for
@@ -55,7 +55,7 @@ _WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
     "parallel_tool_calls": (True, False),
     "tool_choice": ("none", "auto"),
 }
-"""Parameter -> values that mean the same as leaving it out; others are refused."""
+"""Parameter -> values that have the same effect as omitting it; other values are refused."""
 
 _ROLES: Mapping[str, str] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 

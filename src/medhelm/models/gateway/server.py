@@ -31,7 +31,7 @@ STOP_S = 25.0
 """Seconds that requests in flight may still take when the gateway ends; Slurm and systemd allow 30 and more."""
 
 RETRY_S = 60.0
-"""Seconds after which a model that was given up is tried again for a client that is no worker."""
+"""Seconds after which a model that was given up is tried again for a client that is not a worker."""
 
 HEARTBEAT_S = 30.0
 """Seconds between two signs of life on a quiet connection."""
@@ -54,15 +54,15 @@ class Counts:
     """Counts since the gateway started."""
 
     requests: int = 0
-    """Requests that were done."""
+    """Requests that are done."""
     cached: int = 0
-    """Those among them that were answered from the cache, or by an equal request."""
+    """Done requests whose completion came from the cache or from an equal request."""
     failed: int = 0
-    """Those among them that have no completion."""
+    """Done requests without a completion."""
     in_flight: int = 0
-    """Requests in progress, those that wait included."""
+    """Requests in progress, including those that wait."""
     workers: int = 0
-    """Workers that are connected."""
+    """Connected workers."""
 
     def add(self, result: ClientResult) -> None:
         """Count a request that is done."""
@@ -157,10 +157,10 @@ class Gateway:
         await asyncio.gather(*(link.close() for link in list(self._links)), return_exceptions=True)
 
     def abandon(self) -> None:
-        """Do not wait for requests in flight any longer."""
+        """Stop waiting for requests in flight."""
         self._idle.set()
 
-    def _begin(self, one: wire.WorkerRequest, link: _Link) -> None:
+    def _start_request(self, one: wire.WorkerRequest, link: _Link) -> None:
         """Send the completion of a worker's request if it is in the cache, else start to buy it."""
         try:
             if self._tags[one.request.model.name] != one.tag:
@@ -172,7 +172,7 @@ class Gateway:
             digest = one.request.digest
             known = self._find(one.request, digest, public=one.public)
         except Exception as error:  # noqa: BLE001 - one request must not end the gateway
-            link.send(self._written(one.id, error))
+            link.send(self._error_result(one.id, error))
             return
         if known is not None:
             link.send(wire.write_result(one.id, known))
@@ -180,25 +180,25 @@ class Gateway:
         link.pending += 1
         if link.pending > wire.MOST_PENDING:
             raise GatewayError("bad_request", f"more than {wire.MOST_PENDING:,} requests at a time")
-        task = asyncio.get_running_loop().create_task(self._answer(one, digest, link))
+        task = asyncio.get_running_loop().create_task(self._buy_for_worker(one, digest, link))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, one: wire.WorkerRequest, digest: bytes, link: _Link) -> None:
+    async def _buy_for_worker(self, one: wire.WorkerRequest, digest: bytes, link: _Link) -> None:
         """Buy a completion for a worker."""
         try:
             text = wire.write_result(one.id, await self._buy(one.request, digest))
         except Exception as error:  # noqa: BLE001
-            text = self._written(one.id, error)
+            text = self._error_result(one.id, error)
         finally:
             link.pending -= 1
         link.send(text)
 
-    def _written(self, number: int, error: Exception) -> str:
+    def _error_result(self, number: int, error: Exception) -> str:
         """Return the JSON object of an error."""
-        return wire.write_error(number, error if isinstance(error, MedHelmError) else self._internal(error))
+        return wire.write_error(number, error if isinstance(error, MedHelmError) else self._internal_error(error))
 
-    def _internal(self, error: Exception) -> GatewayError:
+    def _internal_error(self, error: Exception) -> GatewayError:
         """Report a bug by its type: the message could hold text of a prompt."""
         self._note(f"internal error: {type(error).__name__}")
         return GatewayError("internal", f"internal error of the gateway ({type(error).__name__})")
@@ -244,7 +244,7 @@ class Gateway:
         return name or _printable(request.headers.get(wire.WORKER_HEADER, ""))
 
     async def _health(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - the form of a handler
-        """Say that the gateway runs, without a token and without any secret."""
+        """Report that the gateway runs; needs no token and shows no secret."""
         return _json({"status": "stopping" if self._is_stopping else "ok"})
 
     async def _list(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002
@@ -265,7 +265,7 @@ class Gateway:
         except MedHelmError:
             raise
         except Exception as error:
-            raise self._internal(error) from error
+            raise self._internal_error(error) from error
         status, body = openai_api.chat_response(asked.model, result)
         return _json(body, status)
 
@@ -315,7 +315,7 @@ class Gateway:
             async for message in socket:
                 if message.type is not WSMsgType.TEXT:
                     break
-                self._take(message.data, link)
+                self._receive(message.data, link)
         except GatewayError as error:
             await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=str(error).encode()[:120])
         finally:
@@ -324,11 +324,11 @@ class Gateway:
             self.counts.workers -= 1
         return socket
 
-    def _take(self, text: str, link: _Link) -> None:
+    def _receive(self, text: str, link: _Link) -> None:
         """Start all requests of a message. Raises: GatewayError."""
         for one in wire.read_requests(text, self._models):
             if isinstance(one, wire.WorkerRequest):
-                self._begin(one, link)
+                self._start_request(one, link)
             else:
                 link.send(wire.write_error(*one))
 

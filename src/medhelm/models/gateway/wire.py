@@ -1,9 +1,9 @@
 """The messages between workers and a gateway: explicit keys, a format number, and nothing that is not in the tables.
 
-A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is there.
+A worker opens a WebSocket and sends lists of requests; the gateway sends lists of results, each as soon as it is ready.
 Requests and results that are ready together share a message, which takes a tenth of the CPU time of one HTTP request
 each. A worker that reconnects sends again what was not answered; equal requests have equal digests, so that nothing is
-bought twice. Models travel in the form that `run.json` has.
+bought twice. Models are written as in `run.json`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GATHER_S = 0.004
 """Seconds to wait for others that can share a message: one with few takes almost as much CPU time as one with many."""
 
 MOST_PENDING = 8192
-"""Most requests of a worker at a time; it keeps further ones to itself."""
+"""Most requests of a worker at a time; it holds further ones back."""
 
 MOST_TOKENS = 2**31
 """Bound of limits and numbers of samples."""
@@ -66,7 +66,8 @@ _REQUEST: Mapping[str, type] = {
 _NEEDED = ("id", "model", "tag", "messages", "max_tokens")
 
 NOT_ALLOWED, STOPPING, UNUSABLE, CHANGED = "not_allowed", "stopping", "unusable", "changed"
-"""Codes of errors: the data may not go to that host; the gateway ends; the model cannot be used; it is another one."""
+"""Codes of errors: the data may not go to that host; the gateway is stopping; the model cannot be used; its definition
+has changed."""
 
 STATUSES = {
     "bad_token": 401,
@@ -81,6 +82,14 @@ STATUSES = {
     "store": 500,
 }
 """Code of an error -> HTTP status."""
+
+_ERRORS: Mapping[str, type[MedHelmError]] = {
+    "budget": BudgetError,
+    "store_full": StoreFullError,
+    "store": StoreError,
+    NOT_ALLOWED: UserError,
+}
+"""Code of an error -> the exception that it means; the first that fits counts."""
 
 
 class GatewayError(MedHelmError):
@@ -98,7 +107,7 @@ class WorkerRequest(NamedTuple):
     id: int
     """Number that the result repeats."""
     tag: str
-    """Tag of the worker's model; another one than the gateway's means that the definition has changed."""
+    """Tag of the worker's model; if it differs from the gateway's, the definition has changed."""
     request: Request
     public: bool
     """True if the data may go to any host that the model has."""
@@ -122,7 +131,7 @@ def tag_of(model: Model) -> str:
 
 
 def write_request(request: Request, tag: str, *, public: bool) -> str:
-    """Return the JSON object of a request without its opening `{` and its id; values that are usual are left out."""
+    """Return the JSON object of a request without its opening `{` and its id; default values are omitted."""
     content: dict[str, Any] = {
         "model": request.model.name,
         "tag": tag,
@@ -237,7 +246,7 @@ def checked_count(key: str, value: int, *, least: int = 0) -> int:
 
 def checked_temperature(value: float) -> float:
     """Return a temperature from 0 to 2. Raises: GatewayError."""
-    if not 0 <= value <= 2:  # false for what is not a number, too
+    if not 0 <= value <= 2:  # also refuses NaN
         raise GatewayError("bad_request", f"`temperature` must be from 0 to 2, not {_shown(value)}")
     return float(value)
 
@@ -301,14 +310,9 @@ def error_code(error: MedHelmError) -> str:
     """Return the code of an error that a client of the gateway gets."""
     if isinstance(error, GatewayError):
         return error.code
-    kinds: dict[type[MedHelmError], str] = {
-        ModelUnusable: UNUSABLE,
-        BudgetError: "budget",
-        StoreFullError: "store_full",
-        StoreError: "store",
-        UserError: NOT_ALLOWED,
-    }
-    return next((code for kind, code in kinds.items() if isinstance(error, kind)), STOPPING)
+    if isinstance(error, ModelUnusable):
+        return UNUSABLE
+    return next((code for code, kind in _ERRORS.items() if isinstance(error, kind)), STOPPING)
 
 
 def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
@@ -350,5 +354,4 @@ def _read_error(one: Mapping[str, Any]) -> MedHelmError:
     code, message = str(one["error"]), str(one["message"])
     if code == UNUSABLE:
         return ModelUnusable(str(one["model"]), message, int(one["sent"]))
-    kinds = {"budget": BudgetError, "store_full": StoreFullError, "store": StoreError, NOT_ALLOWED: UserError}
-    return kinds[code](message) if code in kinds else GatewayError(code, message)
+    return _ERRORS[code](message) if code in _ERRORS else GatewayError(code, message)

@@ -15,12 +15,12 @@ import platform
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from sys import byteorder
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import aiohttp
 from yarl import URL
@@ -56,8 +56,6 @@ REPLY_S = 60.0
 DIGEST_BYTES = 8
 """Bytes of the digests of what was bought before: enough to identify them."""
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
@@ -77,7 +75,7 @@ def gateway_policy(environment: Mapping[str, str], *, offline: bool) -> EgressPo
     return EgressPolicy(offline, {host} if host else ())
 
 
-def served_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool = False) -> list[ServedModel]:
+def served_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
     """Return the models of these names, in order, as the gateway serves them.
 
     Raises: UserError for names that it does not serve, and for a wrong address or token; MissingError if it cannot be
@@ -85,7 +83,8 @@ def served_models(names: Sequence[str], environment: Mapping[str, str], *, offli
     """
     if not names:
         return []
-    return _in_new_loop(_fetch_models(names, environment, offline=offline))
+    with ThreadPoolExecutor(max_workers=1) as executor:  # the caller may be in an event loop
+        return executor.submit(asyncio.run, _fetch_models(names, environment)).result()
 
 
 def check_private_data(
@@ -277,7 +276,7 @@ class _Link:
             await asyncio.sleep(min(LONGEST_WAIT_S, 0.1 * 2.0**attempt))
 
     async def _connect(self) -> str:
-        """Use a connection until it ends, and return why it ended; give up what another one cannot change."""
+        """Use a connection until it ends, and return why it ended; give up if another attempt cannot help."""
         try:
             async with self._session.ws_connect(
                 f"{self._address.url}{wire.REQUESTS_PATH}",
@@ -286,7 +285,7 @@ class _Link:
                 max_msg_size=wire.MOST_BYTES,
                 compress=0,
             ) as socket:
-                await self._use(socket)
+                await self._exchange(socket)
                 if socket.close_code == aiohttp.WSCloseCode.UNSUPPORTED_DATA:
                     self._give_up(f"the gateway {self._address} refused what was sent. Update both sides.")
         except aiohttp.WSServerHandshakeError as error:
@@ -295,16 +294,16 @@ class _Link:
                 self._give_up(f"the gateway {self._address} {why}.")
             return f"HTTP status {error.status}"
         except aiohttp.ClientSSLError as error:
-            self._give_up(_not_secure(error, self._address))
+            self._give_up(_tls_problem(error, self._address))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return _reason(error)
+            return _reason_of(error)
         except GatewayError as error:
             self._give_up(f"the gateway {self._address}: {error}")
         except UserError as error:
             self._give_up(str(error))
         return "it closed the connection"
 
-    async def _use(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    async def _exchange(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         """Exchange requests and results until the connection ends. Raises: GatewayError."""
         self._unsent = list(self._waiting)  # what an earlier connection lost is sent again
         if self._unsent:
@@ -352,7 +351,7 @@ class _Link:
                 future.set_exception(result)  # after a stop it waits for the next gateway
 
     def _give_up(self, reason: str) -> None:
-        """Let all requests fail, now and later."""
+        """Fail all current and later requests."""
         self._given_up = self._given_up or reason
         for one in self._waiting.values():
             if not one.result.done():
@@ -404,9 +403,9 @@ def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | 
     return open_http_session(policy, audit, timeout=timeout)
 
 
-async def _fetch_models(names: Sequence[str], environment: Mapping[str, str], *, offline: bool) -> list[ServedModel]:
+async def _fetch_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
     address = gateway_address(environment)
-    async with _http_session(address, gateway_policy(environment, offline=offline), None) as session:
+    async with _http_session(address, gateway_policy(environment, offline=False), None) as session:
         content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
     try:
         served = json.loads(content)["models"]
@@ -440,9 +439,9 @@ async def _get(
                 if response.status < 500:
                     raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
         except aiohttp.ClientSSLError as error:
-            raise MissingError(f"{_not_secure(error, address)} Nothing was sent.") from error
+            raise MissingError(f"{_tls_problem(error, address)} Nothing was sent.") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            reason = _reason(error)
+            reason = _reason_of(error)
     raise MissingError(
         f"the gateway {address} cannot be reached: {reason}. Start it with `medhelm gateway`, and name it with "
         "--gateway as it prints it. Nothing was sent."
@@ -456,24 +455,18 @@ def _message_in(content: bytes) -> str:
     return ""
 
 
-def _not_secure(error: Exception, address: GatewayAddress) -> str:
+def _tls_problem(error: Exception, address: GatewayAddress) -> str:
     """Return why there is no TLS connection, and what to do."""
     from medhelm.io.http.connection_errors import connection_problem
 
     return str(connection_problem(error, URL(address.url), REPLY_S, near=False))
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it does not reply"
     number = getattr(error, "errno", None) or getattr(getattr(error, "os_error", None), "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error) or type(error).__name__
-
-
-def _in_new_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, from code inside or outside an event loop."""
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(asyncio.run, work).result()
 
 
 def open_gateway_providers(models: Iterable[Model], client: Client, public: Collection[str]) -> dict[str, Provider]:

@@ -29,7 +29,7 @@ class ChatTemplate:
         self._options = dict(options)
         self.has_template = bool(tokenizer.chat_template)
         self._has_channels = self.has_template and _CHANNEL in str(tokenizer.chat_template)
-        self._takes_system: bool | None = None
+        self._supports_system: bool | None = None
 
     def text(self, messages: Sequence[Message]) -> str:
         """Return the prompt as text; without a template, the texts of the messages separated by blank lines.
@@ -41,10 +41,10 @@ class ChatTemplate:
             return "\n\n".join(message.text for message in messages)
         turns = [{"role": message.role, "content": message.text} for message in messages]
         if not any(turn["role"] == "system" for turn in turns):
-            return self._rendered(turns)
-        if self._takes_system is None:
-            self._takes_system = self._shows_system(turns)
-        return self._rendered(turns if self._takes_system else folded(turns))
+            return self._render(turns)
+        if self._supports_system is None:
+            self._supports_system = self._renders_system(turns)
+        return self._render(turns if self._supports_system else with_system_in_user_turn(turns))
 
     def token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text from `text`; the template has already added special tokens."""
@@ -65,15 +65,15 @@ class ChatTemplate:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=not self._has_channels)
         return without_channels(text) if self._has_channels else text
 
-    def _shows_system(self, turns: Sequence[Mapping[str, str]]) -> bool:
+    def _renders_system(self, turns: Sequence[Mapping[str, str]]) -> bool:
         """Return True if the rendered text contains the system message; templates may reject or silently omit it."""
         system = next(turn["content"] for turn in turns if turn["role"] == "system").strip()
         try:
-            return system in self._rendered(turns)
+            return system in self._render(turns)
         except ValueError:
             return False
 
-    def _rendered(self, turns: Sequence[Mapping[str, str]]) -> str:
+    def _render(self, turns: Sequence[Mapping[str, str]]) -> str:
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [dict(turn) for turn in turns], tokenize=False, add_generation_prompt=True, **self._options
@@ -83,10 +83,10 @@ class ChatTemplate:
         return text
 
 
-def folded(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def with_system_in_user_turn(turns: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return turns with the system messages moved before the text of the user's first turn.
 
-    >>> folded([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}])
+    >>> with_system_in_user_turn([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}])
     [{'role': 'user', 'content': 'Be brief.\\n\\nWhy?'}]
     """
     words = [turn["content"] for turn in turns if turn["role"] == "system"]

@@ -1,4 +1,8 @@
-"""A model in this process: collects single requests and completes them in batches in one thread."""
+"""A model in this process: collects single requests and completes them in batches in one thread.
+
+A batch is padded to its longest prompt, and runs until its last completion ends. So requests are grouped by similar
+limits first, and then by similar length. The longest go first, so that lack of memory shows early.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from medhelm.errors import ProviderError
-from medhelm.models.local.batching import RequestSize, next_batch
 from medhelm.models.local.generation import GenerationState, generate
-from medhelm.models.local.loading import LoadedModel
-from medhelm.models.local.memory import is_short_of_memory
+from medhelm.models.local.loading import LoadedModel, is_short_of_memory
 
 MOST_ROWS = 128
 """Most requests in one batch; more are never in flight."""
@@ -25,6 +27,47 @@ CLOSED = "the model is closed"
 
 JOIN_S = 60.0
 """Longest wait of `close` for the token that is being computed."""
+
+MOST_PADDING = 1.5
+"""Largest ratio of a batch's size with padding to the tokens that its prompts and completions may need."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSize:
+    """Size of one request in tokens."""
+
+    prompt: int
+    """Tokens of its prompt."""
+    limit: int
+    """Most tokens of its completion."""
+
+
+def next_batch(waiting: Sequence[RequestSize], *, tokens: int, rows: int) -> list[int]:
+    """Return the positions in `waiting` (in order of arrival) of the next batch, longest prompt first.
+
+    `tokens`: most tokens that the batch may hold at its end, with padding; `rows`: most requests. Padding stays within
+    `MOST_PADDING`, and a batch has at least one request of any size. The oldest request determines the limits of the
+    batch, so that none waits forever.
+
+    >>> sizes = [RequestSize(10, 1), RequestSize(90, 400), RequestSize(80, 1), RequestSize(75, 1)]
+    >>> next_batch(sizes, tokens=200, rows=8)
+    [2, 3]
+    """
+    if not waiting:
+        return []
+    turn = waiting[0].limit.bit_length()
+    alike = [position for position, size in enumerate(waiting) if size.limit.bit_length() == turn]
+    alike.sort(key=lambda position: -waiting[position].prompt)
+    width = waiting[alike[0]].prompt
+    batch: list[int] = []
+    limit = needed = 0
+    for position in alike[:rows]:
+        limit = max(limit, waiting[position].limit)
+        needed += waiting[position].prompt + waiting[position].limit
+        if batch and (len(batch) + 1) * (width + limit) > min(tokens, MOST_PADDING * needed):
+            break
+        batch.append(position)
+    return batch
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +82,7 @@ class EngineRequest:
     """The event loop of the future."""
     state: GenerationState | None = None
     """State of the generation, once its prompt is tokenized."""
-    began: float = field(default=0.0)
+    began: float = 0.0
     """Start of its batch."""
 
     @property
@@ -126,7 +169,7 @@ class Engine:
     # --- in the engine's thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while self._gather():
+        while self._wait_for_requests():
             try:
                 with self._turn:
                     if not self._closed:
@@ -156,7 +199,7 @@ class Engine:
             self._loaded = self._load_with_room()
             self._fits = self._loaded.batch_tokens, self._fits[1]
         tokens, rows = self._fits
-        batch = self._next(self._loaded, tokens, rows)
+        batch = self._take_batch(self._loaded, tokens, rows)
         if batch and (fitting := self._complete(self._loaded, batch)) < len(batch):
             self._fits = max(tokens // 2, 1), max(fitting, 1)  # the batch was halved: the next one starts smaller
 
@@ -166,12 +209,12 @@ class Engine:
             return self._load()
         except ProviderError as error:
             if error.code == "out_of_memory" and sum([engine.unload() for engine in self._engines()]):
-                self._note_turns()
+                self._note_loading_in_turns()
                 return self._load_with_room()
             self._unusable = error
             raise
 
-    def _note_turns(self) -> None:
+    def _note_loading_in_turns(self) -> None:
         """Note once that models are loaded in turns, which slows the run."""
         with self._changed:
             loops = [request.loop for request in self._waiting]
@@ -181,7 +224,7 @@ class Engine:
             with suppress(RuntimeError):  # the loop is closed: no caller waits anymore
                 loops[0].call_soon_threadsafe(self._note, text)
 
-    def _gather(self) -> bool:
+    def _wait_for_requests(self) -> bool:
         """Wait for a request, and briefly for more; return False once the engine is closed."""
         with self._changed:
             while not (self._waiting or self._closed):
@@ -194,7 +237,7 @@ class Engine:
                     break
             return not self._closed
 
-    def _next(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
+    def _take_batch(self, loaded: LoadedModel, tokens: int, rows: int) -> list[EngineRequest]:
         """Remove the requests of the next batch from the queue and return them."""
         with self._changed:
             self._waiting = [request for request in self._waiting if request.wanted]
@@ -245,7 +288,7 @@ class Engine:
             if request.state is not None:
                 request.state.restart()
         if len(left) == 1:
-            self._settle_all(left, _too_large(left[0], loaded))
+            self._settle_all(left, _out_of_memory(left[0], loaded))
             return 1
         middle = (len(left) + 1) // 2
         return min(self._complete(loaded, part) for part in (left[:middle], left[middle:]) if part)
@@ -256,13 +299,14 @@ class Engine:
             waiting, self._waiting = self._waiting, []
         self._settle_all(waiting, error)
 
-    def _settle_all(self, several: Sequence[EngineRequest], error: ProviderError) -> None:
-        for request in several:
+    def _settle_all(self, requests: Sequence[EngineRequest], error: ProviderError) -> None:
+        """Fail those of some requests that are not finished."""
+        for request in requests:
             if request.state is None or not request.state.finish:
                 request.settle(error)
 
 
-def _too_large(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
+def _out_of_memory(request: EngineRequest, loaded: LoadedModel) -> ProviderError:
     tokens = len(request.state.prompt) if request.state else 0
     return ProviderError(
         "out_of_memory",

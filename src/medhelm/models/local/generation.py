@@ -7,17 +7,21 @@ Prompts are padded on the left and the padding is masked out. So in exact arithm
 others of its batch. In floating-point arithmetic the order of additions depends on the shapes. That changes a greedy
 completion only if two logits are closer than about 1e-5 in float32, or about 1e-2 in bfloat16. The latter happens now
 and then in long completions, as with every server that batches.
+
+Threads wait for each other after every operation. For a small operation that costs more than it saves, and on a busy
+machine a hundred times more. So a step gets a further thread only for enough work. The choice depends on the size of
+the work alone, so that the same batch is always computed in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.models.local.kv_cache import empty_cache
-from medhelm.models.local.threads import restored_threads, threads_for
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +31,15 @@ PREFILL_TOKENS = 4096
 
 _EXTRA_TOKENS = 4
 """Tokens decoded beyond the longest stop sequence: a text that begins inside a word may lack a space."""
+
+SECONDS_PER_THREAD = 1e-4
+"""Work of one operation that justifies a further thread; waiting for a thread costs about a tenth of it."""
+
+OPERATIONS_PER_S, BYTES_PER_S = 5e10, 1e10
+"""Speed of one thread of current CPUs in computing and in reading memory; orders of magnitude."""
+
+BYTES_PER_PARAMETER = 4
+"""CPUs compute in float32."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -110,7 +123,7 @@ class _BatchState:
         cached = "past_key_values" in self._accepted
         self._state: dict[str, Any] = {"past_key_values": empty_cache(network.model)} if cached else {}
 
-    def prompts(
+    def read_prompts(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, wanted: Callable[[], bool]
     ) -> torch.Tensor | None:
         """Return the logits after the prompts; None if they stop being `wanted` before the end.
@@ -124,13 +137,17 @@ class _BatchState:
             if start and not wanted():
                 return None
             end = min(start + piece, width)
-            logits = self.more(ids[:, start:end], mask[:, :end], positions[:, start:end])
+            logits = self.step(ids[:, start:end], mask[:, :end], positions[:, start:end])
         return logits
 
-    def more(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def step(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Return the logits after the last token, of shape (requests, vocabulary); `mask` covers all tokens so far."""
+        import torch
+
         if self._threads:
-            _use_threads(threads_for(self.network.matrix, ids.numel(), most=self._threads))
+            n_threads = threads_for(self.network.matrix, ids.numel(), most=self._threads)
+            if torch.get_num_threads() != n_threads:
+                torch.set_num_threads(n_threads)
         given = {"attention_mask": mask, "position_ids": positions, "use_cache": True, "logits_to_keep": 1}
         given |= self._state
         out = self.network.model(
@@ -146,11 +163,28 @@ class _BatchState:
         self._state["past_key_values"].batch_select_indices(rows)
 
 
-def _use_threads(number: int) -> None:
+def threads_for(parameters: float, tokens: int, *, most: int) -> int:
+    """Return the threads, 1 to `most`, for a step over `tokens` with matrices of `parameters` on average.
+
+    A model with a few thousand parameters gets one thread, except for a long prompt; one with billions gets all.
+
+    >>> threads_for(23_000, 16, most=8), threads_for(23_000, 2000, most=8), threads_for(3e7, 1, most=64)
+    (1, 8, 64)
+    """
+    seconds = max(2 * parameters * tokens / OPERATIONS_PER_S, BYTES_PER_PARAMETER * parameters / BYTES_PER_S)
+    return max(1, min(most, int(seconds / SECONDS_PER_THREAD)))
+
+
+@contextmanager
+def restored_threads() -> Iterator[int]:
+    """Yield the number of torch's threads, and restore it at the end."""
     import torch
 
-    if torch.get_num_threads() != number:
-        torch.set_num_threads(number)
+    before = torch.get_num_threads()
+    try:
+        yield before
+    finally:
+        torch.set_num_threads(before)
 
 
 def _generate(
@@ -165,15 +199,15 @@ def _generate(
     ids, mask = _padded(rows, state.network.padding, device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     dice = [torch.Generator().manual_seed(row.seed) if row.temperature > 0 else None for row in rows]
-    logits = state.prompts(ids, mask, positions, lambda: any(map(wanted, rows)))
+    logits = state.read_prompts(ids, mask, positions, lambda: any(map(wanted, rows)))
     positions = positions[:, -1:]
     while logits is not None:
-        chosen = _choose(logits, rows, dice)
+        chosen = _next_tokens(logits, rows, dice)
         staying = []
         for position, (row, token) in enumerate(zip(rows, chosen, strict=True)):
             if not wanted(row):
                 continue
-            _take(state.network, row, token)
+            _add_token(state.network, row, token)
             if row.finish:
                 ended(row)
             else:
@@ -188,7 +222,7 @@ def _generate(
             state.keep(kept)
         mask = torch.cat((mask, mask.new_ones((len(rows), 1))), dim=-1)
         positions = positions + 1
-        logits = state.more(torch.tensor(chosen, device=device)[:, None], mask, positions)
+        logits = state.step(torch.tensor(chosen, device=device)[:, None], mask, positions)
 
 
 def _padded(rows: Sequence[GenerationState], padding: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -204,7 +238,9 @@ def _padded(rows: Sequence[GenerationState], padding: int, device: Any) -> tuple
     return ids.to(device), mask.to(device)
 
 
-def _choose(logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequence[torch.Generator | None]) -> list[int]:
+def _next_tokens(
+    logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequence[torch.Generator | None]
+) -> list[int]:
     """Return the next token of each completion; `logits` has the shape (requests, vocabulary)."""
     import torch
 
@@ -220,18 +256,18 @@ def _choose(logits: torch.Tensor, rows: Sequence[GenerationState], dice: Sequenc
     return chosen
 
 
-def _take(network: LoadedNetwork, row: GenerationState, token: int) -> None:
+def _add_token(network: LoadedNetwork, row: GenerationState, token: int) -> None:
     """Add a token to a completion, and finish the completion if the token ends it."""
     row.written.append(token)
     if token in network.ends:
         row.text, row.finish = network.decode(row.written[:-1]), "stop"
-    elif row.stops and (text := _stopped(network, row)) is not None:
+    elif row.stops and (text := _text_before_stop(network, row)) is not None:
         row.text, row.finish = text, "stop"
     elif len(row.written) >= row.limit:
         row.text, row.finish = network.decode(row.written), "length"
 
 
-def _stopped(network: LoadedNetwork, row: GenerationState) -> str | None:
+def _text_before_stop(network: LoadedNetwork, row: GenerationState) -> str | None:
     """Return the completion up to the first stop sequence; None without one."""
     reach = max(len(stop.encode()) for stop in row.stops) + _EXTRA_TOKENS  # a token may be a single byte
     tail = network.decode(row.written[-reach:])

@@ -24,14 +24,11 @@ def visible_gpus(environment: Mapping[str, str], driver: Path = _DRIVER) -> list
         with suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
             if done.returncode == 0:
-                return [str(number) for number in range(sum(map(_names_gpu, done.stdout.splitlines())))]
+                n = sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+                return [str(number) for number in range(n)]
     if driver.is_dir():
-        return [str(number) for number in range(sum(1 for _ in driver.iterdir()))]
+        return [str(number) for number in range(len(list(driver.iterdir())))]
     return []
-
-
-def _names_gpu(line: str) -> bool:
-    return line.startswith("GPU ")
 
 
 def shares(gpus: Sequence[str], servers: int) -> list[tuple[list[str], float]]:
@@ -71,9 +68,9 @@ def tensor_parallel(gpus: int, config: Mapping[str, Any]) -> int:
 
     heads, width = number("num_attention_heads"), number("intermediate_size")
     shared = number("num_key_value_heads") or heads
-    fitting = 1
-    while (parts := 2 * fitting) <= gpus and heads % parts == 0 and width % parts == 0:
+    largest = 1
+    while (parts := 2 * largest) <= gpus and heads % parts == 0 and width % parts == 0:
         if shared and shared % parts and parts % shared:
             break
-        fitting = parts
-    return fitting
+        largest = parts
+    return largest

@@ -40,15 +40,16 @@ class PreallocatedLayer:
         held, self._held = self._held, self._held + key_states.shape[-2]
         self._all_keys = _with_room(self._all_keys, key_states, held)
         self._all_values = _with_room(self._all_values, value_states, held)
-        return self._seen(self._all_keys, self._all_values)
+        return self._set_views(self._all_keys, self._all_values)
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Drop all requests but these."""
         if self._all_keys is not None and self._all_values is not None:
             self._all_keys, self._all_values = self._all_keys[indices], self._all_values[indices]
-            self._seen(self._all_keys, self._all_values)
+            self._set_views(self._all_keys, self._all_values)
 
-    def _seen(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _set_views(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set and return `keys` and `values`, which `DynamicLayer` defines: the part of the tensors that is in use."""
         self.keys, self.values = keys[..., : self._held, :], values[..., : self._held, :]
         return self.keys, self.values
 

@@ -87,37 +87,37 @@ async def check_server(model: Model, http: HttpClient, completion: Completion) -
         return ServerCheck()
     kind = await kind_of(model, http)
     if failure is not None and failure.code == FailureCode.CONTEXT_LENGTH and kind:
-        return ServerCheck(advice=_about_window(kind, await window_of(model, kind, http) or 0))
+        return ServerCheck(advice=_window_advice(kind, await window_of(model, kind, http) or 0))
     if failure is not None:
         return await _missing_model(model, http) if kind == "ollama" and failure.code in _NO_MODEL else ServerCheck()
     window = await window_of(model, kind, http)
     if kind == "ollama" and window is not None and was_truncated(completion, window):
         return ServerCheck(advice=truncation_message(model, window))
     small = window is not None and window < SMALL_WINDOW
-    return ServerCheck(advice=_about_window(kind, window or 0) if small else "")
+    return ServerCheck(advice=_window_advice(kind, window or 0) if small else "")
 
 
 async def kind_of(model: Model, http: HttpClient) -> Kind:
     """Return the kind of the server; "" if it is neither."""
-    if "version" in await _get(f"{_root(model)}/api/version", http):
+    if "version" in await _ask(f"{_root(model)}/api/version", http):
         return "ollama"
-    settings = await _get(f"{_root(model)}/props", http)
+    settings = await _ask(f"{_root(model)}/props", http)
     return "llamacpp" if "default_generation_settings" in settings else ""
 
 
 async def window_of(model: Model, kind: Kind, http: HttpClient) -> int | None:
     """Return the context window with which the server runs the model now; None if unknown."""
     if kind == "llamacpp":
-        settings = mapping((await _get(f"{_root(model)}/props", http)).get("default_generation_settings"))
+        settings = mapping((await _ask(f"{_root(model)}/props", http)).get("default_generation_settings"))
         return count(settings.get("n_ctx")) or None
     if kind != "ollama":
         return None
-    running = objects((await _get(f"{_root(model)}/api/ps", http)).get("models"))
+    running = objects((await _ask(f"{_root(model)}/api/ps", http)).get("models"))
     for row in running:
         ours = same_model(model.remote_name, str(row.get("model") or row.get("name")))
         if ours and (size := count(row.get("context_length"))):
             return size
-    details = await _post(f"{_root(model)}/api/show", {"model": model.remote_name}, http)
+    details = await _ask(f"{_root(model)}/api/show", http, {"model": model.remote_name})
     found = _NUM_CTX.search(str(details.get("parameters") or ""))
     return int(found[1]) if found else None
 
@@ -151,7 +151,7 @@ def same_model(requested: str, listed: str) -> bool:
 
 async def _missing_model(model: Model, http: HttpClient) -> ServerCheck:
     """Return Ollama's models, and the command that adds the requested one, if it is not among them."""
-    names = names_in((await _get(f"{_root(model)}/api/tags", http)).get("models"), "name")
+    names = names_in((await _ask(f"{_root(model)}/api/tags", http)).get("models"), "name")
     if any(same_model(model.remote_name, name) for name in names):
         return ServerCheck()
     near = suggestion(model.remote_name, names)
@@ -160,7 +160,7 @@ async def _missing_model(model: Model, http: HttpClient) -> ServerCheck:
     return ServerCheck(names=names, advice=f"Pull it first: ollama pull {model.remote_name}.{has} {hint}".strip())
 
 
-def _about_window(kind: Kind, window: int) -> str:
+def _window_advice(kind: Kind, window: int) -> str:
     known = f"Its context window is {window:,} tokens" if window else "Its context window is too small"
     if kind == "ollama":
         return (
@@ -181,17 +181,13 @@ def _root(model: Model) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-async def _get(url: str, http: HttpClient) -> Mapping[str, Any]:
+async def _ask(url: str, http: HttpClient, payload: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return the JSON object at an address, or the reply to `payload`; empty if there is none."""
     try:
-        reply = await http.get(url, headers={}, timeout_s=TIMEOUT_S)
-        return read_json(reply) if reply.status == 200 else {}
-    except MedHelmError:
-        return {}
-
-
-async def _post(url: str, payload: Mapping[str, Any], http: HttpClient) -> Mapping[str, Any]:
-    try:
-        reply = await http.post_json(url, headers={}, payload=payload, timeout_s=TIMEOUT_S)
+        if payload is None:
+            reply = await http.get(url, headers={}, timeout_s=TIMEOUT_S)
+        else:
+            reply = await http.post_json(url, headers={}, payload=payload, timeout_s=TIMEOUT_S)
         return read_json(reply) if reply.status == 200 else {}
     except MedHelmError:
         return {}

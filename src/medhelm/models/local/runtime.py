@@ -28,10 +28,6 @@ class Cluster(Closable, Protocol):
 T = TypeVar("T", bound=Closable)
 
 
-def _ignore(text: str) -> None:
-    """Ignore a note."""
-
-
 class LocalRuntime:
     """Holds the models and servers of a session, shares them between names of one model, and closes them."""
 
@@ -39,7 +35,7 @@ class LocalRuntime:
         """`note` shows a message to the user; it is called in the event loop."""
         import asyncio  # lazy here and below: commands that read results need the names of the providers only
 
-        self.note = note or _ignore
+        self.note = note or (lambda _: None)
         self.turn = threading.Lock()
         """Held by the model that computes in this process: several at once would only slow each other down."""
         self.starting = asyncio.Lock()

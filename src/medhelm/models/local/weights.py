@@ -60,11 +60,10 @@ def is_folder(name: str) -> bool:
     return _FOLDER.match(name) is not None
 
 
-def checked_name(name: str) -> str:
-    """Return a valid name. Raises: ValueError with the valid forms."""
-    if is_folder(name) or _HUB_ID.fullmatch(name):
-        return name
-    raise ValueError("a name is an id of the hub, such as hf/ORG/NAME, or a folder, such as hf/./folder.")
+def check_name(name: str) -> None:
+    """Check the form of a name. Raises: ValueError with the valid forms."""
+    if not is_folder(name) and not _HUB_ID.fullmatch(name):
+        raise ValueError("a name is an id of the hub, such as hf/ORG/NAME, or a folder, such as hf/./folder.")
 
 
 def find_weights(name: str, environment: Mapping[str, str]) -> ModelFiles:
@@ -78,8 +77,8 @@ def find_weights(name: str, environment: Mapping[str, str]) -> ModelFiles:
         if not folder.is_dir():
             raise MissingError(f"{name}: this folder does not exist: {folder.absolute()}.")
     else:
-        folder, version = _cached(name, environment)
-    config = _config(name, folder)
+        folder, version = _find_in_cache(name, environment)
+    config = _read_config(name, folder)
     check_files(name, folder)
     return ModelFiles(
         name=name, folder=folder, version=version or fingerprint(folder), config=config, window=window_in(config)
@@ -116,7 +115,7 @@ def fetch_command(name: str) -> str:
     return f"hf download {model}" + (f" --revision {revision}" if revision else "")
 
 
-def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
+def _find_in_cache(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
     """Return folder and commit of a model in the cache. Raises: MissingError if it is not there."""
     model, _, revision = name.partition("@")
     cache = cache_folder(environment)
@@ -127,11 +126,11 @@ def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
         commit = reference.read_text(encoding="utf-8", errors="replace").strip()
     if _COMMIT.fullmatch(commit) and (place / "snapshots" / commit).is_dir():
         return place / "snapshots" / commit, commit
-    there = sorted(folder.name for folder in (place / "snapshots").glob("*") if folder.is_dir())
-    if there:
-        named = f"{model}@{there[0]}"
+    others = sorted(folder.name for folder in (place / "snapshots").glob("*") if folder.is_dir())
+    if others:
+        named = f"{model}@{others[0]}"
         raise MissingError(
-            f"{name}: the cache at {cache} has only other versions of this model ({', '.join(there)}). "
+            f"{name}: the cache at {cache} has only other versions of this model ({', '.join(others)}). "
             f"Name one of them, as in {named}, or run: {fetch_command(name)}"
         )
     raise MissingError(
@@ -140,7 +139,7 @@ def _cached(name: str, environment: Mapping[str, str]) -> tuple[Path, str]:
     )
 
 
-def _config(name: str, folder: Path) -> Mapping[str, Any]:
+def _read_config(name: str, folder: Path) -> Mapping[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
         if (folder / "adapter_config.json").is_file():
@@ -150,12 +149,12 @@ def _config(name: str, folder: Path) -> Mapping[str, Any]:
         if any(folder.glob("*.gguf")):
             raise UserError(f"{name}: {folder} holds GGUF files: serve them with llama.cpp or Ollama.")
         raise UserError(f"{name}: {folder} does not hold a model: config.json is missing.")
-    config = _json_object(name, file)
+    config = _read_json_object(name, file)
     text = config.get("text_config")
     return {**config, **text} if isinstance(text, dict) else config
 
 
-def _json_object(name: str, file: Path) -> Mapping[str, Any]:
+def _read_json_object(name: str, file: Path) -> Mapping[str, Any]:
     try:
         if file.stat().st_size > _LONGEST_JSON:
             raise ValueError(f"it is larger than {_LONGEST_JSON:,} bytes")
@@ -172,17 +171,17 @@ def check_files(name: str, folder: Path) -> None:
 
     Raises: UserError with every problem.
     """
-    problems = [*_about_weights(name, folder)]
+    problems = [*_weight_problems(name, folder)]
     if not any((folder / file).is_file() for file in _TOKENIZERS):
         problems.append("it holds no tokenizer: tokenizer.json is missing.")
     if problems:
         raise UserError("\n".join(f"{name}: {folder}: {problem}" for problem in problems))
 
 
-def _about_weights(name: str, folder: Path) -> Iterator[str]:
+def _weight_problems(name: str, folder: Path) -> Iterator[str]:
     index = folder / INDEX
     if index.is_file():
-        listed = _json_object(name, index).get("weight_map")
+        listed = _read_json_object(name, index).get("weight_map")
         files = sorted({str(file) for file in listed.values()}) if isinstance(listed, dict) else []
         if any(Path(file).name != file for file in files):
             yield f"{INDEX} names files outside the folder."
@@ -211,7 +210,7 @@ def has_template(weights: ModelFiles) -> bool:
     return False
 
 
-def is_mistrals(folder: Path) -> bool:
+def has_mistral_tokenizer(folder: Path) -> bool:
     """Return True if a model has Mistral's own tokenizer, which formats messages without a template."""
     return (folder / "tekken.json").is_file() or any(folder.glob("tokenizer.model.v*"))
 
@@ -229,7 +228,7 @@ def fingerprint(folder: Path) -> str:
         elif file.suffix == ".safetensors":
             digest.update(f"{file.name}\0{file.stat().st_size}\0".encode())
             with file.open("rb") as stream:
-                for block in _samples(stream):
+                for block in _header_and_samples(stream):
                     digest.update(block)
     return digest.hexdigest()[:16]
 
@@ -249,7 +248,7 @@ def bytes_in_memory(folder: Path, itemsize: int | None) -> int:
     return total
 
 
-def _samples(stream: BinaryIO) -> Iterator[bytes]:
+def _header_and_samples(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the header of a safetensors file, and some bytes of each tensor."""
     header = _header(stream)
     yield header
@@ -279,7 +278,7 @@ def with_weights(model: Model, environment: Mapping[str, str]) -> Model:
     Without files the model is returned unchanged; they are required when it is opened.
     Raises: ValueError if its name is neither an id of the hub nor a folder.
     """
-    checked_name(model.remote_name)
+    check_name(model.remote_name)
     try:
         weights = find_weights(model.remote_name, environment)
     except MedHelmError:

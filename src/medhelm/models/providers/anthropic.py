@@ -7,10 +7,9 @@ and the vendor's Python SDK 2.12.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.errors import ProviderError
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.hosted import (
     Dialect,
@@ -21,33 +20,22 @@ from medhelm.models.providers.hosted import (
 )
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    ParsedResponse,
+    STOP_REASONS,
     completion_of,
     count,
     mapping,
+    no_completion,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service
-
-if TYPE_CHECKING:
-    from medhelm.io.http.client import HttpClient
-    from medhelm.models.batch.protocol import BatchService
 
 API_VERSION = "2023-06-01"
 """Version of the API that every request names; the latest one."""
 
 _SETTINGS = "output_config"
 _MARK = "cache_control"
-_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": LENGTH,
-    "model_context_window_exceeded": LENGTH,
-}
-"""Stop reason -> finish reason; `refusal`, `pause_turn`, `tool_use` and any other keep their name."""
-
-_ENDED = frozenset(_FINISH.values())
 _THINKING = {"thinking", "redacted_thinking"}
 
 
@@ -108,8 +96,16 @@ class Anthropic(Dialect):
         return document if document.get("type") == "error" or document.get("error") else None
 
     def usage_in(self, document: Mapping[str, Any]) -> Usage:
-        """Read the token counts."""
-        return _usage(document.get("usage"))
+        """Read the token counts. `input_tokens` does not include the cache; all three together are what was sent."""
+        counts = mapping(document.get("usage"))
+        cached, stored = count(counts.get("cache_read_input_tokens")), count(counts.get("cache_creation_input_tokens"))
+        return Usage(
+            input=count(counts.get("input_tokens")) + stored + cached,
+            cached_input=cached,
+            cache_write=stored,
+            output=count(counts.get("output_tokens")),
+            reasoning=count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
+        )
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Join the text blocks; thinking blocks are left out.
@@ -119,21 +115,19 @@ class Anthropic(Dialect):
         """
         content, stopped = document.get("content"), word(document.get("stop_reason"))
         if not isinstance(content, list):
-            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
+            raise no_completion()
         blocks = objects(content)
-        texts = [
-            block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)
-        ]
-        finish = _FINISH.get(stopped, stopped)
-        response = ParsedResponse(
-            text="".join(texts) if texts or finish in _ENDED else None,
+        texts = texts_in(block for block in blocks if block.get("type") == "text")
+        finish = STOP_REASONS.get(stopped, stopped)
+        return completion_of(
+            text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
             finish_reason=finish,
-            usage=_usage(document.get("usage")),
+            usage=self.usage_in(document),
             reported_model=word(document.get("model")),
             refused=_refusal(document) if stopped == "refusal" else "",
             has_reasoning=any(block.get("type") in _THINKING for block in blocks),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
 
 def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]]:
@@ -147,24 +141,11 @@ def _contents(request: Request, marked: bool) -> list[str | list[dict[str, Any]]
 
 
 def _refusal(document: Mapping[str, Any]) -> str:
-    """Return why it refused: the explanation and the category, as far as given."""
+    """Return why it refused: the explanation and the category, if given."""
     details = mapping(document.get("stop_details"))
     words = word(details.get("explanation")) or "the provider's filter ended the completion"
     category = word(details.get("category"))
     return f"{words} (category {category})" if category else words
-
-
-def _usage(usage: object) -> Usage:
-    """Read token counts. `input_tokens` does not include the cache; all three together are what was sent."""
-    counts = mapping(usage)
-    cached, stored = count(counts.get("cache_read_input_tokens")), count(counts.get("cache_creation_input_tokens"))
-    return Usage(
-        input=count(counts.get("input_tokens")) + stored + cached,
-        cached_input=cached,
-        cache_write=stored,
-        output=count(counts.get("output_tokens")),
-        reasoning=count(mapping(counts.get("output_tokens_details")).get("thinking_tokens")),
-    )
 
 
 def anthropic_address(written: str, remote_name: str, environment: Environment) -> str:  # noqa: ARG001 - see Service
@@ -178,12 +159,6 @@ def anthropic_address(written: str, remote_name: str, environment: Environment) 
 
 def _open(model: Model, context: ProviderContext) -> Provider:
     return HttpProvider(model, context.http, Anthropic(model, key=context.value_of(model.key_variable)), SERVICE)
-
-
-def _open_batches(provider: HttpProvider, http: HttpClient) -> BatchService:
-    from medhelm.models.batch.anthropic import AnthropicBatches  # lazy: most runs use no batch API
-
-    return AnthropicBatches(provider, http)
 
 
 SERVICE = Service(
@@ -206,5 +181,5 @@ SERVICE = Service(
         FailureCode.NO_QUOTA: "credit balance is too low|reached your specified api usage limits",
         FailureCode.KEY: "organization has been disabled",
     },
-    batch=_open_batches,
+    batch="medhelm.models.batch.anthropic:AnthropicBatches",
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, urlsplit
@@ -40,12 +39,11 @@ def signed_headers(
     region: str,
     service: str,
     moment: datetime,
-    headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the headers that sign a request: date, session token and `Authorization`.
 
-    `url` as it is sent, its path percent-encoded once and without a query; `moment` in UTC; `headers`: others that are
-    sent and are to be covered. The host is always covered, with its port where it is not the scheme's own.
+    `url` as it is sent, its path percent-encoded once and without a query; `moment` in UTC. The signature covers these
+    headers and the host, with its port where it is not the scheme's own.
 
     >>> from datetime import UTC
     >>> who = Credentials(key_id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
@@ -59,14 +57,14 @@ def signed_headers(
     sent = {"X-Amz-Date": date}
     if credentials.session_token:
         sent["X-Amz-Security-Token"] = credentials.session_token
-    covered = {name.lower(): value for name, value in {**(headers or {}), **sent, "host": _host(url)}.items()}
+    covered = {name.lower(): value for name, value in {**sent, "host": _host(url)}.items()}
     names = ";".join(sorted(covered))
     canonical = "\n".join(
         [
             method,
             quote(urlsplit(url).path or "/", safe="/-_.~"),  # encoded a second time: what was `%3A` becomes `%253A`
             "",
-            *(f"{name}:{' '.join(covered[name].split())}" for name in sorted(covered)),
+            *(f"{name}:{covered[name]}" for name in sorted(covered)),
             "",
             names,
             hashlib.sha256(body).hexdigest(),

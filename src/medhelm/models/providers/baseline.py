@@ -1,7 +1,7 @@
 """Baselines: completions without a model, which every leaderboard shows. No network, no key, no cost.
 
-`majority` gives the most frequent correct answer of the benchmark, `random` a random one, and `lexical` the text with
-most words in common with the question. All three depend only on the instances and the seed.
+`majority` gives the most frequent correct answer of the benchmark, `random` a random one, and `lexical` the text that
+shares the most words with the question. All three depend only on the instances and the seed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import ProviderError, suggestion
 from medhelm.models.provider import Provider
-from medhelm.models.service import Environment, ProviderContext, Service
+from medhelm.models.service import Environment, Service
 
 BASELINES = ("majority", "random", "lexical")
 """Names that may follow `baseline/`."""
@@ -62,18 +62,18 @@ class Baseline(Provider):
         return Completion(text=self._answer(request, request.instance), finish_reason="stop")
 
     def _majority(self, request: Request, _: Instance) -> str:
-        return self._seen(self._most_frequent, request.benchmark)
+        return self._prepared(self._most_frequent, request.benchmark)
 
     def _random(self, request: Request, instance: Instance) -> str:
         """Return a label, or for an open question the correct answer of another instance; "" if none exists."""
-        drawn = self._seen(self._drawn, request.benchmark)
+        drawn = self._prepared(self._drawn, request.benchmark)
         rng = Random(f"{self.seed}:{request.benchmark}:{instance.id}")
         if instance.choices:
             return rng.choice(instance.labels)
         others = [answer for name, answer in drawn if name != instance.id]
         return rng.choice(others) if others else ""
 
-    def _seen(self, found: Mapping[str, T], benchmark: str) -> T:
+    def _prepared(self, found: Mapping[str, T], benchmark: str) -> T:
         if benchmark not in found:
             raise ProviderError(
                 FailureCode.NOT_PREPARED, f"baseline/{self.rule} has not read `{benchmark}`", fatal=True
@@ -82,7 +82,7 @@ class Baseline(Provider):
 
 
 def most_frequent_answer(instances: Iterable[Instance]) -> str:
-    """Return the most frequent correct answer, of several the first; "" if no instance has one.
+    """Return the most frequent correct answer, the first of equally frequent ones; "" if no instance has one.
 
     Digests are counted: of answers that never repeat, only the first is kept in memory.
     """
@@ -111,7 +111,7 @@ def _reservoir(instances: Iterable[Instance], rng: Random) -> list[tuple[str, st
 
 
 def lexical_answer(request: Request, instance: Instance) -> str:
-    """Return the label of the option, or the sentences, with most words in common with the question.
+    """Return the label of the option, or the sentences, that share the most words with the question.
 
     For a choice question, an option's different words in the fields are counted, without fields that repeat an option;
     of equal options the first wins. For an open question, the sentences of the fields most similar to the question are
@@ -149,7 +149,7 @@ def _question_and_sources(request: Request, instance: Instance) -> tuple[str, li
 
 
 def _most_similar(sentences: list[str], wanted: set[str], *, limit: int) -> str:
-    """Return the sentences with most words of `wanted`, within `limit` characters; the best one is cut to fit."""
+    """Return the sentences with the most words of `wanted`, within `limit` characters; the best one is cut to fit."""
     shared = [len(words(sentence) & wanted) for sentence in sentences]
     ranked = sorted(range(len(sentences)), key=lambda i: (-shared[i], i))
     taken: list[int] = []
@@ -168,14 +168,10 @@ def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 -
     return model
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return Baseline(model.remote_name, seed=context.seed)
-
-
 SERVICE = Service(
     name="baseline",
     title="baseline",
-    open=_open,
+    open=lambda model, context: Baseline(model.remote_name, seed=context.seed),
     takes_address=False,
     resolve=_resolve,
     in_process=True,

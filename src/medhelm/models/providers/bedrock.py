@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.errors import ProviderError
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.hosted import (
@@ -26,11 +25,14 @@ from medhelm.models.providers.hosted import (
 )
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    ParsedResponse,
+    STOP_REASONS,
     completion_of,
     count,
+    interrupted,
     mapping,
+    no_completion,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service, Setting
@@ -57,13 +59,6 @@ _BESIDE = {
 }
 """Parameters of Converse; all others are the model's own and go into `additionalModelRequestFields`."""
 
-_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": LENGTH,
-    "model_context_window_exceeded": LENGTH,
-}
-_ENDED = frozenset(_FINISH.values())
 _REFUSED = {"guardrail_intervened", "content_filtered"}
 _INTERRUPTED = {"malformed_model_output", "malformed_tool_use"}
 
@@ -149,8 +144,18 @@ class Bedrock(Dialect):
         return document if document.get("error") or document.get("__type") else None
 
     def usage_in(self, document: Mapping[str, Any]) -> Usage:
-        """Read the token counts."""
-        return _usage(document.get("usage"))
+        """Read the token counts.
+
+        Most models count cached tokens beside `inputTokens`, some inside it; the total includes them in both cases.
+        """
+        counts = mapping(document.get("usage"))
+        cached, written = count(counts.get("cacheReadInputTokens")), count(counts.get("outputTokens"))
+        uncached = count(counts.get("inputTokens"))
+        stored = count(counts.get("cacheWriteInputTokens"))
+        total = count(counts.get("totalTokens")) or uncached + cached + stored + written
+        spent = max(total - written, uncached)
+        cached = min(cached, spent)
+        return Usage(input=spent, cached_input=cached, cache_write=min(stored, spent - cached), output=written)
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Join the text blocks; reasoning is left out. A reply without any block is an empty completion.
@@ -159,23 +164,21 @@ class Bedrock(Dialect):
         """
         stopped = word(document.get("stopReason"))
         if stopped in _INTERRUPTED:
-            raise ProviderError(
-                FailureCode.INTERRUPTED, f"the model ended the completion early ({stopped})", retryable=True
-            )
+            raise interrupted(stopped)
         content = mapping(mapping(document.get("output")).get("message")).get("content")
         if not isinstance(content, list) and stopped not in _REFUSED:
-            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
-        blocks, finish = objects(content), _FINISH.get(stopped, stopped)
-        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        response = ParsedResponse(
-            text="".join(texts) if texts or finish in _ENDED else None,
+            raise no_completion()
+        blocks, finish = objects(content), STOP_REASONS.get(stopped, stopped)
+        texts = texts_in(blocks)
+        return completion_of(
+            text="".join(texts) if texts or finish in ("stop", LENGTH) else None,
             finish_reason=finish,
-            usage=_usage(document.get("usage")),
+            usage=self.usage_in(document),
             reported_model="",  # Converse does not report it
             refused=f"the provider's filter ended the completion ({stopped})" if stopped in _REFUSED else "",
             has_reasoning=any("reasoningContent" in block for block in blocks),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
 
 def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
@@ -185,21 +188,6 @@ def _contents(request: Request, marked: bool) -> list[list[dict[str, Any]]]:
     if number >= 0:
         contents[number] = [{"text": opening}, {_MARK: {"type": "default"}}, *([{"text": rest}] if rest else [])]
     return contents
-
-
-def _usage(usage: object) -> Usage:
-    """Read token counts.
-
-    Most models count cached tokens beside `inputTokens`, some inside it; the total includes them in both cases.
-    """
-    counts = mapping(usage)
-    cached, written = count(counts.get("cacheReadInputTokens")), count(counts.get("outputTokens"))
-    uncached = count(counts.get("inputTokens"))
-    stored = count(counts.get("cacheWriteInputTokens"))
-    total = count(counts.get("totalTokens")) or uncached + cached + stored + written
-    spent = max(total - written, uncached)
-    cached = min(cached, spent)
-    return Usage(input=spent, cached_input=cached, cache_write=min(stored, spent - cached), output=written)
 
 
 SESSION_TOKEN = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable

@@ -13,18 +13,18 @@ from typing import Any
 from urllib.parse import quote
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
-from medhelm.errors import ProviderError
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.errors.parse import NONE_AT_ALL, PER_DAY
 from medhelm.models.providers.hosted import Dialect, HttpProvider, add_parameters, common_optional_parameters
 from medhelm.models.providers.response_fields import (
     LENGTH,
-    ParsedResponse,
     completion_of,
     count,
+    interrupted,
     mapping,
     names_in,
     objects,
+    texts_in,
     word,
 )
 from medhelm.models.service import Environment, ProviderContext, Service
@@ -117,8 +117,15 @@ class Google(Dialect):
         return document if document.get("error") else None
 
     def usage_in(self, document: Mapping[str, Any]) -> Usage:
-        """Read the token counts."""
-        return _usage(document.get("usageMetadata"))
+        """Read the token counts; Google counts thoughts beside the candidates."""
+        counts = mapping(document.get("usageMetadata"))
+        spent, thoughts = count(counts.get("promptTokenCount")), count(counts.get("thoughtsTokenCount"))
+        return Usage(
+            input=spent,
+            cached_input=min(count(counts.get("cachedContentTokenCount")), spent),
+            output=count(counts.get("candidatesTokenCount")) + thoughts,
+            reasoning=thoughts,
+        )
 
     def read(self, document: Mapping[str, Any], request: Request) -> Completion:
         """Read the text of the first candidate; parts marked as thought are left out.
@@ -128,21 +135,18 @@ class Google(Dialect):
         candidate = next(iter(objects(document.get("candidates"))), {})
         stopped = word(candidate.get("finishReason"))
         if stopped in _INTERRUPTED:
-            raise ProviderError(
-                FailureCode.INTERRUPTED, f"the server ended the completion early ({stopped})", retryable=True
-            )
+            raise interrupted(stopped)
         parts = objects(mapping(candidate.get("content")).get("parts"))
-        texts = [part["text"] for part in parts if not part.get("thought") and isinstance(part.get("text"), str)]
-        usage = _usage(document.get("usageMetadata"))
-        response = ParsedResponse(
+        texts = texts_in(part for part in parts if not part.get("thought"))
+        return completion_of(
             text="".join(texts) if texts else None,
             finish_reason=_FINISH.get(stopped, stopped.lower()),
-            usage=usage,
+            usage=self.usage_in(document),
             reported_model=word(document.get("modelVersion")),
             refused=_refusal(document, candidate, stopped),
             has_reasoning=any(part.get("thought") for part in parts),
+            reasons=request.model.reasoning,
         )
-        return completion_of(response, reasons=request.model.reasoning)
 
     def names_in(self, document: Mapping[str, Any]) -> list[str]:
         """Read `{"models": [{"name": "models/NAME"}, ...]}`."""
@@ -170,18 +174,6 @@ def _refusal(document: Mapping[str, Any], candidate: Mapping[str, Any], stopped:
         said = word(candidate.get("finishMessage"))
         return f"the provider's filter ended the completion ({stopped})" + (f": {said}" if said else "")
     return ""
-
-
-def _usage(usage: object) -> Usage:
-    """Read token counts; Google counts thoughts beside the candidates."""
-    counts = mapping(usage)
-    spent, thoughts = count(counts.get("promptTokenCount")), count(counts.get("thoughtsTokenCount"))
-    return Usage(
-        input=spent,
-        cached_input=min(count(counts.get("cachedContentTokenCount")), spent),
-        output=count(counts.get("candidatesTokenCount")) + thoughts,
-        reasoning=thoughts,
-    )
 
 
 def google_address(written: str, remote_name: str, environment: Environment) -> str:  # noqa: ARG001 - see Service

@@ -21,8 +21,8 @@ from medhelm.models.local.generation import GenerationState
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.weights import find_weights, has_template, is_folder, with_weights
 from medhelm.models.provider import Provider
-from medhelm.models.providers.response_fields import ParsedResponse, completion_of, without_thinking
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.providers.response_fields import completion_of, without_thinking
+from medhelm.models.service import Service
 
 
 class HuggingFace(Provider):
@@ -37,7 +37,7 @@ class HuggingFace(Provider):
     def __init__(self, model: Model, environment: Mapping[str, str], machine: LocalRuntime) -> None:
         """Raises: MissingError if packages or the model's files are missing; UserError if they cannot be used."""
         loading.check_packages()
-        loading.checked_options(model.name, model.parameters)
+        loading.check_options(model.name, model.parameters)
         self.model = model
         self.weights = find_weights(model.remote_name, environment)
         self.endpoint = f"hf/{self.weights.folder}"
@@ -60,27 +60,23 @@ class HuggingFace(Provider):
                 "its limit. It is probably a base model: use the instruction-tuned one."
             )
 
-    def __repr__(self) -> str:
-        """Name the model."""
-        return f"HuggingFace({self.model.name!r})"
-
     async def complete(self, request: Request) -> Completion:
         """Complete one request, in a batch with others that are waiting.
 
         Raises: ProviderError `context_length` if prompt and limit exceed the model's context window, `bad_request` if
         its chat template rejects the messages, `out_of_memory`; fatal `not_loaded` if it cannot be loaded.
         """
-        state, seconds = await self.engine.ask(lambda loaded: _prepared(request, loaded))
-        return replace(_read(state, request, reported=self._reported()), latency_s=seconds)
+        state, seconds = await self.engine.ask(lambda loaded: _generation_state(request, loaded))
+        return replace(_read_completion(state, request, reported=self._reported_name()), latency_s=seconds)
 
-    def _reported(self) -> str:
+    def _reported_name(self) -> str:
         name = (
             self.weights.folder.resolve().name if is_folder(self.weights.name) else self.weights.name.partition("@")[0]
         )
         return f"{name}@{self.weights.version[:16]}"
 
 
-def _prepared(request: Request, loaded: loading.LoadedModel) -> GenerationState:
+def _generation_state(request: Request, loaded: loading.LoadedModel) -> GenerationState:
     """Convert a request to tokens and decoding settings."""
     try:
         text = loaded.chat.text(request.prompt.messages)
@@ -114,7 +110,7 @@ def _seed(request: Request) -> int:
     return int.from_bytes(hashlib.sha256(b"hf" + request.content_digest).digest()[:6], "big")
 
 
-def _read(state: GenerationState, request: Request, *, reported: str) -> Completion:
+def _read_completion(state: GenerationState, request: Request, *, reported: str) -> Completion:
     """Return the completion without the model's reasoning.
 
     Reasoning tokens are estimated by their share of the characters.
@@ -125,25 +121,19 @@ def _read(state: GenerationState, request: Request, *, reported: str) -> Complet
     output = len(state.written)
     hidden = round(output * (1 - len(visible) / len(text))) if has_reasoning else 0
     return completion_of(
-        ParsedResponse(
-            text=visible,
-            finish_reason=state.finish,
-            usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
-            reported_model=reported,
-            has_reasoning=has_reasoning,
-        ),
+        text=visible,
+        finish_reason=state.finish,
+        usage=Usage(input=len(state.prompt), output=output, reasoning=min(hidden, output - bool(visible))),
+        reported_model=reported,
+        has_reasoning=has_reasoning,
         reasons=request.model.reasoning,
     )
-
-
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return HuggingFace(model, context.environment, context.machine)
 
 
 SERVICE = Service(
     name="hf",
     title="Hugging Face",
-    open=_open,
+    open=lambda model, context: HuggingFace(model, context.environment, context.machine),
     takes_address=False,
     on_cluster=True,
     resolve=with_weights,

@@ -6,10 +6,10 @@ from medhelm.domain import Completion, FailureCode, Model, Request
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.models.local.local_servers import local_address, truncation_message, was_truncated, window_of
-from medhelm.models.provider import BilledError, Provider
+from medhelm.models.provider import BilledError
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.service import Service
 
 
 class Ollama(HttpProvider):
@@ -45,14 +45,10 @@ class Ollama(HttpProvider):
         return completion
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return Ollama(model, context.http, key=context.value_of(model.key_variable))
-
-
-SERVICE = Service(
+SERVICE: Service = Service(
     name="ollama",
     title="Ollama",
-    open=_open,
+    open=lambda model, context: Ollama(model, context.http, key=context.value_of(model.key_variable)),
     locate=lambda written, _, environment: local_address("ollama", written, environment),
     key_variables=("OLLAMA_API_KEY",),
     examples=("ollama/llama3.2",),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
@@ -22,19 +22,17 @@ from medhelm.models.providers.hosted import (
     split_at_shared,
 )
 from medhelm.models.providers.response_fields import (
-    ParsedResponse,
     completion_of,
     count,
+    interrupted,
     mapping,
+    no_completion,
     objects,
+    texts_in,
     without_thinking,
     word,
 )
 from medhelm.models.service import ProviderContext, Service
-
-if TYPE_CHECKING:
-    from medhelm.io.http.client import HttpClient
-    from medhelm.models.batch.protocol import BatchService
 
 _NEW_LIMIT = re.compile(r"(?:.*/)?(?:o\d+(?:$|-)|codex-mini|gpt-(?:[5-9]|1\d)(?!\d))", re.IGNORECASE)
 """OpenAI's models since o1: they accept the limit only under its newer name."""
@@ -161,7 +159,9 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
     ------
     ProviderError : `empty_choice`, retryable, if the content is empty although the limit was not reached
     """
-    choice = _first_choice(body)
+    choice = next(iter(objects(body.get("choices"))), None)
+    if choice is None:
+        raise no_completion()
     message = mapping(choice.get("message"))
     finish = word(choice.get("finish_reason"))
     text, refused = _content(message)
@@ -170,11 +170,9 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
     else:
         refused = ""
         if finish.lower() in _INTERRUPTED_FINISH:
-            raise ProviderError(
-                FailureCode.INTERRUPTED, f"the server ended the completion early ({finish})", retryable=True
-            )
+            raise interrupted(finish)
     visible = None if text is None else without_thinking(text, whole=whole)
-    response = ParsedResponse(
+    return completion_of(
         text=visible,
         finish_reason=finish,
         usage=read_usage(body.get("usage")),
@@ -182,15 +180,8 @@ def read_completion(body: Mapping[str, Any], *, whole: bool = False, reasons: bo
         fingerprint=word(body.get("system_fingerprint")),
         refused=refused,
         has_reasoning=visible != text or any(message.get(name) for name in ("reasoning", "reasoning_content")),
+        reasons=reasons,
     )
-    return completion_of(response, reasons=reasons)
-
-
-def _first_choice(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
-    return choices[0]
 
 
 def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -204,13 +195,9 @@ def _content(message: Mapping[str, Any]) -> tuple[str | None, str]:
             FailureCode.MALFORMED_REPLY, "the content of the reply is neither a text nor a list", retryable=True
         )
     parts = objects(content)
-    texts = [part["text"] for part in parts if part.get("type") in {"text", "output_text"} and _is_text(part, "text")]
-    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal" and _is_text(part, "refusal")]
+    texts = texts_in(part for part in parts if part.get("type") in {"text", "output_text"})
+    refusals = texts_in((part for part in parts if part.get("type") == "refusal"), "refusal")
     return ("".join(texts) if texts else None), refused or " ".join(refusals)
-
-
-def _is_text(part: Mapping[str, Any], name: str) -> bool:
-    return isinstance(part.get(name), str)
 
 
 def read_usage(usage: object) -> Usage:
@@ -263,12 +250,6 @@ def open_chat_completions(service: Service, model: Model, context: ProviderConte
     return ReplicaPool(model, context.http.egress_policy, open_server)
 
 
-def _open_batches(provider: HttpProvider, http: HttpClient) -> BatchService:
-    from medhelm.models.batch.openai import OpenAIBatches  # lazy: most runs use no batch API
-
-    return OpenAIBatches(provider, http)
-
-
 SERVICE: Service = Service(
     name="openai",
     title="OpenAI",
@@ -278,6 +259,6 @@ SERVICE: Service = Service(
     key_variables=("OPENAI_API_KEY",),
     key_prefixes={"sk-": "OPENAI_API_KEY"},
     examples=("openai/gpt-5.4", "openai/gpt-5.4-mini", "openai/NAME@http://127.0.0.1:8000/v1"),
-    batch=_open_batches,
+    batch="medhelm.models.batch.openai:OpenAIBatches",
 )
 """OpenAI, and every server that speaks its API."""

@@ -1,4 +1,4 @@
-"""Providers of installed packages: opened with the same means as the built-in ones, and checked at every call.
+"""Providers of installed packages: opened like the built-in ones, and checked at every call.
 
 A package's function gets the model and a `ProviderContext`, whose `http` is its access to the network: the client
 before it handles cache, limits, retries and budget; the egress policy behind it checks the hosts. Apart from that it is
@@ -13,6 +13,7 @@ from typing import cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Instance, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, UserError
+from medhelm.io.http.key_redaction import without_keys
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
 from medhelm.models.provider import Provider, unsupported_parameter
 from medhelm.models.service import Opener, ProviderContext, Service
@@ -39,9 +40,9 @@ def _checked_opener(plugin: Plugin, opener: Opener) -> Opener:
         except MedHelmError:
             raise
         except Exception as error:  # noqa: BLE001 - code of another author
-            reason = _without(key, last_line(error))
+            reason = without_keys(last_line(error), [key], mark="***", shortest=1)
             raise UserError(f"{model.name}: {plugin.in_words} failed to open it: {reason}.") from None
-        _check(plugin, provider)
+        _check_provider(plugin, provider)
         return PluginProvider(plugin, provider, key)
 
     return open_checked
@@ -77,25 +78,28 @@ class PluginProvider(Provider):
         except MedHelmError:
             raise
         except Exception as error:  # noqa: BLE001 - code of another author
-            raise self._fault(f"failed: {last_line(error)}") from None
+            raise self._plugin_error(f"failed: {last_line(error)}") from None
         if not isinstance(completion, Completion):
-            raise self._fault(f"returned {type(completion).__name__} instead of a Completion")
+            raise self._plugin_error(f"returned {type(completion).__name__} instead of a Completion")
         has_text, has_failure = isinstance(completion.text, str), isinstance(completion.failure, Failure)
         if has_text == has_failure or (completion.text is None) != has_failure:
-            raise self._fault("returned a completion that must have either a text or a failure")
+            raise self._plugin_error("returned a completion that must have either a text or a failure")
         return completion
 
     def _refuse_once(self, request: Request, code: str) -> None:
         """Let the client send the request again, without the parameter. Raises: ProviderError the second time."""
         if (request.digest, code) in self._refused:
-            raise self._fault(f"refused the same request twice ({code}): the second time it must omit the parameter")
+            raise self._plugin_error(
+                f"refused the same request twice ({code}): the second time it must omit the parameter"
+            )
         self._refused.add((request.digest, code))
 
-    def _fault(self, what: str) -> ProviderError:
-        return ProviderError(FailureCode.PLUGIN_ERROR, _without(self._key, f"{self._plugin.in_words} {what}"))
+    def _plugin_error(self, what: str) -> ProviderError:
+        message = without_keys(f"{self._plugin.in_words} {what}", [self._key], mark="***", shortest=1)
+        return ProviderError(FailureCode.PLUGIN_ERROR, message)
 
 
-def _check(plugin: Plugin, provider: object) -> None:
+def _check_provider(plugin: Plugin, provider: object) -> None:
     """Raises: UserError if a package's provider lacks what the client relies on."""
     local, endpoint = getattr(provider, "local", None), getattr(provider, "endpoint", None)
     if not isinstance(local, bool):
@@ -104,8 +108,3 @@ def _check(plugin: Plugin, provider: object) -> None:
         raise plugin.refuse("opened a provider without an `endpoint`: a text that requests under one limit share")
     if not iscoroutinefunction(getattr(provider, "complete", None)):
         raise plugin.refuse("opened a provider without `async def complete(request)`")
-
-
-def _without(key: str, text: str) -> str:
-    """Return `text` without the key, which exceptions may repeat."""
-    return text.replace(key, "***") if key else text

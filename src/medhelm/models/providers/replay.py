@@ -13,7 +13,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Model, Request, Usa
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.redact import shown, well_formed
-from medhelm.models.service import Environment, ProviderContext, Service
+from medhelm.models.service import Environment, Service
 
 _USAGE = ("input", "cached_input", "output", "reasoning", "cache_write")
 
@@ -170,14 +170,10 @@ def _resolve(model: Model, environment: Environment) -> Model:  # noqa: ARG001 -
     return replace(model, parameters={"sha256": content})
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return read_replay(Path(model.remote_name), aliases=context.aliases)
-
-
 SERVICE = Service(
     name="replay",
     title="replay file",
-    open=_open,
+    open=lambda model, context: read_replay(Path(model.remote_name), aliases=context.aliases),
     takes_address=False,
     resolve=_resolve,
     in_process=True,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +14,14 @@ from medhelm.models.providers.errors.redact import shown, well_formed
 LENGTH = "length"
 """Finish reason of a completion that reached its limit."""
 
+STOP_REASONS: Mapping[str, str] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": LENGTH,
+    "model_context_window_exceeded": LENGTH,
+}
+"""Stop reason of Anthropic's and Bedrock's APIs -> finish reason. Others keep their name, such as `tool_use`."""
+
 _MAX_TOKENS = 10**9
 """Larger token counts are not believed."""
 
@@ -22,70 +29,69 @@ _WORD_CHARACTERS = 100
 """Longer words are not remembered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedResponse:
-    """A reply, read but not yet turned into a completion."""
-
-    text: str | None
-    """The visible text; None if the reply has none."""
-    finish_reason: str
-    """`stop`, `length`, or the service's own reason."""
-    usage: Usage
-    """Tokens as counted by the service."""
-    reported_model: str
-    """Name of the model, as the service reports it."""
-    fingerprint: str = ""
-    """The service's identifier of its software and settings; empty if it reports none."""
-    refused: str = ""
-    """Reason that the model or its provider refused; empty if they did not."""
-    has_reasoning: bool = False
-    """True if the reply shows that the model reasoned in hidden tokens."""
-
-
-def completion_of(response: ParsedResponse, *, reasons: bool) -> Completion:
-    """Turn a reply into a completion.
+def completion_of(
+    *,
+    text: str | None,
+    finish_reason: str,
+    usage: Usage,
+    reported_model: str,
+    reasons: bool,
+    fingerprint: str = "",
+    refused: str = "",
+    has_reasoning: bool = False,
+) -> Completion:
+    """Turn what a reply says into a completion.
 
     A refusal is a failure. Reaching the limit before the first word is a failure too (`length`) if the tokens went
-    into hidden reasoning: the model is known to reason (`reasons`), or the reply shows it. A higher limit would have
-    brought a text. Without reasoning the text is empty: the model wrote nothing.
-    Raises: ProviderError `empty_choice`, retryable, if the text is missing although the limit was not reached.
+    into hidden reasoning: the model is known to reason, or the reply shows it. A higher limit would have brought a
+    text. Without reasoning the text is empty: the model wrote nothing.
+
+    Parameters
+    ----------
+    text : the visible text; None if the reply has none
+    finish_reason : `stop`, `length`, or the service's own reason
+    usage : tokens as counted by the service
+    reported_model : name of the model, as the service reports it
+    reasons : whether the model is known to reason
+    fingerprint : the service's identifier of its software and settings; empty if it reports none
+    refused : reason that the model or its provider refused; empty if they did not
+    has_reasoning : whether the reply shows that the model reasoned in hidden tokens
+
+    Raises
+    ------
+    ProviderError : `empty_choice`, retryable, if the text is missing although the limit was not reached
     """
-    if response.refused:
-        return _without_text(response, FailureCode.REFUSAL, response.refused)
-    text, usage = response.text, response.usage
-    if (
-        response.finish_reason == LENGTH
-        and not (text or "").strip()
-        and (reasons or response.has_reasoning or usage.reasoning)
-    ):
+    failure = None
+    if refused:
+        failure = Failure("provider", FailureCode.REFUSAL, refused)
+    elif finish_reason == LENGTH and not (text or "").strip() and (reasons or has_reasoning or usage.reasoning):
         spent = f"all {usage.output:,} tokens" if usage.output else "all the tokens"
         message = (
             f"the model used {spent} of its limit for hidden reasoning, before the first word of its answer. "
             "Set a higher `max_tokens` or a lower `reasoning_effort` in models.yaml"
             + ("." if reasons else ", or `reasoning: true`.")
         )
-        return _without_text(response, FailureCode.LENGTH, message)
-    if text is None:
-        if response.finish_reason != LENGTH:
-            raise ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
-        text = ""
+        failure = Failure("provider", FailureCode.LENGTH, message)
+    elif text is None and finish_reason != LENGTH:
+        raise no_completion()
     return Completion(
-        text=well_formed(text),
-        finish_reason=response.finish_reason,
+        text=None if failure else well_formed(text or ""),
+        failure=failure,
+        finish_reason=finish_reason,
         usage=usage,
-        reported_model=response.reported_model,
-        fingerprint=response.fingerprint,
+        reported_model=reported_model,
+        fingerprint=fingerprint,
     )
 
 
-def _without_text(response: ParsedResponse, code: FailureCode, message: str) -> Completion:
-    return Completion(
-        failure=Failure("provider", code, message),
-        finish_reason=response.finish_reason,
-        usage=response.usage,
-        reported_model=response.reported_model,
-        fingerprint=response.fingerprint,
-    )
+def no_completion() -> ProviderError:
+    """Return the error about a reply without a completion; a retry may help."""
+    return ProviderError(FailureCode.EMPTY_CHOICE, "the reply holds no completion", retryable=True)
+
+
+def interrupted(reason: str) -> ProviderError:
+    """Return the error about a completion that the service ended early, for a reason of its own; a retry may help."""
+    return ProviderError(FailureCode.INTERRUPTED, f"the server ended the completion early ({reason})", retryable=True)
 
 
 def without_thinking(text: str, *, whole: bool = False) -> str:
@@ -125,6 +131,11 @@ def mapping(value: object) -> Mapping[str, Any]:
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in a list; empty if `value` is not a list."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def texts_in(parts: Iterable[Mapping[str, Any]], key: str = "text") -> list[str]:
+    """Return the texts under `key` in the parts of a completion."""
+    return [part[key] for part in parts if isinstance(part.get(key), str)]
 
 
 def word(value: object) -> str:

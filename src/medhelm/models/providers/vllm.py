@@ -18,11 +18,18 @@ from medhelm.io.http.client import HttpClient
 from medhelm.models.local.gpus import MEMORY_SHARE, shares, tensor_parallel, visible_gpus
 from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.local.server import LaunchPlan, LocalServer, without_secrets
-from medhelm.models.local.weights import ModelFiles, find_weights, has_template, is_folder, is_mistrals, with_weights
+from medhelm.models.local.weights import (
+    ModelFiles,
+    find_weights,
+    has_mistral_tokenizer,
+    has_template,
+    is_folder,
+    with_weights,
+)
 from medhelm.models.provider import OptionalParameter, Provider
 from medhelm.models.providers.hosted import HttpProvider
 from medhelm.models.providers.openai import ChatCompletions
-from medhelm.models.service import ProviderContext, Service
+from medhelm.models.service import Service
 
 EXECUTABLE = "MEDHELM_VLLM"
 """Environment variable with the program to start, such as the `vllm` of another environment; default: on the PATH."""
@@ -74,10 +81,6 @@ class Vllm(Provider):
             lambda: LocalServer(f"vllm/{model.remote_name}", self._launch, http, machine, start_timeout_s=timeout_s),
         )
 
-    def __repr__(self) -> str:
-        """Name the model."""
-        return f"Vllm({self.model.name!r})"
-
     @property
     def unsupported(self) -> Mapping[OptionalParameter, str]:
         """Optional parameter that the server does not support -> its message."""
@@ -86,9 +89,9 @@ class Vllm(Provider):
     @property
     def _has_template(self) -> bool:
         """Return True if the server has a chat template, or may have one."""
-        if self._weights is None or _gives(self.arguments, "--chat-template"):
+        if self._weights is None or _has_option(self.arguments, "--chat-template"):
             return True
-        return has_template(self._weights) or is_mistrals(self._weights.folder)
+        return has_template(self._weights) or has_mistral_tokenizer(self._weights.folder)
 
     async def complete(self, request: Request) -> Completion:
         """Send one request to the server, which the first request starts.
@@ -99,14 +102,14 @@ class Vllm(Provider):
         await self.server.ready()
         hosted = self._hosted or self._open()
         try:
-            return await hosted.complete(replace(request, model=_as_sent(request.model, self.server.base_url)))
+            return await hosted.complete(replace(request, model=_as_served(request.model, self.server.base_url)))
         except ProviderError:
             if not self.server.alive():
                 raise self.server.ended() from None
             raise
 
     def _open(self) -> HttpProvider:
-        served = _as_sent(self.model, self.server.base_url)
+        served = _as_served(self.model, self.server.base_url)
         self._hosted = HttpProvider(served, self._http, ChatCompletions(served, key=self.server.key), SERVICE)
         return self._hosted
 
@@ -116,19 +119,19 @@ class Vllm(Provider):
         gpus, memory = shares(visible_gpus(self._environment), len(servers))[servers.index(self.server)]
         name = self.model.remote_name
         words = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", name]
-        if len(gpus) > 1 and not _gives(self.arguments, "--tensor-parallel-size", "-tp"):
+        if len(gpus) > 1 and not _has_option(self.arguments, "--tensor-parallel-size", "-tp"):
             config = self._weights.config if self._weights else {}
             words += ["--tensor-parallel-size", str(tensor_parallel(len(gpus), config))]
-        if memory < MEMORY_SHARE and not _gives(self.arguments, "--gpu-memory-utilization"):
+        if memory < MEMORY_SHARE and not _has_option(self.arguments, "--gpu-memory-utilization"):
             words += ["--gpu-memory-utilization", str(memory)]
-        if not _gives(self.arguments, "--generation-config"):
+        if not _has_option(self.arguments, "--generation-config"):
             words += ["--generation-config", "vllm"]  # decoding settings are the benchmark's, not the model's
         if not self._has_template:
             words += ["--chat-template", PLAIN]
-        place = self._weights.folder.absolute() if self._weights else _place(name)
+        place = str(self._weights.folder.absolute()) if self._weights else _folder_or_id(name)
         chosen = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
         return LaunchPlan(
-            command=(self._program, "serve", str(place), *words, *self.arguments),
+            command=(self._program, "serve", place, *words, *self.arguments),
             environment={**without_secrets(self._environment), **_OFFLINE, **chosen, "VLLM_API_KEY": key},
         )
 
@@ -139,15 +142,15 @@ def checked_arguments(model: Model) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(word, str | int | float) for word in given):
         raise UserError(f"{model.name}: `{ARGUMENTS}` must be a list of arguments, such as [--max-model-len, 8192].")
     words = tuple(map(str, given))
-    reserved = sorted(name for name in _RESERVED if _may_give(words, name))
+    reserved = sorted(name for name in _RESERVED if _may_have_option(words, name))
     if reserved:
         raise UserError(f"{model.name}: `{ARGUMENTS}` cannot hold {', '.join(reserved)}: medhelm sets the address.")
-    if any(_option(word) == _FILE for word in words):
+    if any(_option_name(word) == _FILE for word in words):
         raise UserError(
             f"{model.name}: `{ARGUMENTS}` cannot hold {_FILE}, because the file would not be checked. "
             "Write its arguments into the list."
         )
-    if _may_give(words, _CODE):
+    if _may_have_option(words, _CODE):
         raise UserError(
             f"{model.name}: `{ARGUMENTS}` cannot hold --trust-remote-code, which runs code that comes with the model. "
             "If you trust it, start the server yourself and name it openai/NAME@http://127.0.0.1:8000/v1."
@@ -155,21 +158,21 @@ def checked_arguments(model: Model) -> tuple[str, ...]:
     return words
 
 
-def _gives(words: Sequence[str], *names: str) -> bool:
+def _has_option(words: Sequence[str], *names: str) -> bool:
     """Return True if an option is among these words, as `--name value`, `--name=value` or with underscores."""
-    return any(_option(word) in names for word in words)
+    return any(_option_name(word) in names for word in words)
 
 
-def _may_give(words: Sequence[str], name: str) -> bool:
+def _may_have_option(words: Sequence[str], name: str) -> bool:
     """Return True if an option is among these words, abbreviated or not: vLLM accepts any unique beginning."""
-    return any(len(option := _option(word)) > 2 and name.startswith(option) for word in words)
+    return any(len(option := _option_name(word)) > 2 and name.startswith(option) for word in words)
 
 
-def _option(word: str) -> str:
+def _option_name(word: str) -> str:
     return word.partition("=")[0].replace("_", "-") if word.startswith("-") else ""
 
 
-def _as_sent(model: Model, base_url: str) -> Model:
+def _as_served(model: Model, base_url: str) -> Model:
     """Return the model as its server gets it."""
     parameters = {name: value for name, value in model.parameters.items() if name not in (ARGUMENTS, "version")}
     return replace(model, base_url=base_url, parameters=parameters)
@@ -198,7 +201,7 @@ def _weights(name: str, environment: Mapping[str, str]) -> ModelFiles | None:
         return None
 
 
-def _place(name: str) -> str:
+def _folder_or_id(name: str) -> str:
     """Return what the server loads if the files cannot be read here."""
     return str(Path(name).expanduser().absolute()) if is_folder(name) else name
 
@@ -214,14 +217,10 @@ def _start_timeout_s(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _open(model: Model, context: ProviderContext) -> Provider:
-    return Vllm(model, context.http, context.environment, context.machine)
-
-
 SERVICE = Service(
     name="vllm",
     title="vLLM",
-    open=_open,
+    open=lambda model, context: Vllm(model, context.http, context.environment, context.machine),
     takes_address=False,
     resolve=with_weights,
     examples=("vllm/Qwen/Qwen3-8B",),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from inspect_ai.model import ModelOutput
 
-from medhelm.domain import Completion, Failure
-from medhelm.evaluation.context_window.fit import TOO_LONG
+from medhelm.domain import Completion, Failure, FailureCode
 from medhelm.models.providers.response_fields import without_thinking
 
 
@@ -19,7 +18,7 @@ def completion_of(output: ModelOutput, *, whole: bool = False) -> Completion:
     written = output.usage.output_tokens if output.usage else 0
     if output.choices and output.stop_reason == "model_length" and not written:
         words = output.message.text or output.error or "the prompt is too long for the model"
-        return Completion(failure=Failure("provider", TOO_LONG, words), finish_reason="length")
+        return Completion(failure=Failure("provider", FailureCode.CONTEXT_LENGTH, words), finish_reason="length")
     if output.error or not output.choices:
         words = output.error or "the response has no completion"
         return Completion(failure=Failure("provider", "empty_choice", words))

@@ -98,13 +98,13 @@ _FATAL = (
     FailureCode.KEY,
     FailureCode.PARAMETER,
 )
-"""Meanings that no request to the model can escape."""
+"""Meanings that apply to every request to the model."""
 
 _OF_ONE_REQUEST = (FailureCode.CONTEXT_LENGTH, FailureCode.TOO_LARGE, FailureCode.BAD_REQUEST)
-"""Meanings by which the same request fails every time."""
+"""Meanings with which the same request fails every time."""
 
 _PRECEDENCE = (FailureCode.REFUSAL, *_FATAL, *_OF_ONE_REQUEST)
-"""Of several meanings, the first counts; all others can be retried."""
+"""If an error has several of these meanings, the first counts. Errors with any other meaning can be retried."""
 
 _UNSUPPORTED = re.compile(
     r"deprecated|(?:not|n't|n.t) support|unsupported|only (?:the default|support)|may only be|not permitted|not allowed"
@@ -154,7 +154,7 @@ def classify_error(
 
 
 def _meaning(response: ErrorResponse, service: Service) -> FailureCode:
-    """Return what codes, message and status mean; of several meanings the first in `_PRECEDENCE`."""
+    """Return what codes, message and status mean; if they differ, the first meaning in `_PRECEDENCE`."""
     status, message = response.status, response.message.lower()
     by_status = _BY_STATUS.get(status, FailureCode.BAD_REQUEST if status < 500 else FailureCode.SERVER_ERROR)
     if status == 402 and response.retry_after_s is not None:
@@ -162,7 +162,7 @@ def _meaning(response: ErrorResponse, service: Service) -> FailureCode:
     codes = {**COMMON_CODES, **service.error_codes}
     found = {codes[code] for code in response.codes if code in codes}
     phrases = [*COMMON_PHRASES.items(), *((code, re.compile(text)) for code, text in service.error_phrases.items())]
-    found |= {code for code, pattern in phrases if _may_say(code, status) and pattern.search(message)}
+    found |= {code for code, pattern in phrases if _phrase_applies(code, status) and pattern.search(message)}
     if not 400 <= status < 500 or status == 429:
         found -= {FailureCode.REFUSAL, FailureCode.NO_ACCESS, FailureCode.NO_CHAT}
     if response.parameter == "stop":
@@ -170,7 +170,7 @@ def _meaning(response: ErrorResponse, service: Service) -> FailureCode:
     return next((code for code in _PRECEDENCE if code in found or code == by_status), by_status)
 
 
-def _may_say(code: FailureCode, status: int) -> bool:
+def _phrase_applies(code: FailureCode, status: int) -> bool:
     """Return True if a phrase counts at this status: messages of other errors may contain it by chance."""
     if code in (FailureCode.UNKNOWN_MODEL, FailureCode.KEY, FailureCode.PARAMETER):
         return status == 400

@@ -69,11 +69,11 @@ def parse_error(
     secrets : texts that never appear in the message
     retry_after_s : seconds to wait by the headers, which win over the body
     """
-    document = _document(body) if isinstance(body, bytes) else body
+    document = _parse_body(body) if isinstance(body, bytes) else body
     if isinstance(document, list) and len(document) == 1 and isinstance(document[0], Mapping):
-        document = document[0]  # Google, now and then
+        document = document[0]  # Google sometimes sends a list
     if isinstance(document, str):
-        text = _page(document) if document.lstrip().startswith("<") else document
+        text = _describe_page(document) if document.lstrip().startswith("<") else document
         return ErrorResponse(
             status=status,
             codes=frozenset({_type_name(kind)} - {""}),
@@ -133,7 +133,7 @@ def _is_about_schema(status: int, codes: Collection[str], *texts: str) -> bool:
     return status in _SCHEMA_STATUSES and (not _SCHEMA_CODES.isdisjoint(codes) or any(map(_SCHEMA_PHRASE.search, said)))
 
 
-def _document(body: bytes) -> object:
+def _parse_body(body: bytes) -> object:
     text = body.decode("utf-8", "replace")
     try:
         return json.loads(text)
@@ -141,7 +141,7 @@ def _document(body: bytes) -> object:
         return text
 
 
-def _page(text: str) -> str:
+def _describe_page(text: str) -> str:
     """Describe a web page by its title."""
     found = _TITLE.search(text[:_MAX_HEAD])
     title = " ".join(unescape(found[1]).split()) if found else ""
