@@ -109,7 +109,7 @@ class _LogImporter:
         one = _READERS[harness](file)
         if same := self._by_digest.get(one.origin.sha256):
             return ImportedRunResult(run=same, state="unchanged")
-        return self._take_ours(one) if one.medhelm_task else self._importer.take([one], NameMap())
+        return self._take_ours(one) if one.medhelm_task else self._importer.import_run([one], NameMap())
 
     def _take_ours(self, one: ImportedRun) -> ImportedRunResult:
         """Import a run: score tasks of ours again; keep the logged scores if the task has changed since."""
@@ -130,6 +130,6 @@ class _LogImporter:
             why = f"the benchmark {one.benchmark} is unknown (use --benchmarks DIR to add a folder of benchmarks)"
         if one.tier == "sample":
             raise UserError(f"{why}, and the log holds sample data, not real data.")
-        taken = self._importer.take([one], OUR_NAMING)
+        taken = self._importer.import_run([one], OUR_NAMING)
         remarks = (*taken.remarks, f"{why}, so the log's own scores are used.")
         return ImportedRunResult(run=taken.run, state=taken.state, remarks=remarks)

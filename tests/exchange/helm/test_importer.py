@@ -255,7 +255,7 @@ def take(tmp_path: Path, *parts: ImportedRun, **more: Any) -> Run:
 
 def import_run(parts: Sequence[ImportedRun], store: Path, naming: NameMap, **more: Any) -> ImportedRunResult:
     with closing(RunImporter(create(store), LIBRARY)) as importer:
-        return importer.take(parts, naming, **more)
+        return importer.import_run(parts, naming, **more)
 
 
 def test_names_are_those_of_the_naming(tmp_path: Path) -> None:

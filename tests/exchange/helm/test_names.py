@@ -10,8 +10,8 @@ from medhelm.exchange.helm.names import (
     is_known,
     judge_names,
     main_split,
-    metric_class,
     metric_name,
+    metric_spec,
     model_names,
     run_name,
     scenario_class,
@@ -46,8 +46,8 @@ def test_metrics_go_by_the_names_of_helms_schema(metric: str, scenario: str, nam
 
 def test_classes_that_helm_does_not_have_have_names_that_no_class_has() -> None:
     assert scenario_class("ours") == "medhelm.benchmarks.ours"
-    assert metric_class("numeric_tolerance").class_name == "medhelm.scoring.metrics.numeric_tolerance"
-    assert metric_class("medcalc_accuracy").class_name.startswith("helm.benchmark.metrics.")
+    assert metric_spec("numeric_tolerance")["class_name"] == "medhelm.scoring.metrics.numeric_tolerance"
+    assert metric_spec("medcalc_accuracy")["class_name"].startswith("helm.benchmark.metrics.")
 
 
 def test_only_medmcqa_reports_its_validation_split() -> None:

@@ -54,11 +54,11 @@ class RunFolder:
         """Return the run's specification. Raises: UnreadableRun, as `read` does."""
         try:
             spec = _parsed(self._bytes(FILES[0]))
-            missing = not all(_has(self.path, name) for name in FILES)
+            is_complete = all(_has(self.path, name) for name in FILES)
         except (OSError, EOFError, zlib.error, ValueError, RecursionError):
-            missing = True
-        if missing:
-            self.read()
+            is_complete = False
+        if not is_complete:
+            self.read()  # raises UnreadableRun with every problem
         if not isinstance(spec, dict):
             raise UnreadableRun(f"{FILES[0]} is not a JSON object")
         return spec
@@ -101,18 +101,6 @@ class RunFolder:
         if wrong:
             raise UnreadableRun("; ".join(wrong))
         return contents, whole.hexdigest()
-
-    def digest(self) -> str:
-        """Return the same SHA-256 as `read`, without parsing the files; empty if a file is missing or damaged."""
-        whole = hashlib.sha256()
-        try:
-            for name in FILES:
-                raw = self._bytes(name)
-                whole.update(f"{name} {len(raw)}\n".encode())
-                whole.update(raw)
-        except (OSError, EOFError, zlib.error):
-            return ""
-        return whole.hexdigest()
 
     def _bytes(self, name: str) -> bytes:
         path = self.path / name

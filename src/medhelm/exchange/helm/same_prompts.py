@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,8 +63,7 @@ def _dataset(
     if not metrics:
         raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
-    writer = ColumnWriter()
-    try:
+    with closing(ColumnWriter()) as writer:
         write_instances(
             store,
             asked.instances,
@@ -73,8 +73,6 @@ def _dataset(
             about=one.about,
             writer=writer,
         )
-    finally:
-        writer.close()
     settings = {
         "temperature": asked.temperature,
         "stop": list(asked.stop),

@@ -20,7 +20,7 @@ from typing import Any
 from medhelm.domain import Origin
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
-from medhelm.exchange.fields import address, counted, digest_of, instant, load_json
+from medhelm.exchange.fields import address, count_remarks, digest_of, iso_time, load_json
 from medhelm.exchange.inspect.archive import EvalArchive
 from medhelm.exchange.inspect.samples import InspectSample, judged_by, read_sample, score_values
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
@@ -147,7 +147,7 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
         max_tokens=count(limits.get("max_tokens")),
         temperature=number(limits.get("temperature")),
         stop=tuple(text(one) for one in sequence(limits.get("stop_seqs")) if text(one)),
-        started=instant(text(stats.get("started_at")) or text(spec.get("created"))),
+        started=iso_time(text(stats.get("started_at")) or text(spec.get("created"))),
         n_expected=_expected(spec, gathered),
         remarks=_remarks(header, gathered),
     )
@@ -264,4 +264,4 @@ def _remarks(header: Mapping[str, Any], gathered: _Gathered) -> tuple[str, ...]:
     for role, bound in mapping(spec.get("model_roles")).items():
         names = [text(mapping(one).get("model")) for one in (bound if isinstance(bound, list) else [bound])]
         said.append(f"the role {text(role)} was {', '.join(filter(None, names)) or 'unknown'}.")
-    return (*said, *counted(gathered.odd.items(), "sample"))
+    return (*said, *count_remarks(gathered.odd.items(), "sample"))

@@ -26,7 +26,7 @@ from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.run_recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
-from medhelm.exchange.importer import model_of
+from medhelm.exchange.fields import model_of
 from medhelm.models.client import ClientResult
 from medhelm.models.jury import AT_LEAST
 from medhelm.models.providers.response_fields import without_thinking

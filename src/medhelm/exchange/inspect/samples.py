@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from typing import Any, Literal
 
 from medhelm.domain import Completion, Failure, Instance, JudgeReply, Judgment, Message, Model, Reference, Usage
-from medhelm.exchange.fields import metric_name, short
+from medhelm.exchange.fields import metric_name, model_of, short_text
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 from medhelm.storage.imported_instances import instance_from_json
 
@@ -85,7 +85,7 @@ def _instance(raw: Mapping[str, Any], name: str, turns: tuple[Message, ...], met
         references=references,
         choices=choices if labels else (),
         labels=labels,
-        metadata={text(key): own for key, value in metadata.items() if (own := short(value))},
+        metadata={text(key): own for key, value in metadata.items() if (own := short_text(value))},
         turns=turns,
     )
 
@@ -240,9 +240,7 @@ def _as_number(value: object) -> float | None:
 
 def judged_by(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
     """Return the judges of a run, in the order of their judgments."""
-    names = dict.fromkeys(one.judge for sample in samples for one in sample.judgments)
-    parts = [(name, *name.partition("/")) for name in names]
-    return tuple(Model(name=name, provider=provider, remote_name=rest) for name, provider, _, rest in parts)
+    return tuple(map(model_of, dict.fromkeys(one.judge for sample in samples for one in sample.judgments)))
 
 
 def _judgment(said: Mapping[str, Any]) -> Judgment:

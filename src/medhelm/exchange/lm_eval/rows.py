@@ -11,7 +11,7 @@ from typing import Any
 
 from medhelm.domain import Completion, Failure, Instance, Message, Reference
 from medhelm.errors import DataError
-from medhelm.exchange.fields import short
+from medhelm.exchange.fields import short_text
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 _LONGEST_LIST = 10_000  # maximum characters of a target that is parsed as a list
@@ -119,7 +119,7 @@ def _instance(
         references=tuple(references),
         choices=tuple(options),
         labels=tuple(options),
-        metadata={text(key): own for key, value in mapping(row.get("doc")).items() if (own := short(value))},
+        metadata={text(key): own for key, value in mapping(row.get("doc")).items() if (own := short_text(value))},
         turns=turns,
     )
 

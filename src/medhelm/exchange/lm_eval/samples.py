@@ -17,7 +17,7 @@ from typing import Any
 from medhelm.domain import Origin
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
-from medhelm.exchange.fields import address, counted, digest_of, instant, load_json, metric_name, parsed
+from medhelm.exchange.fields import address, count_remarks, digest_of, iso_time, load_json, metric_name, parse_json
 from medhelm.exchange.lm_eval.rows import LmEvalRow, read_row
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
@@ -75,7 +75,7 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
     results = _results_of(path)
     if not gathered.answered:
         raise DataError("has no row with a completion.")
-    remarks = [*counted(gathered.odd.items(), "row")]
+    remarks = count_remarks(gathered.odd.items(), "row")
     if results.path is None:
         remarks.append("it has no results file next to it, so the model is named after the folder.")
     if gathered.pooled:
@@ -125,14 +125,14 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise DataError("is empty.")
     content = content.removeprefix(b"\xef\xbb\xbf")
     if content.lstrip().startswith(b"["):
-        yield from map(mapping, sequence(parsed(content, "is not valid JSON")))
+        yield from map(mapping, sequence(parse_json(content, "is not valid JSON")))
         return
     lines = content.splitlines()
     for place, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield mapping(parsed(line, f"line {place} is not valid JSON"))
+            yield mapping(parse_json(line, f"line {place} is not valid JSON"))
         except DataError:
             if place < len(lines) or place == 1:
                 raise
@@ -216,4 +216,4 @@ def _started(path: Path, results: _Results) -> str:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     named = _SAMPLES.fullmatch(path.stem)
     date, _, time = (named["date"] if named else "").partition("T")
-    return instant(f"{date}T{time.replace('-', ':')}") if time else ""
+    return iso_time(f"{date}T{time.replace('-', ':')}") if time else ""

@@ -16,14 +16,12 @@ from inspect_ai import Task, task
 import medhelm
 
 # Listed here so that Inspect finds the scorer and the metric by name when it scores a log again.
+from medhelm.exchange.inspect.tasks.scorer import Judges
 from medhelm.exchange.inspect.tasks.scorer import estimate as estimate
 from medhelm.exchange.inspect.tasks.scorer import medhelm_scores as medhelm_scores
 
 LIBRARY = Path(medhelm.__file__).parent / "benchmarks" / "library"
 """Folder of the built-in benchmarks, which are named after their folders, so that listing them opens no file."""
-
-Judges = str | list[str] | None
-"""Names of models in Inspect: a list, or a string separated by commas."""
 
 
 def _task_of(name: str) -> Callable[..., Task]:

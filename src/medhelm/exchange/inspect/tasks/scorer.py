@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from medhelm.scoring.metric import Metric as OurMetric
 
 Judges = str | list[str] | None
-"""Names of judges, as a list or with commas between them."""
+"""Names of models in Inspect: a list, or a string separated by commas."""
 
 SHOWN_CHARACTERS = 200
 """Maximum characters of a completion that is repeated next to its score."""
