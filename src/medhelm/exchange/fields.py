@@ -19,7 +19,6 @@ from medhelm.io.untrusted_json import text, well_formed
 LARGEST_FILE = 2**31
 """Maximum size, in bytes, of a JSON document that is loaded as a whole."""
 
-_CHUNK = 2**20
 _METRIC_SIGN = re.compile(r"[^\w.@+-]+")
 _LONGEST_NAME = 80
 _LONGEST_VALUE = 1000
@@ -33,8 +32,7 @@ def digest_of(*paths: Path) -> str:
             if path.is_fifo():
                 raise DataError("cannot be read: it is a named pipe, not a file.")
             with path.open("rb") as file:
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
+                hashlib.file_digest(file, lambda: digest)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}.") from error
     return digest.hexdigest()

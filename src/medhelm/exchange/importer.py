@@ -42,6 +42,7 @@ from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.evaluation.totals import make_jury_result
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
+from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
@@ -52,7 +53,6 @@ from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_
 from medhelm.storage.store import Store, file_name
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
-_JUDGES_NEEDED = 2
 _quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
 
 
@@ -193,7 +193,7 @@ class JoinedRun:
     def jury(self) -> Jury | None:
         """Return its jury, with the default minimum of judges per instance; None for a run without judges."""
         judges = tuple(self.imported.judges)
-        return Jury(judges=judges, min_judges=min(_JUDGES_NEEDED, len(judges))) if judges else None
+        return Jury(judges=judges, min_judges=min(AT_LEAST, len(judges))) if judges else None
 
     @property
     def settings(self) -> dict[str, Any]:

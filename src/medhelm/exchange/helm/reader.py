@@ -145,7 +145,7 @@ class _Reader:
             stop=tuple(map(str, request.get("stop_sequences", ()))),
             started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
             tier=self.folder.tier,
-            remarks=self._remarks(),
+            remarks=tuple(text.replace("{n}", f"{count:,}") for text, count in self.odd.items()),
         )
 
     def _request_states(self) -> list[Mapping[str, Any]]:
@@ -198,11 +198,11 @@ class _Reader:
         extra = instance.get("extra_data") or {}
         return Instance(
             id=id_,
-            fields={INPUT: _text(instance["input"])},
+            fields={INPUT: _input_text(instance["input"])},
             references=references,
             choices=tuple(map(str, mapping.values())),
             labels=tuple(map(str, mapping)),
-            metadata={EXTRA_DATA.get(str(key), str(key)): _plain(value) for key, value in extra.items()},
+            metadata={EXTRA_DATA.get(str(key), str(key)): _column_text(value) for key, value in extra.items()},
             turns=self._messages(state["request"]),
         )
 
@@ -297,9 +297,6 @@ class _Reader:
             return finite
         return column
 
-    def _remarks(self) -> tuple[str, ...]:
-        return tuple(text.replace("{n}", f"{count:,}") for text, count in self.odd.items())
-
 
 def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
     """Return scores with the main metric first: the named one, or else the first in HELM's order, but
@@ -333,13 +330,13 @@ def _unique(ids: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _text(given: Mapping[str, Any]) -> str:
+def _input_text(given: Mapping[str, Any]) -> str:
     """Return the text of an input, which may be a conversation."""
     if given.get("messages"):
         return "\n\n".join(f"{message['role']}: {message['content']}" for message in given["messages"])
     return str(given.get("text", ""))
 
 
-def _plain(value: object) -> str:
+def _column_text(value: object) -> str:
     """Return a value of `extra_data` as text for a column."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

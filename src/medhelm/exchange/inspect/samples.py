@@ -14,14 +14,14 @@ from medhelm.exchange.fields import metric_name, model_of, short_text
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 from medhelm.storage.imported_instances import instance_from_json
 
-_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_SCORE_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _YES_NO = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
     "user": "user",
     "assistant": "assistant",
 }
-_FINISH = {"max_tokens": "length", "model_length": "length"}
+_FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 _ATTACHMENT = "attachment://"
 
 
@@ -53,13 +53,13 @@ def read_sample(
         instance = replace(instance_from_json(name, own), turns=turns)
     else:
         instance = _instance(raw, name, turns, metadata)
-    said = mapping(mapping(mapping(raw.get("scores")).get("medhelm")).get("metadata")) if ours else {}
+    scoring = mapping(mapping(mapping(raw.get("scores")).get("medhelm")).get("metadata")) if ours else {}
     return InspectSample(
         epoch=epoch,
         instance=instance,
         completion=completion,
-        judgments=tuple(_judgment(mapping(one)) for one in sequence(said.get("judgments"))),
-        replies=tuple(_reply(mapping(one)) for one in sequence(said.get("replies"))),
+        judgments=tuple(_judgment(mapping(one)) for one in sequence(scoring.get("judgments"))),
+        replies=tuple(_reply(mapping(one)) for one in sequence(scoring.get("replies"))),
     )
 
 
@@ -81,7 +81,7 @@ def _instance(raw: Mapping[str, Any], name: str, turns: tuple[Message, ...], met
     asked = said if isinstance(said, str) else "\n\n".join(turn.text for turn in turns if turn.role == "user")
     return Instance(
         id=name,
-        fields={"input": _resolved(text(asked), raw)},
+        fields={"input": _resolve_attachment(text(asked), raw)},
         references=references,
         choices=choices if labels else (),
         labels=labels,
@@ -100,29 +100,29 @@ def _turns(raw: Mapping[str, Any], odd: Counter[str]) -> tuple[Message, ...]:
         said = raw.get("input")
         messages = [{"role": "user", "content": said}] if isinstance(said, str) else list(map(mapping, sequence(said)))
     turns = []
-    strange: set[str] = set()
+    irregularities: set[str] = set()
     for one in messages:
         role = _ROLES.get(text(one.get("role")))
         if role is None:
-            strange.add("tools were used, and their output is kept as user messages")
+            irregularities.add("tools were used, and their output is kept as user messages")
         said, is_text = _content_text(one.get("content"), raw)
         if not is_text:
-            strange.add("the prompt has parts other than text (images, files), which are left out")
+            irregularities.add("the prompt has parts other than text (images, files), which are left out")
         turns.append(Message(role or "user", said))
-    odd.update(strange)
+    odd.update(irregularities)
     return tuple(turns)
 
 
 def _content_text(content: object, raw: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the text of a message without reasoning, and True if it has no other parts."""
     if isinstance(content, str):
-        return _resolved(text(content), raw), True
+        return _resolve_attachment(text(content), raw), True
     parts = [mapping(part) for part in sequence(content)]
-    texts = [_resolved(text(part.get("text")), raw) for part in parts if part.get("type") == "text"]
+    texts = [_resolve_attachment(text(part.get("text")), raw) for part in parts if part.get("type") == "text"]
     return "\n".join(texts), all(part.get("type") in ("text", "reasoning") for part in parts)
 
 
-def _resolved(said: str, raw: Mapping[str, Any]) -> str:
+def _resolve_attachment(said: str, raw: Mapping[str, Any]) -> str:
     """Return a text, or the attachment that it refers to."""
     if said.startswith(_ATTACHMENT):
         return text(mapping(raw.get("attachments")).get(said.removeprefix(_ATTACHMENT))) or said
@@ -137,7 +137,7 @@ def _completion(raw: Mapping[str, Any], output: Mapping[str, Any], model: str, o
     choice = mapping(choices[0]) if choices else {}
     reason = text(choice.get("stop_reason"))
     known: dict[str, Any] = {
-        "usage": _usage(_counted(raw, output, model)),
+        "usage": _usage(_token_counts(raw, output, model)),
         "latency_s": number(output.get("time")) or 0.0,
         "reported_model": text(output.get("model")),
     }
@@ -165,10 +165,10 @@ def _completion(raw: Mapping[str, Any], output: Mapping[str, Any], model: str, o
         # Inspect returns the provider's error message as the completion, and scores it.
         odd["prompt too long for the model: a failure here, regardless of its score"] += 1
         return Completion(failure=Failure("provider", "context_length", said[:500]), finish_reason="length", **known)
-    return Completion(text=said, finish_reason=_FINISH.get(reason, reason), **known)
+    return Completion(text=said, finish_reason=_FINISH_REASONS.get(reason, reason), **known)
 
 
-def _counted(raw: Mapping[str, Any], output: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+def _token_counts(raw: Mapping[str, Any], output: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """Return the tokens of the model under test: of its only completion, or of all completions in the sample."""
     answers = sum(mapping(one).get("role") == "assistant" for one in sequence(raw.get("messages")))
     every = mapping(mapping(raw.get("model_usage")).get(model))
@@ -201,7 +201,7 @@ def score_values(scores: Mapping[str, Any], *, several: bool, odd: Counter[str])
     out.
     """
     found: dict[str, float] = {}
-    strange = False
+    is_any_unreadable = False
     for scorer, score in scores.items():
         value = mapping(score).get("value")
         named = {scorer: value}
@@ -211,10 +211,10 @@ def score_values(scores: Mapping[str, Any], *, several: bool, odd: Counter[str])
             named = {f"{scorer}_{place}": own for place, own in enumerate(value)}
         for name, own in named.items():
             as_number = _as_number(own)
-            strange = strange or (as_number is None and own is not None and not isinstance(own, float))
+            is_any_unreadable |= as_number is None and own is not None and not isinstance(own, float)
             if as_number is not None:
                 found[metric_name(name)] = as_number
-    if strange:
+    if is_any_unreadable:
         odd["a score is not a number; left out"] += 1
     return found
 
@@ -223,8 +223,8 @@ def _as_number(value: object) -> float | None:
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
-        if value in _WORDS:
-            return _WORDS[value]
+        if value in _SCORE_LETTERS:
+            return _SCORE_LETTERS[value]
         if value.lower() in _YES_NO:
             return _YES_NO[value.lower()]
         try:
@@ -238,7 +238,7 @@ def _as_number(value: object) -> float | None:
 # --- judgments --------------------------------------------------------------------------------------------------------
 
 
-def judged_by(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
+def judges_of(samples: Iterable[InspectSample]) -> tuple[Model, ...]:
     """Return the judges of a run, in the order of their judgments."""
     return tuple(map(model_of, dict.fromkeys(one.judge for sample in samples for one in sample.judgments)))
 

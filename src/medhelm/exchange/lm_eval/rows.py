@@ -26,7 +26,7 @@ class LmEvalRow:
     """The instance, with its prompt."""
     completion: Completion
     """The generated text, or the option with the highest likelihood."""
-    chosen: bool = False
+    by_likelihood: bool = False
     """True if options were compared by likelihood."""
     max_tokens: int = 0
     """Limit on completion tokens; 0 if there was none."""
@@ -41,22 +41,22 @@ def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalR
 
     Raises: DataError for tasks without completions, which measure the likelihood of given texts.
     """
-    requests = [_arguments(one) for one in _listed(row.get("arguments"), "gen_args_")]
-    answers = sequence(row.get("resps"))
+    requests = [_as_list(one, "arg_") for one in _as_list(row.get("arguments"), "gen_args_")]
+    responses = sequence(row.get("resps"))
     if requests and len(requests[0]) > 1 and isinstance(requests[0][1], dict):
-        return _generated(row, name, requests[0], answers, odd)
+        return _generation_row(row, name, requests[0], responses, odd)
     if len(requests) > 1 and all(len(request) > 1 and isinstance(request[1], str) for request in requests):
-        return _chosen(row, name, requests, answers, odd)
-    if not requests or not answers:
+        return _multiple_choice_row(row, name, requests, responses, odd)
+    if not requests or not responses:
         raise DataError(f"row {name} has no request or no completion.")
     raise DataError("the task measures the likelihood of given texts, so it has no completions to import.")
 
 
-def _generated(
-    row: Mapping[str, Any], name: str, request: Sequence[Any], answers: Sequence[Any], odd: Counter[str]
+def _generation_row(
+    row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], odd: Counter[str]
 ) -> LmEvalRow:
     """Read a row with a generated text; if there are several completions, the first one."""
-    texts = sequence(answers[0]) if answers else ()
+    texts = sequence(responses[0]) if responses else ()
     if len(texts) > 1:
         odd["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
     settings = mapping(request[1])
@@ -68,7 +68,7 @@ def _generated(
     else:
         completion = Completion(failure=Failure("provider", "no_answer", "the file has no completion"))
     return LmEvalRow(
-        instance=_instance(row, name, _turns(request[0]), _targets(row.get("target")), ()),
+        instance=_instance(row, name, _turns(request[0]), _target_texts(row.get("target")), ()),
         completion=completion,
         max_tokens=count(settings.get("max_gen_toks") or settings.get("max_tokens")),
         temperature=number(settings.get("temperature")),
@@ -76,8 +76,8 @@ def _generated(
     )
 
 
-def _chosen(
-    row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], answers: Sequence[Any], odd: Counter[str]
+def _multiple_choice_row(
+    row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], responses: Sequence[Any], odd: Counter[str]
 ) -> LmEvalRow:
     """Read a row whose options were compared by their log-likelihoods.
 
@@ -91,28 +91,28 @@ def _chosen(
         own = list(range(len(requests)))
         options = [text(request[0]).strip() for request in requests]
         context = requests[0][1]
-    likelihoods = [_likelihood(answers[place]) if place < len(answers) else None for place in own]
+    likelihoods = [_likelihood(responses[place]) if place < len(responses) else None for place in own]
     known = [value for value in likelihoods if value is not None]
     if len(known) < len(own):
         failure = Failure("provider", "no_answer", "the file lacks log-likelihoods of some options")
         completion = Completion(failure=failure)
     else:
         completion = Completion(text=options[likelihoods.index(max(known))])
-    right = _right_options(row.get("target"), options)
-    if not right:
+    correct = _correct_options(row.get("target"), options)
+    if not correct:
         odd["the target is not among the options"] += 1
     unique = len(set(options)) == len(options)
     return LmEvalRow(
-        instance=_instance(row, name, _turns(context), right, options if unique else ()),
+        instance=_instance(row, name, _turns(context), correct, options if unique else ()),
         completion=completion,
-        chosen=True,
+        by_likelihood=True,
     )
 
 
 def _instance(
-    row: Mapping[str, Any], name: str, turns: tuple[Message, ...], right: Sequence[str], options: Sequence[str]
+    row: Mapping[str, Any], name: str, turns: tuple[Message, ...], correct: Sequence[str], options: Sequence[str]
 ) -> Instance:
-    references = [Reference(one, one in right) for one in options] or [Reference(one) for one in right]
+    references = [Reference(one, one in correct) for one in options] or [Reference(one) for one in correct]
     return Instance(
         id=name,
         fields={"input": turns[-1].text if turns else ""},
@@ -124,15 +124,11 @@ def _instance(
     )
 
 
-def _listed(value: object, prefix: str) -> list[Any]:
+def _as_list(value: object, prefix: str) -> list[Any]:
     """Return a list, or the values of an object whose keys are a prefix and a number, as in newer files."""
     if isinstance(value, dict):
         return [value[f"{prefix}{place}"] for place in range(len(value)) if f"{prefix}{place}" in value]
     return list(sequence(value))
-
-
-def _arguments(value: object) -> list[Any]:
-    return _listed(value, "arg_")
 
 
 def _turns(context: object) -> tuple[Message, ...]:
@@ -169,7 +165,7 @@ def _likelihood(value: object) -> float | None:
     return number(value) if value != float("-inf") else -1e308
 
 
-def _targets(value: object) -> list[str]:
+def _target_texts(value: object) -> list[str]:
     """Return the correct references as text; files contain lists in Python syntax."""
     if isinstance(value, list):
         return [text(one) if isinstance(one, str) else str(one) for one in value]
@@ -184,12 +180,12 @@ def _targets(value: object) -> list[str]:
     return [said] if said else []
 
 
-def _right_options(target: object, options: Sequence[str]) -> list[str]:
+def _correct_options(target: object, options: Sequence[str]) -> list[str]:
     """Return the correct options: the target gives their text, or their index from 0."""
-    right = []
-    for one in _targets(target):
+    correct = []
+    for one in _target_texts(target):
         if one.strip() in options:
-            right.append(one.strip())
+            correct.append(one.strip())
         elif one.strip().isdecimal() and int(one) < len(options):
-            right.append(options[int(one)])
-    return right
+            correct.append(options[int(one)])
+    return correct

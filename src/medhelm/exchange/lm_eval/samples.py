@@ -50,10 +50,10 @@ class _Results:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _ReadRows:
     """The rows read so far."""
 
-    answered: dict[str, LmEvalRow] = field(default_factory=dict)
+    rows: dict[str, LmEvalRow] = field(default_factory=dict)
     scores: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     """Metric and filter -> row -> score."""
     filters: list[str] = field(default_factory=list)
@@ -70,21 +70,20 @@ def sample_files(folder: Path) -> list[Path]:
 
 def read_lm_eval_samples(path: Path) -> ImportedRun:
     """Read one file as a run. Raises: DataError with the problem and the remedy."""
-    rows = _rows(path)
-    gathered = _gathered(rows)
+    read = _read_rows(_file_rows(path))
     results = _results_of(path)
-    if not gathered.answered:
+    if not read.rows:
         raise DataError("has no row with a completion.")
-    remarks = count_remarks(gathered.odd.items(), "row")
+    remarks = count_remarks(read.odd.items(), "row")
     if results.path is None:
         remarks.append("it has no results file next to it, so the model is named after the folder.")
-    if gathered.pooled:
-        names = ", ".join(sorted(gathered.pooled))
+    if read.pooled:
+        names = ", ".join(sorted(read.pooled))
         remarks.append(f"{names}: left out, because rows have no value of it.")
-    if any(one.chosen for one in gathered.answered.values()):
+    if any(one.by_likelihood for one in read.rows.values()):
         remarks.append("options were compared by log-likelihood: the completion is the option with the highest one.")
-    first = next(iter(gathered.answered.values()))
-    several = len(gathered.filters) > 1
+    first = next(iter(read.rows.values()))
+    several = len(read.filters) > 1
     digest = digest_of(*([path, results.path] if results.path else [path]))
     return ImportedRun(
         origin=Origin(
@@ -97,17 +96,17 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
         title=text(results.of_task("results").get("alias")).strip(" -") or results.task,
         model=_model(path, results),
         deployment=_deployment(results),
-        instances=[one.instance for one in gathered.answered.values()],
-        completions={name: one.completion for name, one in gathered.answered.items()},
+        instances=[one.instance for one in read.rows.values()],
+        completions={name: one.completion for name, one in read.rows.items()},
         scores={
             metric_name(f"{metric}_{filter_}" if several else metric): own
-            for (metric, filter_), own in gathered.scores.items()
+            for (metric, filter_), own in read.scores.items()
         },
         max_tokens=first.max_tokens,
         temperature=first.temperature,
         stop=first.stop,
         started=_started(path, results),
-        n_expected=max(count(results.of_task("n-samples").get("effective")), len(gathered.answered)),
+        n_expected=max(count(results.of_task("n-samples").get("effective")), len(read.rows)),
         remarks=tuple(remarks),
     )
 
@@ -115,7 +114,7 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a file: one per line, or one list (until 2024). A truncated last line is an irregularity."""
     try:
         content = path.read_bytes()
@@ -139,8 +138,8 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
             yield {"cut off": True}
 
 
-def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
-    found = _Gathered()
+def _read_rows(rows: Iterator[Mapping[str, Any]]) -> _ReadRows:
+    found = _ReadRows()
     for row in rows:
         if row.get("cut off"):
             found.odd["truncated at the end of the file; left out"] += 1
@@ -154,9 +153,9 @@ def _gathered(rows: Iterator[Mapping[str, Any]]) -> _Gathered:
         if (key, filter_) in found.seen:
             found.odd["duplicate; the last one counts"] += 1
         found.seen.add((key, filter_))
-        answered = read_row(row, key, odd=found.odd if key not in found.answered else Counter())
-        if filter_ == found.filters[0] or key not in found.answered:
-            found.answered[key] = answered
+        row_read = read_row(row, key, odd=found.odd if key not in found.rows else Counter())
+        if filter_ == found.filters[0] or key not in found.rows:
+            found.rows[key] = row_read
         for metric, value in _scores(row):
             score = float(value) if isinstance(value, bool) else number(value)
             if score is not None:
@@ -178,10 +177,10 @@ def _scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _results_of(path: Path) -> _Results:
     """Find the results file of a sample file: the one with the same date, or else the newest one with the task."""
     named = _SAMPLES.fullmatch(path.stem)
-    beside = sorted(path.parent.glob("results*.json"), reverse=True)
+    candidates = sorted(path.parent.glob("results*.json"), reverse=True)
     if named:
-        beside = [path.with_name(f"results_{named['date']}.json"), *beside]
-    for candidate in beside:
+        candidates = [path.with_name(f"results_{named['date']}.json"), *candidates]
+    for candidate in candidates:
         try:
             content = mapping(load_json(candidate)) if candidate.is_file() else {}
         except DataError:

@@ -41,8 +41,8 @@ def _task_of(name: str) -> Callable[..., Task]:
         from medhelm.exchange.inspect.tasks.instances import InstanceSelector
         from medhelm.exchange.inspect.tasks.task import make_task
 
-        asked = InstanceSelector(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
-        return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
+        selector = InstanceSelector(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+        return make_task(selector, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
 
     made.__name__ = made.__qualname__ = name
     made.__doc__ = f"The benchmark {name}, with the prompts and scores of `medhelm run {name}`."
@@ -70,5 +70,5 @@ def benchmark(
     from medhelm.exchange.inspect.tasks.instances import InstanceSelector
     from medhelm.exchange.inspect.tasks.task import make_task
 
-    asked = InstanceSelector(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
-    return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
+    selector = InstanceSelector(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    return make_task(selector, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
