@@ -15,7 +15,7 @@ from medhelm.exchange.fields import digest_of
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
 from medhelm.exchange.inspect.our_tasks import instances_with_our_prompts, score_again
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
+from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create

@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.inspect.logs import read_inspect_log
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples
+from medhelm.exchange.lm_eval import read_lm_eval_samples
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

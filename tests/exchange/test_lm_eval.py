@@ -14,9 +14,9 @@ import pytest
 from medhelm.domain import Message, Reference
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
+from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lm_eval"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "lm_eval"
 CHAT = FIXTURES / "org__invented-model"
 
 
