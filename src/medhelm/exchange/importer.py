@@ -29,7 +29,6 @@ from medhelm.domain import (
     Judgment,
     Jury,
     JuryResult,
-    Model,
     Origin,
     Run,
     RunStatus,
@@ -183,11 +182,6 @@ class JoinedRun:
     """Instances, completions, scores and judgments of all parts; metrics have their names here, main metric first."""
     data_digest: str
     """Hash of all instances and prompts."""
-
-    @property
-    def reached(self) -> Model:
-        """Return the model, with its server and settings as far as the files give them."""
-        return model_of(self.model)
 
     @property
     def jury(self) -> Jury | None:
@@ -446,14 +440,15 @@ def _json_number(score: float | None) -> str:
 
 def _run(joined: JoinedRun, columns: _Columns) -> Run:
     imported, jury = joined.imported, joined.jury
-    run_id = identity(joined.benchmark, joined.data_digest, joined.reached, joined.settings, jury)
+    model = model_of(joined.model)
+    run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
     return make_run(
         joined.benchmark,
         run_id=run_id,
         data_digest=joined.data_digest,
-        model=joined.reached,
+        model=model,
         tier=imported.tier,
         settings=joined.settings,
         origin=joined.origin,
@@ -501,8 +496,8 @@ def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, flo
         return benchmark.rubric.low, benchmark.rubric.high
     if known := METRICS.if_usable(metric):
         return known.low, known.high
-    scored = values[values == values]
-    return min(0.0, *scored.tolist(), 0.0), max(1.0, *scored.tolist(), 1.0)
+    scored = values[values == values].tolist()  # without nan
+    return min([0.0, *scored]), max([1.0, *scored])
 
 
 def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:

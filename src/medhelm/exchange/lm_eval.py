@@ -65,7 +65,7 @@ class _Results:
 class _ReadRows:
     """The rows read so far."""
 
-    rows: dict[str, LmEvalRow] = field(default_factory=dict)
+    rows: dict[str, _Row] = field(default_factory=dict)
     scores: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     """Metric and filter -> row -> score."""
     filters: list[str] = field(default_factory=list)
@@ -127,7 +127,10 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
 
 
 def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a file: one per line, or one list (until 2024). A truncated last line is an irregularity."""
+    """Yield the objects of a file: one per line, or one list (until 2024).
+
+    A truncated last line gives `{"cut off": True}`.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -165,9 +168,9 @@ def _read_rows(rows: Iterator[Mapping[str, Any]]) -> _ReadRows:
         if (key, filter_) in found.seen:
             found.odd["duplicate; the last one counts"] += 1
         found.seen.add((key, filter_))
-        row_read = read_row(row, key, odd=found.odd if key not in found.rows else Counter())
+        read = _read_row(row, key, odd=found.odd if key not in found.rows else Counter())
         if filter_ == found.filters[0] or key not in found.rows:
-            found.rows[key] = row_read
+            found.rows[key] = read
         for metric, value in _scores(row):
             score = float(value) if isinstance(value, bool) else number(value)
             if score is not None:
@@ -187,7 +190,7 @@ def _scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LmEvalRow:
+class _Row:
     """A row of the data, and its completion."""
 
     instance: Instance
@@ -204,7 +207,7 @@ class LmEvalRow:
     """Stop sequences."""
 
 
-def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalRow:
+def _read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> _Row:
     """Read one row. Irregularities are counted in `odd`, as text that follows "N rows: ".
 
     Raises: DataError for tasks without completions, which measure the likelihood of given texts.
@@ -222,7 +225,7 @@ def read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> LmEvalR
 
 def _generation_row(
     row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], odd: Counter[str]
-) -> LmEvalRow:
+) -> _Row:
     """Read a row with a generated text; if there are several completions, the first one."""
     texts = sequence(responses[0]) if responses else ()
     if len(texts) > 1:
@@ -235,7 +238,7 @@ def _generation_row(
             odd["empty completion, which lm-eval also writes after a failed request"] += 1
     else:
         completion = Completion(failure=Failure("provider", "no_answer", "the file has no completion"))
-    return LmEvalRow(
+    return _Row(
         instance=_instance(row, name, _turns(request[0]), _target_texts(row.get("target")), ()),
         completion=completion,
         max_tokens=count(settings.get("max_gen_toks") or settings.get("max_tokens")),
@@ -246,7 +249,7 @@ def _generation_row(
 
 def _multiple_choice_row(
     row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], responses: Sequence[Any], odd: Counter[str]
-) -> LmEvalRow:
+) -> _Row:
     """Read a row whose options were compared by their log-likelihoods.
 
     Options that are repeated without the question serve to correct for their unconditional likelihood. If the same
@@ -270,7 +273,7 @@ def _multiple_choice_row(
     if not correct:
         odd["the target is not among the options"] += 1
     unique = len(set(options)) == len(options)
-    return LmEvalRow(
+    return _Row(
         instance=_instance(row, name, _turns(context), correct, options if unique else ()),
         completion=completion,
         by_likelihood=True,

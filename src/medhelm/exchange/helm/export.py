@@ -67,9 +67,9 @@ def export_helm(
     n_instances = 0
     about = {"medhelm": __version__, "scoring": rule, "suite": suite, "tier": selection.tier, "runs": listed}
     with connect() as engine, new_export(folder, "helm", about) as new:
-        for asked in _helm_runs(exported, selection, names, rule, known):
-            n_instances += write_helm_run(engine, new / "runs" / suite / asked.name, asked)
-            listed[asked.name] = {"run": asked.run.id, "benchmark": asked.run.benchmark, "model": asked.model}
+        for one in _helm_runs(exported, selection, names, rule, known):
+            n_instances += write_helm_run(engine, new / "runs" / suite / one.name, one)
+            listed[one.name] = {"run": one.run.id, "benchmark": one.run.benchmark, "model": one.model}
         _write_schema(new / "schema.yaml", exported, known)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
     files, size = measured(folder)

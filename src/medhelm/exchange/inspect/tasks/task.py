@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from typing import Any
 
 from inspect_ai import Task
@@ -63,15 +64,7 @@ def make_task(
         names = judge_names(judges)
         metrics = _metrics(dataset.benchmark, names)
         scorer = medhelm_scores(
-            benchmark=selector.benchmark,
-            data=selector.data,
-            tier=selector.tier,
-            sample=selector.sample,
-            limit=selector.limit,
-            seed=selector.seed,
-            judges=names or None,
-            min_judges=min_judges,
-            judge_tokens=judge_tokens,
+            **asdict(selector), judges=names or None, min_judges=min_judges, judge_tokens=judge_tokens
         )
     except MedHelmError as error:
         raise prerequisite_error(error) from error
