@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.hooks import load_hook, through_hook
+from medhelm.benchmarks.hooks import load_hook, run_hook
 from medhelm.errors import DataError, UserError
 
 PAIRS = """
@@ -33,7 +33,7 @@ def written(folder: Path, code: str) -> Path:
 
 
 def result(path: Path, rows: list[dict[str, object]]) -> list[Mapping[str, object]]:
-    return list(through_hook(load_hook(path), iter(rows), path))
+    return list(run_hook(load_hook(path), iter(rows), path))
 
 
 def test_a_hook_makes_its_own_rows(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_hook_reads_row_by_row(tmp_path: Path) -> None:
             taken += 1
             yield {"texts": ["x"]}
 
-    rows = through_hook(load_hook(path), endless(), path)
+    rows = run_hook(load_hook(path), endless(), path)
     assert [next(rows), next(rows), taken] == [{"text": "x"}, {"text": "x"}, 2]
 
 
@@ -121,7 +121,7 @@ def test_errors_of_the_data_pass_through_a_hook(tmp_path: Path) -> None:
         raise DataError("line 7 is broken")
 
     with pytest.raises(DataError, match=r"^line 7 is broken$"):
-        list(through_hook(load_hook(path), broken(), path))
+        list(run_hook(load_hook(path), broken(), path))
 
 
 def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
     path = written(tmp_path, code)
     (tmp_path / "a.txt").touch()
     hook = load_hook(path)
-    assert list(through_hook(hook, tmp_path, path)) == [{"name": "a.txt", "variant": ""}]
-    assert list(through_hook(hook, tmp_path, path, variant="old")) == [{"name": "a.txt", "variant": "old"}]
+    assert list(run_hook(hook, tmp_path, path)) == [{"name": "a.txt", "variant": ""}]
+    assert list(run_hook(hook, tmp_path, path, variant="old")) == [{"name": "a.txt", "variant": "old"}]
 
 
 def test_a_hook_that_fails_on_a_folder_names_it(tmp_path: Path) -> None:
     path = written(tmp_path, "def rows(folder):\n    yield {}[folder]\n")
     with pytest.raises(DataError, match=rf"hooks.py, line 2: KeyError: .*, in {tmp_path}\. The hook does not match"):
-        list(through_hook(load_hook(path), tmp_path, path))
+        list(run_hook(load_hook(path), tmp_path, path))
