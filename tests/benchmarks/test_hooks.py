@@ -71,7 +71,7 @@ def test_hooks_of_the_same_name_do_not_mix(tmp_path: Path) -> None:
     assert all(hook.__module__ in sys.modules for hook in hooks)
 
 
-def test_the_newest_text_counts_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_changed_hooks_are_read_again_without_bytecode(tmp_path: Path) -> None:
     for value in ("1", "2"):
         path = written(tmp_path, f"def rows(rows):\n    yield {{'x': {value}}}\n")
         assert result(path, []) == [{"x": int(value)}]
@@ -88,7 +88,7 @@ def test_the_newest_text_counts_and_nothing_is_left_behind(tmp_path: Path) -> No
         ("rows = 5\n", "hooks.py: has no function `rows`"),
     ],
 )
-def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> None:
+def test_hooks_that_cannot_be_run_are_reported(tmp_path: Path, code: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         load_hook(written(tmp_path, code))
     assert words in str(caught.value)
@@ -105,7 +105,7 @@ def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> No
         ("return None", "TypeError: 'NoneType' object is not iterable, after row 0"),
     ],
 )
-def test_a_hook_that_does_not_fit_the_data_is_told_where(tmp_path: Path, body: str, words: str) -> None:
+def test_an_error_in_a_hook_names_its_line(tmp_path: Path, body: str, words: str) -> None:
     path = written(tmp_path, f"def rows(rows):\n    {body}\n")
     with pytest.raises(DataError) as caught:
         result(path, [{"x": "not a number"}])

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=40, deadline=None)  # each writes a file
 @given(entries=st.lists(VALUES, min_size=1, max_size=4))
-def test_a_list_is_written_as_a_whole_would_be(folder: Path, entries: list[Any]) -> None:
+def test_a_list_is_written_like_json_dumps(folder: Path, entries: list[Any]) -> None:
     path = folder / "list.json"
     with JsonList(path) as written:
         for entry in entries:
@@ -43,7 +43,9 @@ def test_a_list_is_written_as_a_whole_would_be(folder: Path, entries: list[Any])
     entries=st.lists(VALUES, min_size=1, max_size=3),
     around=st.dictionaries(TEXTS.filter(lambda name: name != "states"), VALUES, max_size=2),
 )
-def test_a_list_within_an_object_too(folder: Path, entries: list[Any], around: dict[str, Any]) -> None:
+def test_a_list_inside_an_object_is_written_like_json_dumps(
+    folder: Path, entries: list[Any], around: dict[str, Any]
+) -> None:
     path = folder / "object.json"
     after = {f"after {name}": value for name, value in around.items()}
     with JsonList(path, around, "states", after) as written:
