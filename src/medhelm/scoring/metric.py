@@ -123,6 +123,23 @@ def group_parts(instance: Instance, rule: Rule, value: float) -> Parts:
     return {instance.group: (value, 1.0)} if instance.group and rule == "published" else {}
 
 
+def not_computed(reason: str) -> ScoreFunction:
+    """Return a rule that computes nothing, for this reason."""
+
+    def rule(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
+        raise NotComputed(reason)
+
+    return rule
+
+
+def metadata_text(instance: Instance, column: str) -> str:
+    """Return a column of the instance's metadata. Raises DataError if it is missing."""
+    try:
+        return instance.metadata[column]
+    except KeyError:
+        raise DataError(f"column `{column}` is missing; list it under `metadata` of the benchmark") from None
+
+
 def correct_references(instance: Instance) -> tuple[str, ...]:
     """Return the texts of the correct references, at least one.
 

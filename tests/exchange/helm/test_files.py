@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.exchange.helm.files import JsonList, per_instance, rows, stat, write_json
+from medhelm.exchange.helm.files import json_list, per_instance, rows, stat, write_json
 from medhelm.io.parquet import connect
 
 TEXTS = st.text(max_size=20)
@@ -32,9 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(entries=st.lists(VALUES, min_size=1, max_size=4))
 def test_a_list_is_written_like_json_dumps(folder: Path, entries: list[Any]) -> None:
     path = folder / "list.json"
-    with JsonList(path) as written:
+    with json_list(path) as add:
         for entry in entries:
-            written.add(json.dumps(entry, indent=2))
+            add(json.dumps(entry, indent=2))
     assert path.read_text(encoding="utf-8") == json.dumps(entries, indent=2)
 
 
@@ -48,16 +48,16 @@ def test_a_list_inside_an_object_is_written_like_json_dumps(
 ) -> None:
     path = folder / "object.json"
     after = {f"after {name}": value for name, value in around.items()}
-    with JsonList(path, around, "states", after) as written:
+    with json_list(path, around, "states", after) as add:
         for entry in entries:
-            written.add(json.dumps(entry, indent=2))
+            add(json.dumps(entry, indent=2))
     assert path.read_text(encoding="utf-8") == json.dumps({**around, "states": entries, **after}, indent=2)
 
 
 def test_an_empty_list_is_json_too(tmp_path: Path) -> None:
-    with JsonList(tmp_path / "a.json"):
+    with json_list(tmp_path / "a.json"):
         pass
-    with JsonList(tmp_path / "b.json", {"x": 1}, "states"):
+    with json_list(tmp_path / "b.json", {"x": 1}, "states"):
         pass
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == []
     assert json.loads((tmp_path / "b.json").read_text(encoding="utf-8")) == {"x": 1, "states": []}

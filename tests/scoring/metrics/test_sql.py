@@ -416,10 +416,10 @@ def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyP
         return QueryResult(rows=((1,),))
 
     monkeypatch.setattr(rules, "run_query", run_query)
-    rules._executed.cache_clear()
+    rules._execute_cached.cache_clear()
     for reply in ("select 11", "select 12", "select 11"):
         apply(METRICS, instance(database, "select 10"), Completion(text=reply))
-    rules._executed.cache_clear()
+    rules._execute_cached.cache_clear()
     assert asked == ["select 10", "select 11", "select 12"]
 
 

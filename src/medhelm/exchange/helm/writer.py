@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, Model, Rule, Run
 from medhelm.errors import StoreError
-from medhelm.exchange.helm.files import JsonList, per_instance, rows, stat, write_json
+from medhelm.exchange.helm.files import json_list, per_instance, rows, stat, write_json
 from medhelm.exchange.helm.names import (
     group_argument,
     main_split,
@@ -82,6 +81,8 @@ def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, helm_run: He
     Raises: StoreError if the prompts do not match the run.
     """
     folder.mkdir(parents=True)
+    run, scenario, rule = helm_run.run, helm_run.scenario, helm_run.rule
+    split = main_split(scenario)
     lettered = is_lettered(engine, helm_run.prompts)
     adapter = _adapter_spec(helm_run, lettered=lettered)
     annotators = _annotators(helm_run)
@@ -89,41 +90,34 @@ def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, helm_run: He
     write_json(
         folder / "scenario.json",
         {
-            "name": helm_run.scenario,
+            "name": scenario,
             "description": helm_run.description,
             "tags": [],
-            "definition_path": scenario_class(helm_run.scenario),
+            "definition_path": scenario_class(scenario),
         },
     )
-    metrics = run_metrics(helm_run.run)
+    metrics = run_metrics(run)
     means = {metric: _Aggregate() for metric in metrics}
     general = {name: _Aggregate() for name in GENERAL_METRICS}
     after = {"annotator_specs": annotators} if annotators else {}
+    states = json_list(folder / "scenario_state.json", {"adapter_spec": adapter}, "request_states", after)
     n = 0
-    with ExitStack() as stack:
-        states = stack.enter_context(
-            JsonList(folder / "scenario_state.json", {"adapter_spec": adapter}, "request_states", after)
-        )
-        stats = stack.enter_context(JsonList(folder / "per_instance_stats.json"))
-        for case in cases(engine, helm_run.run, helm_run.prompts, helm_run.group):
+    with states as add_state, json_list(folder / "per_instance_stats.json") as add_stats:
+        for case in cases(engine, run, helm_run.prompts, helm_run.group):
             own = _general(case)
-            states.add(json.dumps(_request_state(helm_run, case, adapter, lettered=lettered), indent=2))
-            scores = {m: v for m in metrics if (v := case.record.get(score_column(m, helm_run.rule))) is not None}
+            add_state(json.dumps(_request_state(helm_run, case, adapter, lettered=lettered), indent=2))
+            scores = {m: v for m in metrics if (v := case.record.get(score_column(m, rule))) is not None}
             for metric, value in scores.items():
-                means[metric].add(value, case.record.get(parts_column(metric, helm_run.rule)))
+                means[metric].add(value, case.record.get(parts_column(metric, rule)))
             for name, value in own.items():
                 general[name].add(value)
-            named = {metric_name(metric, helm_run.scenario): value for metric, value in scores.items()} | own
-            stats.add(per_instance(case.record["instance_id"], named, main_split(helm_run.scenario)))
+            named = {metric_name(metric, scenario): value for metric, value in scores.items()} | own
+            add_stats(per_instance(case.record["instance_id"], named, split))
             n += 1
     found = {metric: _value(helm_run, metric, mean) for metric, mean in means.items()}
-    values = {
-        metric_name(m, helm_run.scenario): round(value, DECIMALS) for m, value in found.items() if value is not None
-    }
+    values = {metric_name(m, scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
     values |= {name: mean.value for name, mean in general.items() if mean.value is not None} | {"num_instances": n}
-    write_json(
-        folder / "stats.json", [stat(name, value, main_split(helm_run.scenario)) for name, value in values.items()]
-    )
+    write_json(folder / "stats.json", [stat(name, value, split) for name, value in values.items()])
     return n
 
 

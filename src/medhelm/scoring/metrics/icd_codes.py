@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
@@ -203,41 +202,50 @@ def _explain_by(*, missing: bool = True, extra: bool = True) -> Callable[[str, I
     return explain
 
 
-_NOTHING = "A completion without codes scores 0."
-_SOURCE = "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
+def _metric(
+    name: str,
+    description: str,
+    value: Callable[[SetOverlap], float],
+    explain: Callable[[str, Instance, Rule], str],
+    parts: Callable[[str, Instance, Rule], Parts] | None = None,
+) -> Metric:
+    """Build a metric from a value of the overlap of two sets of codes."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description} A completion without codes scores 0.",
+        source=(
+            "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
+        ),
+        published=_score_by(value, "published"),
+        corrected=_score_by(value, "corrected"),
+        explain=explain,
+        parts=parts,
+    )
 
 
-ICD_F1 = Metric(
-    name="icd_f1",
-    title=METRIC_TITLES["icd_f1"],
-    description=f"F1 of the ICD-10 codes given to a note, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.f1, "published"),
-    corrected=_score_by(lambda sets: sets.f1, "corrected"),
-    explain=_explain_by(),
+ICD_F1 = _metric(
+    "icd_f1",
+    "F1 of the ICD-10 codes given to a note, averaged over notes.",
+    lambda sets: sets.f1,
+    _explain_by(),
 )
-ICD_PRECISION = Metric(
-    name="icd_precision",
-    title=METRIC_TITLES["icd_precision"],
-    description=f"Share of the ICD-10 codes given to a note that are correct, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.precision, "published"),
-    corrected=_score_by(lambda sets: sets.precision, "corrected"),
-    explain=_explain_by(missing=False),
+ICD_PRECISION = _metric(
+    "icd_precision",
+    "Share of the ICD-10 codes given to a note that are correct, averaged over notes.",
+    lambda sets: sets.precision,
+    _explain_by(missing=False),
 )
-ICD_RECALL = Metric(
-    name="icd_recall",
-    title=METRIC_TITLES["icd_recall"],
-    description=f"Share of the ICD-10 codes of a note that are given, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.recall, "published"),
-    corrected=_score_by(lambda sets: sets.recall, "corrected"),
-    explain=_explain_by(extra=False),
+ICD_RECALL = _metric(
+    "icd_recall",
+    "Share of the ICD-10 codes of a note that are given, averaged over notes.",
+    lambda sets: sets.recall,
+    _explain_by(extra=False),
 )
-ICD_MICRO_F1 = replace(
-    ICD_F1,
-    name="icd_micro_f1",
-    title=METRIC_TITLES["icd_micro_f1"],
-    description=f"F1 of the ICD-10 codes given, of the sums over all notes. {_NOTHING}",
-    parts=_micro,
+ICD_MICRO_F1 = _metric(
+    "icd_micro_f1",
+    "F1 of the ICD-10 codes given, of the sums over all notes.",
+    lambda sets: sets.f1,
+    _explain_by(),
+    _micro,
 )

@@ -14,6 +14,7 @@ that occur anywhere, with 0 where F1 is undefined.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -169,37 +170,26 @@ def _class(completion: str, instance: Instance, rule: Rule) -> Parts:
     return {instance.correct[0].strip(): (right, 1.0)}
 
 
-_NOTHING = "A completion without labels scores 0."
-_SOURCE = "Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly"
+def _f1_metric(name: str, description: str, parts: Callable[[str, Instance, Rule], Parts] | None = None) -> Metric:
+    """Build one of the averages of F1. `parts`: contribution of an instance; None for the mean over instances."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description} A completion without labels scores 0.",
+        source="Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly",
+        published=_f1("published"),
+        corrected=_f1("corrected"),
+        explain=_explain,
+        parts=parts,
+    )
 
-LABEL_F1 = Metric(
-    name="label_f1",
-    title=METRIC_TITLES["label_f1"],
-    description=f"F1 of the labels named, of each instance, averaged over instances. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
+
+LABEL_F1 = _f1_metric("label_f1", "F1 of the labels named, of each instance, averaged over instances.")
+LABEL_MICRO_F1 = _f1_metric(
+    "label_micro_f1", "F1 of the labels named, of the sums over all instances: frequent labels count most.", _micro
 )
-LABEL_MICRO_F1 = Metric(
-    name="label_micro_f1",
-    title=METRIC_TITLES["label_micro_f1"],
-    description=f"F1 of the labels named, of the sums over all instances: frequent labels count most. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
-    parts=_micro,
-)
-LABEL_MACRO_F1 = Metric(
-    name="label_macro_f1",
-    title=METRIC_TITLES["label_macro_f1"],
-    description=f"Mean over labels of each label's F1 in all instances: rare labels count as much. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
-    parts=_macro,
+LABEL_MACRO_F1 = _f1_metric(
+    "label_macro_f1", "Mean over labels of each label's F1 in all instances: rare labels count as much.", _macro
 )
 BALANCED_ACCURACY = Metric(
     name="balanced_accuracy",

@@ -152,37 +152,41 @@ def _quasi_prefix_of_words(answer: str, text: str) -> bool:
     return normalize_keeping_meaning(answer).split()[: len(sought)] == sought
 
 
-EXACT_MATCH = Metric(
-    name="exact_match",
-    title=METRIC_TITLES["exact_match"],
-    description="Share of completions that are a correct reference, or a correct option. Empty ones score 0.",
-    source=_SOURCE,
-    published=_published(_exact),
-    corrected=_corrected(_exact_but_for_wrapping),
+def _metric(name: str, description: str, published: _Comparison, corrected: _Comparison) -> Metric:
+    """Build a metric from its comparisons of an answer with a reference."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=description,
+        source=_SOURCE,
+        published=_published(published),
+        corrected=_corrected(corrected),
+    )
+
+
+EXACT_MATCH = _metric(
+    "exact_match",
+    "Share of completions that are a correct reference, or a correct option. Empty ones score 0.",
+    _exact,
+    _exact_but_for_wrapping,
 )
-QUASI_EXACT_MATCH = Metric(
-    name="quasi_exact_match",
-    title=METRIC_TITLES["quasi_exact_match"],
-    description="As exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(_quasi),
-    corrected=_corrected(_quasi_with_meaning),
+QUASI_EXACT_MATCH = _metric(
+    "quasi_exact_match",
+    "As exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
+    _quasi,
+    _quasi_with_meaning,
 )
-PREFIX_EXACT_MATCH = Metric(
-    name="prefix_exact_match",
-    title=METRIC_TITLES["prefix_exact_match"],
-    description="Share of completions that begin with a correct reference, or a correct option. Empty ones score 0.",
-    source=_SOURCE,
-    published=_published(_prefix),
-    corrected=_corrected(_prefix_of_words),
+PREFIX_EXACT_MATCH = _metric(
+    "prefix_exact_match",
+    "Share of completions that begin with a correct reference, or a correct option. Empty ones score 0.",
+    _prefix,
+    _prefix_of_words,
 )
-QUASI_PREFIX_EXACT_MATCH = Metric(
-    name="quasi_prefix_exact_match",
-    title=METRIC_TITLES["quasi_prefix_exact_match"],
-    description="As prefix_exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(_quasi_prefix),
-    corrected=_corrected(_quasi_prefix_of_words),
+QUASI_PREFIX_EXACT_MATCH = _metric(
+    "quasi_prefix_exact_match",
+    "As prefix_exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
+    _quasi_prefix,
+    _quasi_prefix_of_words,
 )
 CHOICE_EXTRACTED = Metric(
     name="choice_extracted",

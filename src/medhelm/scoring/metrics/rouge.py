@@ -158,27 +158,18 @@ def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
     return rate
 
 
-ROUGE_1 = Metric(
-    name="rouge_1",
-    title=METRIC_TITLES["rouge_1"],
-    description="Words shared with the reference, compared by stem: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_1),
-    corrected=_corrected(lambda scores: scores.rouge_1, 1),
-)
-ROUGE_2 = Metric(
-    name="rouge_2",
-    title=METRIC_TITLES["rouge_2"],
-    description="Pairs of adjacent words shared with the reference: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_2),
-    corrected=_corrected(lambda scores: scores.rouge_2, 2),
-)
-ROUGE_L = Metric(
-    name="rouge_l",
-    title=METRIC_TITLES["rouge_l"],
-    description="Longest common subsequence of words with the reference: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_l),
-    corrected=_corrected(lambda scores: scores.rouge_l, 1),
-)
+def _metric(name: str, description: str, kind: _Kind, needed: int = 1) -> Metric:
+    """Build one of the three metrics. `needed`: words that a reference must have by the corrected rule."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description}: F-measure. An empty completion scores 0.",
+        source=_SOURCE,
+        published=_published(kind),
+        corrected=_corrected(kind, needed),
+    )
+
+
+ROUGE_1 = _metric("rouge_1", "Words shared with the reference, compared by stem", lambda scores: scores.rouge_1)
+ROUGE_2 = _metric("rouge_2", "Pairs of adjacent words shared with the reference", lambda scores: scores.rouge_2, 2)
+ROUGE_L = _metric("rouge_l", "Longest common subsequence of words with the reference", lambda scores: scores.rouge_l)
