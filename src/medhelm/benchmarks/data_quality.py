@@ -22,10 +22,10 @@ SHOWN = 3
 """Instances listed for each finding."""
 
 NEARLY_ALWAYS = 0.9
-"""Share from which an answer counts as nearly constant."""
+"""Minimum share of instances for an answer to be nearly constant."""
 
 LEAST_LEAK = 25
-"""Least characters of a reference that is searched in its prompt: shorter ones occur by chance."""
+"""Minimum characters of a reference to search for in its prompt: shorter ones occur by chance."""
 
 _MOJIBAKE = re.compile(
     "[\u00c2-\u00c5][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201e\u2020\u2021\u2026"
@@ -126,7 +126,7 @@ def _inspect_instance(
 
 
 def _leaks(instance: Instance) -> bool:
-    """Tell whether a reference occurs in the fields of the prompt, ignoring line breaks."""
+    """Return True if a reference occurs in the fields of the prompt, ignoring line breaks."""
     shown = " ".join(" ".join(instance.fields.values()).split()).casefold()
     wanted = [" ".join(text.split()).casefold() for text in instance.correct]
     return any(len(text) >= LEAST_LEAK and text in shown for text in wanted)

@@ -34,10 +34,10 @@ CHUNK = 1 << 20
 """Bytes written at a time."""
 
 LARGEST_MEMBER = 4 << 30
-"""Largest file of an archive, in bytes."""
+"""Maximum size of a file in an archive, in bytes."""
 
 TIMEOUT_S = 60.0
-"""Longest wait for data from a server, in seconds."""
+"""Maximum wait for data from a server, in seconds."""
 
 PARTIAL = ".part"
 """Suffix of an incomplete download, which the next one resumes."""

@@ -31,7 +31,7 @@ KINDS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", **dict.fromkeys(WORKBOOKS,
 """Suffix of a spreadsheet -> kind of the source."""
 
 MOST_OPTIONS, LONGEST_OPTION = 10, 60
-"""Most different answers, and most characters of one, for answers to be the options of a choice question."""
+"""Maximum number of different answers, and of characters of one, for them to be options of a choice question."""
 
 _ANSWERS = """
 correct_answer answer reference label gold ground_truth correct correct_option answer_key target expected
@@ -52,9 +52,9 @@ clinical_note history findings frage befund query prompt
 _QUESTIONS = ("question", "frage", "query", "prompt", "task")
 _OPTION = re.compile(r"(?:option|choice|opt|op|answer|antwort)_?([a-h]|[1-8])|([a-h])")
 _LEAST_TEXT = 20
-"""Mean characters from which a column counts as text to read."""
+"""Minimum mean length, in characters, of a column with texts to read."""
 _SHORT_ANSWER = 30
-"""Mean characters up to which an answer is compared as a whole."""
+"""Maximum mean length, in characters, of answers that are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from medhelm.errors import UserError
 from medhelm.io.output_folder import write_file
 
 _CODE = (".py", ".pyc", ".pyd", ".so")
-"""Endings of files that Python runs."""
+"""Suffixes of files that Python runs."""
 
 _trusted: dict[str, str] = {}
 """Folder -> digest of its code, for consents of this process: they hold even if they cannot be recorded."""

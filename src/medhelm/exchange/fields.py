@@ -88,7 +88,7 @@ def address(url: str) -> str:
 
 
 def model_of(name: str) -> Model:
-    """Return a model of which only the name is known."""
+    """Return a model that is known only by its name."""
     provider, slash, rest = name.partition("/")
     return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
 

@@ -79,7 +79,7 @@ class Metric:
 
 
 MAX_CHARACTERS = 1_000_000
-"""Longest completion that is scored or judged: far more than any `max_tokens` allows. It bounds the time of scoring."""
+"""Maximum characters of a completion that is scored or judged, far above any `max_tokens`. It limits scoring time."""
 
 
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:

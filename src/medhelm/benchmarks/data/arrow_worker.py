@@ -1,8 +1,8 @@
-"""Reads an Arrow stream in a process of its own, because nanoarrow corrupts memory on some malformed files.
+"""Reads an Arrow stream in a separate process, because nanoarrow corrupts memory on some malformed files.
 
 `medhelm.benchmarks.data.column_formats` starts this file by its path, with the Arrow stream as standard input. The
-process opens no other file and cannot write one; its memory and processor time are limited. Output is one JSON value a
-line: lists of rows, then an object, which is empty if the stream was read to its end or else holds the `error`.
+process opens no other file and cannot write one; its memory and processor time are limited. Output is one JSON value
+per line: lists of rows, then an object, which is empty if the stream was read to its end, or else holds the `error`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _write_line(value: object, bytes_key: str) -> None:
 
 
 def _limit_resources(size: int) -> None:
-    """Limit what this process may use. Where a platform does not know a limit, the others hold."""
+    """Limit the resources of this process. Limits that the platform does not have are skipped."""
     seconds = 60 + size // 2**20
     limits = {
         resource.RLIMIT_AS: _MEMORY + _PER_BYTE * size,

@@ -63,7 +63,7 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
 def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
     """Read one row per record of an Arrow stream or file. Buffers may be compressed with LZ4 or ZSTD.
 
-    nanoarrow corrupts memory on some malformed files, so it runs in a process of its own (`arrow_worker.py`).
+    nanoarrow corrupts memory on some malformed files, so it runs in a separate process (`arrow_worker.py`).
     """
     with path.open("rb") as file:
         if not _seek_to_stream(file, path):
@@ -233,7 +233,7 @@ class ArrowMessage:
             raise struct.error("a length is invalid")
 
     def has_compressed_dictionary(self) -> bool:
-        """Tell whether it holds compressed values of a dictionary column, which nanoarrow misreads."""
+        """Return True if it holds compressed values of a dictionary column, which nanoarrow misreads."""
         batch = self.content.table(1) if self.kind == DICTIONARY and self.content else None
         return batch is not None and batch.field(3) is not None
 

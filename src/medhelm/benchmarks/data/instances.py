@@ -9,16 +9,17 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import isfinite, isnan
+from math import isnan
 
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
 from medhelm.domain.text import value_in_words
 from medhelm.io.rows import RowError
+from medhelm.io.untrusted_json import number
 
 LONGEST_CLUSTER = 64
-"""Most characters of a cluster's name; longer texts are hashed."""
+"""Maximum characters of a cluster's name; longer texts are hashed."""
 
 _ABSENT = object()
 _SEPARATOR = re.compile(r"[,;\n]")
@@ -239,14 +240,14 @@ def _same_name(column: str, names: Iterable[str]) -> str | None:
 
 
 def _is_empty(value: object) -> bool:
-    """Tell whether a value is None, has no entries, or is white space only."""
+    """Return True if a value is None, has no entries, or is white space only."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return not value
     return not scalar_text(value).strip()
 
 
 def scalar_text(value: object) -> str:
-    """Convert a value to text. None is empty, and so is NaN, which data frames write for it."""
+    """Convert a value to text. None, and NaN, which data frames write for it, become empty."""
     match value:
         case None:
             return ""
@@ -335,7 +336,7 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
     """
     criteria: dict[str, Criterion] = {}
     for where, entry in _entries(value, place, "criterion", "criterion, points, tags"):
-        text, points, tags = entry.get("criterion"), _number(entry.get("points")), entry.get("tags") or []
+        text, points, tags = entry.get("criterion"), number(entry.get("points")), entry.get("tags") or []
         if not isinstance(text, str) or not text.strip():
             raise RowError(f"{where}: its `criterion` must be a text that is not empty, is {value_in_words(text)}.")
         if not points:
@@ -352,17 +353,6 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
     return tuple(criteria.values())
 
 
-def _number(value: object) -> float | None:
-    """Convert a value to a finite number; None if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an integer with hundreds of digits
-        return None
-    return number if isfinite(number) else None
-
-
 def _entries(value: object, place: str, noun: str, keys: str) -> list[tuple[str, Mapping[str, object]]]:
     """Return the objects of a non-empty list, each with its place for messages."""
     if isinstance(value, str):
@@ -373,7 +363,7 @@ def _entries(value: object, place: str, noun: str, keys: str) -> list[tuple[str,
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         shown = "an empty list" if isinstance(value, Sequence) and not value else value_in_words(value)
         raise RowError(f"{place}: must be a JSON list of {{{keys}}}, is {shown}.")
-    entries = [(f"{place}, {noun} {number}", entry) for number, entry in enumerate(value, 1)]
+    entries = [(f"{place}, {noun} {position}", entry) for position, entry in enumerate(value, 1)]
     for where, entry in entries:
         if not isinstance(entry, Mapping):
             raise RowError(f"{where}: must be an object with {keys}, is {value_in_words(entry)}.")

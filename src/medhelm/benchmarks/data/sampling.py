@@ -24,7 +24,7 @@ PUBLISHED = "published"
 """Name of the published selection, which every benchmark of the suite has."""
 
 PUBLISHED_SIZE = 1000
-"""Most instances of a published run."""
+"""Maximum number of instances of a published run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ def file_digest(path: Path, *, unpacked: bool = False) -> str:
 
 
 def is_archive(location: str) -> bool:
-    """Tell whether an address is one archive of all files, in one top folder.
+    """Return True if an address is one archive of all files, in one top folder.
 
     >>> is_archive("https://codeload.github.com/owner/name/tar.gz/{revision}"), is_archive("https://host/a/{file}")
     (True, False)
@@ -147,7 +147,7 @@ def is_archive(location: str) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Tell whether a path is a pattern of many files, such as `notes/*.txt`.
+    """Return True if a path is a pattern of many files, such as `notes/*.txt`.
 
     >>> is_pattern("notes/*.txt"), is_pattern("notes.csv")
     (True, False)
@@ -156,7 +156,7 @@ def is_pattern(name: str) -> bool:
 
 
 def matches_pattern(name: str, pattern: str) -> bool:
-    """Tell whether a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
+    """Return True if a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
 
     >>> matches_pattern("notes/a.txt", "notes/*.txt"), matches_pattern("a/b/c.xml", "**/*.xml")
     (True, True)
@@ -173,7 +173,7 @@ def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def _exists(name: str, folder: Path, source: Source) -> bool:
-    """Tell whether a file, or a match of a pattern, exists."""
+    """Return True if a file, or a match of a pattern, exists."""
     return any(path.is_file() for path in _matching_files(name, folder, source).values())
 
 

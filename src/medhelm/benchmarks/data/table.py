@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from medhelm.benchmarks.hooks import Hook
 
 KEPT, KEPT_CHARACTERS = 5000, 25_000_000
-"""Most instances, and most characters of their texts, to keep in memory."""
+"""Maximum number of instances, and of characters of their texts, to keep in memory."""
 
 _SHOWN = 5
 

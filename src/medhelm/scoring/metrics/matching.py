@@ -55,20 +55,20 @@ def _corrected(compare: _Comparison) -> ScoreFunction:
     def rate(completion: str, instance: Instance) -> float:
         references = correct_references(instance)
         if instance.choices:
-            index = _option(completion, instance)
-            return float(index is not None and _same(instance.choices[index], references))
+            index = _named_option(completion, instance)
+            return float(index is not None and _is_correct_text(instance.choices[index], references))
         answer = strip_reasoning(completion).strip()
         return float(bool(answer) and any(text.strip() and compare(answer, text) for text in references))
 
     return rate
 
 
-def _same(text: str, references: tuple[str, ...]) -> bool:
+def _is_correct_text(text: str, references: tuple[str, ...]) -> bool:
     """Return True if the text of an option is that of a correct reference."""
     return text.strip() in {reference.strip() for reference in references}
 
 
-def _option(completion: str, instance: Instance) -> int | None:
+def _named_option(completion: str, instance: Instance) -> int | None:
     """Return the index of the option that a completion names; None if it names none, or several."""
     _check_labels(instance)
     return find_choice(completion, instance.labels, instance.choices)
@@ -111,7 +111,7 @@ def _label_is_exact(completion: str, instance: Instance) -> float:
 def _label_is_found(completion: str, instance: Instance) -> float:
     """Score 1 if the completion names exactly one option."""
     _check_choices(instance)
-    return float(_option(completion, instance) is not None)
+    return float(_named_option(completion, instance) is not None)
 
 
 def _exact(answer: str, text: str) -> bool:

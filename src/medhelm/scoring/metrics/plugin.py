@@ -5,7 +5,6 @@ An error in such a metric is a missing score with a reason, never a wrong number
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from medhelm.domain import RULES, Instance, Parts, Reference
 from medhelm.errors import DataError
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
+from medhelm.io.untrusted_json import number
 from medhelm.scoring.metric import Metric, ScoreFunction
 
 EXAMPLES = (
@@ -165,10 +165,7 @@ def _out_of_scale(metric: Metric, value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
-        return False
+    return number(value) is not None
 
 
 def _type_in_words(value: object) -> str:
