@@ -243,6 +243,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
     """Return the text of `benchmark.yaml`."""
     fields = {column: _field(column, i, guess.texts) for i, column in enumerate(guess.texts)}
     renamed = {field: column for column, field in fields.items() if field != column}
+    cluster_comment = "                # one patient: these rows are not independent"
     required = [fields.get(column, column) for column in guess.required]
     has_options = bool(guess.options or guess.choices)
     metrics, limit = "[rouge_l, quasi_exact_match]", 512
@@ -250,7 +251,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         metrics, limit = "[exact_match, choice_extracted]", 1
     elif guess.has_short_answers:
         metrics, limit = "[quasi_exact_match, rouge_l]", 64
-    lines = [
+    lines: list[str | None] = [
         "# Made from a spreadsheet. Check the guesses, then run `medhelm benchmarks check` on this folder.",
         "# `medhelm docs benchmark_yaml` explains every key.",
         f"name: {name}",
@@ -262,29 +263,25 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         "access: private",
         "source:                          # encoding, delimiter and header_row are found; name them here if wrongly",
         f"  kind: {source.kind}",
-        *([f"  sheet: {_yaml(source.sheet)}"] if source.sheet else []),
+        f"  sheet: {_yaml(source.sheet)}" if source.sheet else None,
         f'  files: {{{_yaml(file)}: ""}}',
-        *(["columns:                         # name in the prompt: column of the file"] if renamed else []),
+        "columns:                         # name in the prompt: column of the file" if renamed else None,
         *(f"  {field}: {_yaml(' '.join(column.split()))}" for field, column in renamed.items()),
-        *([f"id: [{_yaml(guess.id)}]"] if guess.id else []),
-        *(
-            [f"cluster: {_yaml(guess.cluster)}                # one patient: these rows are not independent"]
-            if guess.cluster
-            else []
-        ),
-        *([f"require: [{', '.join(map(_yaml, required))}]"] if required else []),
-        *([f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}"] if guess.options else []),
-        *([f"choices: [{', '.join(map(_yaml, guess.choices))}]"] if guess.choices else []),
+        f"id: [{_yaml(guess.id)}]" if guess.id else None,
+        f"cluster: {_yaml(guess.cluster)}{cluster_comment}" if guess.cluster else None,
+        f"require: [{', '.join(map(_yaml, required))}]" if required else None,
+        f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}" if guess.options else None,
+        f"choices: [{', '.join(map(_yaml, guess.choices))}]" if guess.choices else None,
         f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}}}   # text | letter | number",
         "prompt: |",
         "  Reply with the letter of the right option only." if has_options else "  Give the answer only.",
         *(f"\n  {_heading(column)}: {{{field}}}" for column, field in fields.items()),
-        *(["\n  {options}"] if has_options else [""]),
+        "\n  {options}" if has_options else "",
         "  Answer:",
         f"max_tokens: {limit}",
         f"metrics: {metrics}   # the first is the main one",
     ]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines if line is not None)
 
 
 def _field(column: str, position: int, texts: Sequence[str]) -> str:

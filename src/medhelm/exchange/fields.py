@@ -64,10 +64,10 @@ def parse_json(content: bytes, wrong: str) -> Any:
         raise DataError(f"{wrong}: it is nested too deeply, or contains a number that is too long.") from error
 
 
-def iso_time(said: str) -> str:
+def iso_time(value: str) -> str:
     """Return a time as ISO 8601 in UTC; empty if it is not a time. A time without a zone is read as UTC."""
     try:
-        found = datetime.fromisoformat(said)
+        found = datetime.fromisoformat(value)
     except ValueError:
         return ""
     found = found if found.tzinfo else found.replace(tzinfo=UTC)
@@ -93,25 +93,25 @@ def model_of(name: str) -> Model:
     return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
 
 
-def count_remarks(odd: Iterable[tuple[str, int]], what: str) -> list[str]:
+def count_remarks(issues: Iterable[tuple[str, int]], what: str) -> list[str]:
     """Return a remark for each irregularity, with its count.
 
     >>> count_remarks([("no id; skipped", 2), ("duplicate", 1)], "line")
     ['2 lines: no id; skipped.', '1 line: duplicate.']
     """
-    return [f"{plural(n, what)}: {words}." for words, n in odd]
+    return [f"{plural(n, what)}: {words}." for words, n in issues]
 
 
-def metric_name(said: str) -> str:
+def metric_name(name: str) -> str:
     """Return the metric's name in MedHELM: characters that are not allowed in a column name become `_`.
 
     >>> metric_name("exact_match,strict match")
     'exact_match_strict_match'
     """
-    return _METRIC_SIGN.sub("_", well_formed(said))[:_LONGEST_NAME] or "score"
+    return _METRIC_SIGN.sub("_", well_formed(name))[:_LONGEST_NAME] or "score"
 
 
 def short_text(value: object) -> str:
     """Return a table value as short text to store with an instance; empty if it is long, or not text or a number."""
-    said = text(value) if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else ""
-    return said if len(said) <= _LONGEST_VALUE else ""
+    shown = text(value) if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else ""
+    return shown if len(shown) <= _LONGEST_VALUE else ""

@@ -268,7 +268,7 @@ def _merge_parts(parts: Sequence[ImportedRun]) -> ImportedRun:
     for name, part in zip(names, parts, strict=True):
         instances += [replace(one, id=f"{name}/{one.id}", group=name) for one in part.instances]
         completions |= {f"{name}/{id_}": completion for id_, completion in part.completions.items()}
-        judgments |= {f"{name}/{id_}": said for id_, said in part.judgments.items()}
+        judgments |= {f"{name}/{id_}": own for id_, own in part.judgments.items()}
         for metric, own in part.scores.items():
             scores.setdefault(metric, {}).update({f"{name}/{id_}": score for id_, score in own.items()})
     remarks = [f"{name}: {text}" for name, part in zip(names, parts, strict=True) for text in part.remarks]
@@ -300,8 +300,8 @@ def _rename_scores(
 def _benchmark_facts(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
     """Return further fields to store about a benchmark, so that it can be built again from its instances."""
     criteria: Counter[str] = Counter()
-    for said in whole.judgments.values():
-        criteria.update(list(dict.fromkeys(one.criterion for one in said)))
+    for judgments in whole.judgments.values():
+        criteria.update(list(dict.fromkeys(one.criterion for one in judgments)))
     # A criterion with grades for only a few instances was added by a judge on its own.
     usual = [name for name, count in criteria.items() if 2 * count >= len(whole.judgments)]
     about: dict[str, Any] = {"title": whole.benchmark, "grouped": grouped}
@@ -374,16 +374,16 @@ class _Columns:
                     None if score is None else json.dumps({group: (score, 1.0)}) for group, score in pairs
                 ]
         if self.joined.jury:
-            said = [self.joined.imported.judgments.get(id_, ()) for id_ in self.ids]
+            judgments = [self.joined.imported.judgments.get(id_, ()) for id_ in self.ids]
             table["jury_coverage"] = [
-                sum(cell.failure is None for cell in own) / len(own) if own else None for own in said
+                sum(cell.failure is None for cell in own) / len(own) if own else None for own in judgments
             ]
         return table
 
     def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
         """Return the columns of the judgments, and of the judges' completions."""
-        said = self.joined.imported.judgments
-        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in said.get(id_, ())]
+        by_instance = self.joined.imported.judgments
+        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in by_instance.get(id_, ())]
         judgments: dict[str, Sequence[Any]] = {
             "position": [position for position, _, _ in cells],
             "instance_id": [id_ for _, id_, _ in cells],

@@ -55,10 +55,10 @@ class _Results:
     @property
     def arguments(self) -> Mapping[str, Any]:
         """Return the model's arguments, which older versions wrote as one string."""
-        said = mapping(self.content.get("config")).get("model_args")
-        if isinstance(said, str):
-            return {name: value for name, mark, value in (one.partition("=") for one in said.split(",")) if mark}
-        return mapping(said)
+        given = mapping(self.content.get("config")).get("model_args")
+        if isinstance(given, str):
+            return {name: value for name, mark, value in (one.partition("=") for one in given.split(",")) if mark}
+        return mapping(given)
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class _ReadRows:
     pooled: set[str] = field(default_factory=set)
     """Metrics without a value for each row."""
     seen: set[tuple[str, str]] = field(default_factory=set)
-    odd: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
 
 
 def sample_files(folder: Path) -> list[Path]:
@@ -86,7 +86,7 @@ def read_lm_eval_samples(path: Path) -> ImportedRun:
     results = _results_of(path)
     if not read.rows:
         raise DataError("has no row with a completion.")
-    remarks = count_remarks(read.odd.items(), "row")
+    remarks = count_remarks(read.issues.items(), "row")
     if results.path is None:
         remarks.append("it has no results file next to it, so the model is named after the folder.")
     if read.pooled:
@@ -157,7 +157,7 @@ def _read_rows(rows: Iterator[Mapping[str, Any]]) -> _ReadRows:
     found = _ReadRows()
     for row in rows:
         if row.get("cut off"):
-            found.odd["truncated at the end of the file; left out"] += 1
+            found.issues["truncated at the end of the file; left out"] += 1
             continue
         name = row.get("doc_id")
         if isinstance(name, bool) or not isinstance(name, int | str) or "resps" not in row:
@@ -166,9 +166,9 @@ def _read_rows(rows: Iterator[Mapping[str, Any]]) -> _ReadRows:
         if filter_ not in found.filters:
             found.filters.append(filter_)
         if (key, filter_) in found.seen:
-            found.odd["duplicate; the last one counts"] += 1
+            found.issues["duplicate; the last one counts"] += 1
         found.seen.add((key, filter_))
-        read = _read_row(row, key, odd=found.odd if key not in found.rows else Counter())
+        read = _read_row(row, key, issues=found.issues if key not in found.rows else Counter())
         if filter_ == found.filters[0] or key not in found.rows:
             found.rows[key] = read
         for metric, value in _scores(row):
@@ -207,35 +207,35 @@ class _Row:
     """Stop sequences."""
 
 
-def _read_row(row: Mapping[str, Any], name: str, *, odd: Counter[str]) -> _Row:
-    """Read one row. Irregularities are counted in `odd`, as text that follows "N rows: ".
+def _read_row(row: Mapping[str, Any], name: str, *, issues: Counter[str]) -> _Row:
+    """Read one row. Irregularities are counted in `issues`, as text that follows "N rows: ".
 
     Raises: DataError for tasks without completions, which measure the likelihood of given texts.
     """
     requests = [_as_list(one, "arg_") for one in _as_list(row.get("arguments"), "gen_args_")]
     responses = sequence(row.get("resps"))
     if requests and len(requests[0]) > 1 and isinstance(requests[0][1], dict):
-        return _generation_row(row, name, requests[0], responses, odd)
+        return _generation_row(row, name, requests[0], responses, issues)
     if len(requests) > 1 and all(len(request) > 1 and isinstance(request[1], str) for request in requests):
-        return _multiple_choice_row(row, name, requests, responses, odd)
+        return _multiple_choice_row(row, name, requests, responses, issues)
     if not requests or not responses:
         raise DataError(f"row {name} has no request or no completion.")
     raise DataError("the task measures the likelihood of given texts, so it has no completions to import.")
 
 
 def _generation_row(
-    row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], odd: Counter[str]
+    row: Mapping[str, Any], name: str, request: Sequence[Any], responses: Sequence[Any], issues: Counter[str]
 ) -> _Row:
     """Read a row with a generated text; if there are several completions, the first one."""
     texts = sequence(responses[0]) if responses else ()
     if len(texts) > 1:
-        odd["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
+        issues["several completions; the first one is kept, and the scores are those of lm-eval"] += 1
     settings = mapping(request[1])
     until = settings.get("until")
     if texts and isinstance(texts[0], str):
         completion = Completion(text=text(texts[0]))
         if not texts[0].strip():
-            odd["empty completion, which lm-eval also writes after a failed request"] += 1
+            issues["empty completion, which lm-eval also writes after a failed request"] += 1
     else:
         completion = Completion(failure=Failure("provider", "no_answer", "the file has no completion"))
     return _Row(
@@ -248,7 +248,7 @@ def _generation_row(
 
 
 def _multiple_choice_row(
-    row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], responses: Sequence[Any], odd: Counter[str]
+    row: Mapping[str, Any], name: str, requests: Sequence[Sequence[Any]], responses: Sequence[Any], issues: Counter[str]
 ) -> _Row:
     """Read a row whose options were compared by their log-likelihoods.
 
@@ -271,7 +271,7 @@ def _multiple_choice_row(
         completion = Completion(text=options[likelihoods.index(max(known))])
     correct = _correct_options(row.get("target"), options)
     if not correct:
-        odd["the target is not among the options"] += 1
+        issues["the target is not among the options"] += 1
     unique = len(set(options)) == len(options)
     return _Row(
         instance=_instance(row, name, _turns(context), correct, options if unique else ()),
@@ -306,15 +306,15 @@ def _turns(context: object) -> tuple[Message, ...]:
     """Return the messages sent: plain text, or chat messages as JSON, alone or in a list of one."""
     if isinstance(context, list) and len(context) == 1:
         context = context[0]
-    said = text(context)
-    if said.lstrip().startswith("[{"):
+    prompt = text(context)
+    if prompt.lstrip().startswith("[{"):
         try:
-            messages = [mapping(one) for one in sequence(json.loads(said))]
+            messages = [mapping(one) for one in sequence(json.loads(prompt))]
         except (ValueError, RecursionError):
             messages = []
         if messages and all(one.get("role") in _ROLES for one in messages):
             return tuple(Message(one["role"], _content(one.get("content"))) for one in messages)
-    return (Message("user", said),)
+    return (Message("user", prompt),)
 
 
 def _content(value: object) -> str:
@@ -340,15 +340,15 @@ def _target_texts(value: object) -> list[str]:
     """Return the correct references as text; files contain lists in Python syntax."""
     if isinstance(value, list):
         return [text(one) if isinstance(one, str) else str(one) for one in value]
-    said = text(value) if isinstance(value, str) else "" if value is None else str(value)
-    if said.startswith("[") and said.endswith("]") and len(said) <= _LONGEST_LIST:
+    target = text(value) if isinstance(value, str) else "" if value is None else str(value)
+    if target.startswith("[") and target.endswith("]") and len(target) <= _LONGEST_LIST:
         try:
-            found = ast.literal_eval(said)  # constants only: nothing is executed
+            found = ast.literal_eval(target)  # constants only: nothing is executed
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             found = None
         if isinstance(found, list) and all(isinstance(one, str | int | float) for one in found):
             return [str(one) for one in found]
-    return [said] if said else []
+    return [target] if target else []
 
 
 def _correct_options(target: object, options: Sequence[str]) -> list[str]:
@@ -387,8 +387,8 @@ def _model(path: Path, results: _Results) -> str:
     """Return the model's name from the results, or else from the folder, in which `__` replaces a slash."""
     arguments = results.arguments
     named = (text(arguments.get(key)) for key in ("model", "pretrained", "path"))
-    said = text(results.content.get("model_name")) or next(filter(None, named), "")
-    return said or text(mapping(results.content.get("config")).get("model")) or path.parent.name.replace("__", "/")
+    name = text(results.content.get("model_name")) or next(filter(None, named), "")
+    return name or text(mapping(results.content.get("config")).get("model")) or path.parent.name.replace("__", "/")
 
 
 def _deployment(results: _Results) -> str:

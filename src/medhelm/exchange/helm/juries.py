@@ -44,7 +44,7 @@ class HelmJury:
     """The judges' prompt, with placeholders; empty if the files do not contain it."""
     default: float | None = None
     """HELM's score for an instance without judgments; None if the files do not contain it."""
-    odd: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
     """Irregularity -> number of occurrences."""
 
 
@@ -81,7 +81,7 @@ def read_jury(spec: Mapping[str, Any], states: Sequence[tuple[str, Mapping[str, 
         },
         prompt=str(annotator.get("prompt_template", "")),
         default=arguments.get("default_score", 0.0 if annotator.get("prompt_template") else None),
-        odd=Counter({f"{n_missing} instances are not annotated": 1} if n_missing > 0 else {}),
+        issues=Counter({f"{n_missing} instances are not annotated": 1} if n_missing > 0 else {}),
     )
 
 

@@ -113,7 +113,7 @@ class _Reader:
         self.stats = contents["per_instance_stats.json"]
         self.means = contents["stats.json"]
         self.origin = Origin(harness="helm", version="", run=folder.name, sha256=digest)
-        self.odd: Counter[str] = Counter()
+        self.issues: Counter[str] = Counter()
 
     def run(self) -> ImportedRun:
         spec = read_run_spec(self.spec)
@@ -121,7 +121,7 @@ class _Reader:
         ids = _unique([str(state["instance"]["id"]) for state in states])
         scores, counted = self._scores(states, ids)
         jury = read_jury(self.spec, list(zip(ids, states, strict=True)))
-        self.odd.update(jury.odd)
+        self.issues.update(jury.issues)
         times = [time for state in states if (time := (state.get("result") or {}).get("request_datetime"))]
         request = states[0]["request"]
         self._check_means(scores, str(states[0]["instance"].get("split", "")))
@@ -145,7 +145,7 @@ class _Reader:
             stop=tuple(map(str, request.get("stop_sequences", ()))),
             started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
             tier=self.folder.tier,
-            remarks=tuple(text.replace("{n}", f"{count:,}") for text, count in self.odd.items()),
+            remarks=tuple(text.replace("{n}", f"{count:,}") for text, count in self.issues.items()),
         )
 
     def _request_states(self) -> list[Mapping[str, Any]]:
@@ -158,9 +158,9 @@ class _Reader:
                     "no completion"
                 )
             if state["instance"].get("perturbation"):
-                self.odd["{n} requests on perturbed instances are left out"] += 1
+                self.issues["{n} requests on perturbed instances are left out"] += 1
             elif state.get("train_trial_index", 0) > 0:
-                self.odd["{n} requests of further trials are left out: the first trial counts"] += 1
+                self.issues["{n} requests of further trials are left out: the first trial counts"] += 1
             else:
                 found.append(state)
         if not found:
@@ -171,7 +171,7 @@ class _Reader:
         """Return the requests on the split that HELM's tables show; all requests if it has none."""
         found = [state for state in states if state["instance"].get("split") == split] or list(states)
         if n_left_out := len(states) - len(found):
-            self.odd[f"{{n}} instances are left out: HELM's tables show only the split {split}"] += n_left_out
+            self.issues[f"{{n}} instances are left out: HELM's tables show only the split {split}"] += n_left_out
         return found
 
     def _check_means(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
@@ -183,7 +183,7 @@ class _Reader:
                 mean = fsum(own.values()) / len(own)
                 if not isclose(mean, stat["mean"], rel_tol=1e-9, abs_tol=1e-12):
                     says = f"the mean of its instances is {mean:.6g}, but stats.json has {stat['mean']:.6g}"
-                    self.odd[f"{named['name']}: {says}"] = 1
+                    self.issues[f"{named['name']}: {says}"] = 1
 
     def _instance(self, id_: str, state: Mapping[str, Any]) -> Instance:
         instance = state["instance"]
@@ -216,7 +216,7 @@ class _Reader:
     def _completion(self, state: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
         result = state.get("result")
         if state.get("prompt_truncated"):
-            self.odd["{n} prompts were truncated by HELM to fit the context window"] += 1
+            self.issues["{n} prompts were truncated by HELM to fit the context window"] += 1
         if not result:
             return Completion(failure=Failure("provider", "no_result", "HELM stored no result of this request"))
         latency_s = float(result.get("request_time") or 0.0)
@@ -229,10 +229,10 @@ class _Reader:
                 failure=Failure("provider", "no_completion", "the request succeeded without a completion")
             )
         if len(completions) > 1:
-            self.odd["{n} requests have several completions; only the first one is imported"] += 1
+            self.issues["{n} requests have several completions; only the first one is imported"] += 1
         first = completions[0]
         if first.get("thinking"):
-            self.odd["{n} completions have separate reasoning, which is left out"] += 1
+            self.issues["{n} completions have separate reasoning, which is left out"] += 1
         written = len(first.get("tokens") or ()) or counted.get("num_output_tokens") or 0
         return Completion(
             text=str(first["text"]),
@@ -280,20 +280,20 @@ class _Reader:
         for state, id_ in zip(states, ids, strict=True):
             names.setdefault(str(state["instance"]["id"]), []).append(id_)
         if len(names) < len(ids):
-            self.odd["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
+            self.issues["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
         return names
 
     def _count_difference(self, name: str, before: float, value: float) -> None:
         """Count different values under one name; nan equals nan here."""
         if name not in _TOKENS and not (before != before and value != value):
-            self.odd[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
+            self.issues[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
 
     def _finite(self, name: str, column: dict[str, float]) -> dict[str, float]:
         """Return a column without values that are not finite."""
         if not isfinite(fsum(column.values())):
             finite = {id_: float(value) for id_, value in column.items() if isfinite(value)}
             text = f"{name} is not a number for some instances ({{n}})"
-            self.odd[text] += len(column) - len(finite)
+            self.issues[text] += len(column) - len(finite)
             return finite
         return column
 

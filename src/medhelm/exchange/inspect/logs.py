@@ -53,7 +53,7 @@ class _ReadSamples:
     samples: dict[str, InspectSample] = field(default_factory=dict)
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     """Metric -> sample -> epoch -> its value."""
-    odd: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
     """Irregularity, as text that follows "N samples: " -> number of samples."""
     epochs: set[int] = field(default_factory=set)
     seen: set[tuple[str, int]] = field(default_factory=set)
@@ -182,16 +182,16 @@ def _read_samples(log: _Log, model: str, *, ours: bool) -> _ReadSamples:
     for raw in log.samples:
         name, epoch = raw.get("id"), raw.get("epoch", 1)
         if isinstance(name, bool) or not isinstance(name, str | int) or not isinstance(epoch, int):
-            found.odd["no id; left out"] += 1
+            found.issues["no id; left out"] += 1
             continue
         key = (text(str(name)), epoch)
         if key in found.seen:
-            found.odd["duplicate; the last one counts"] += 1
+            found.issues["duplicate; the last one counts"] += 1
             for by_sample in found.values.values():
                 by_sample.get(key[0], {}).pop(epoch, None)
         found.seen.add(key)
         found.epochs.add(epoch)
-        sample = read_sample(raw, key[0], epoch, model, ours=ours, odd=found.odd)
+        sample = read_sample(raw, key[0], epoch, model, ours=ours, issues=found.issues)
         known = found.samples.get(key[0])
         if known is None or _precedes(sample, known):
             found.samples[key[0]] = sample
@@ -199,7 +199,7 @@ def _read_samples(log: _Log, model: str, *, ours: bool) -> _ReadSamples:
         if raw.get("score") and not scores:
             scores = {(scorers or ["score"])[0]: raw["score"]}
         several = not ours and len(scorers or scores) > 1
-        values = {} if sample.completion.failure else score_values(scores, several=several, odd=found.odd)
+        values = {} if sample.completion.failure else score_values(scores, several=several, issues=found.issues)
         for metric, value in values.items():
             found.values.setdefault(metric, {}).setdefault(key[0], {})[epoch] = value
     return found
@@ -230,7 +230,7 @@ def _reduce_epochs(read: _ReadSamples, log: _Log) -> dict[str, dict[str, float]]
             known = read.samples.get(name)
             if known is None or known.completion.failure:
                 continue
-            for metric, value in score_values({scorer: entry}, several=several, odd=Counter()).items():
+            for metric, value in score_values({scorer: entry}, several=several, issues=Counter()).items():
                 scores.setdefault(metric + suffix, {})[name] = value
     return scores
 
@@ -263,4 +263,4 @@ def _remarks(header: Mapping[str, Any], read: _ReadSamples) -> tuple[str, ...]:
     for role, bound in mapping(spec.get("model_roles")).items():
         names = [text(mapping(one).get("model")) for one in (bound if isinstance(bound, list) else [bound])]
         remarks.append(f"the role {text(role)} was {', '.join(filter(None, names)) or 'unknown'}.")
-    return (*remarks, *count_remarks(read.odd.items(), "sample"))
+    return (*remarks, *count_remarks(read.issues.items(), "sample"))
