@@ -141,7 +141,8 @@ def _send(part: _Part, remote: ObjectStore) -> None:
 def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host: str, allowed: Collection[str]) -> str:
     """Return the message on private data that would be sent without consent; "" if there is none."""
     public = {benchmark.name for benchmark in definitions if benchmark.access == "public"}
-    private = sorted({run.benchmark for run in runs if run.tier == "real" and _is_private(run, public)})
+    real = [run for run in runs if run.tier == "real"]
+    private = sorted({run.benchmark for run in real if run.benchmark not in public or has_own_data(run)})
     rules = read_rules()
     if not private or is_loopback(host) or host in allowed or (rules and rules.private_data.has(host)):
         return ""
@@ -150,10 +151,6 @@ def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host
         f"{', '.join(private)} to {host}.\nIf its terms of use permit that, add --allow-host {host}\n"
         f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent."
     )
-
-
-def _is_private(run: Run, public: Collection[str]) -> bool:
-    return run.benchmark not in public or has_own_data(run)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
                     row = {name: plain(value) for name, value in zip(names, record, strict=True)}
                     yield row | {name: _append_utc_offset(row[name]) for name in zoned}
     except duckdb.Error as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from None
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{path}: cannot be read as Parquet ({reason}). Export it again.") from None
 
 
 def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
@@ -187,10 +188,6 @@ def _check_messages(file: BinaryIO, path: Path) -> None:
                 )
     except (OSError, struct.error) as error:
         raise DataError(f"{path}: cannot be read as Arrow (it is damaged: {error}). Get it again.") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
 
 
 MAGIC = b"ARROW1"

@@ -36,8 +36,8 @@ def export_helm(
     *,
     rule: Rule = "published",
     suite: str = SUITE,
-    wanted: ExportRequest | None = None,
-    definitions: Mapping[str, Benchmark] | None = None,
+    wanted: ExportRequest,
+    definitions: Mapping[str, Benchmark],
 ) -> ExportResult:
     """Write the leaderboard's runs to `folder`/runs/SUITE/RUN, with the files that `helm-summarize` needs.
 
@@ -50,8 +50,7 @@ def export_helm(
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
         raise UserError(f"--suite {suite}: use the name of a folder, without a slash.")
     check_export(folder, "helm")
-    selection = select_for_export(store, wanted or ExportRequest())
-    known = definitions or {}
+    selection = select_for_export(store, wanted)
     exported, left_out = [], []
     for run in selection.counted.values():
         if reason := _reason_not_exported(run, rule, _prompts_file(selection.store, run)):
@@ -67,10 +66,10 @@ def export_helm(
     n_instances = 0
     about = {"medhelm": __version__, "scoring": rule, "suite": suite, "tier": selection.tier, "runs": listed}
     with connect() as engine, new_export(folder, "helm", about) as new:
-        for one in _helm_runs(exported, selection, names, rule, known):
+        for one in _helm_runs(exported, selection, names, rule, definitions):
             n_instances += write_helm_run(engine, new / "runs" / suite / one.name, one)
             listed[one.name] = {"run": one.run.id, "benchmark": one.run.benchmark, "model": one.model}
-        _write_schema(new / "schema.yaml", exported, known)
+        _write_schema(new / "schema.yaml", exported, definitions)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
     files, size = measured(folder)
     return ExportResult(

@@ -121,7 +121,9 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
         )
     scores = _reduce_epochs(read, log)
     limits = {**mapping(spec.get("model_generate_config")), **mapping(mapping(header.get("plan")).get("config"))}
-    samples = {name: read.samples[name] for name in _sample_order(spec, read)}
+    listed = map(str, sequence(mapping(spec.get("dataset")).get("sample_ids")))
+    places = {name: place for place, name in enumerate(listed)}  # order of the data set, as far as the log has it
+    samples = dict(sorted(read.samples.items(), key=lambda item: places.get(item[0], len(places))))
     stats = mapping(header.get("stats"))
     title = text(ours.get("title")) or text(spec.get("task_display_name"))
     return ImportedRun(
@@ -147,7 +149,7 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
         temperature=number(limits.get("temperature")),
         stop=tuple(text(one) for one in sequence(limits.get("stop_seqs")) if text(one)),
         started=iso_time(text(stats.get("started_at")) or text(spec.get("created"))),
-        n_expected=_n_expected(spec, read),
+        n_expected=max(len(places), len(samples)),
         remarks=_remarks(header, read),
     )
 
@@ -233,19 +235,6 @@ def _reduce_epochs(read: _ReadSamples, log: _Log) -> dict[str, dict[str, float]]
             for metric, value in score_values({scorer: entry}, several=several, issues=Counter()).items():
                 scores.setdefault(metric + suffix, {})[name] = value
     return scores
-
-
-def _sample_order(spec: Mapping[str, Any], read: _ReadSamples) -> list[str]:
-    """Return the ids in the order of the data set, as far as the log contains it."""
-    listed = [str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))]
-    places = {name: place for place, name in enumerate(listed)}
-    return sorted(read.samples, key=lambda name: places.get(name, len(places)))
-
-
-def _n_expected(spec: Mapping[str, Any], read: _ReadSamples) -> int:
-    """Return the number of samples that the run should have."""
-    listed = {str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))}
-    return max(len(listed), len(read.samples))
 
 
 def _remarks(header: Mapping[str, Any], read: _ReadSamples) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def _limits(instance: Instance) -> tuple[float, float]:
     low, high = _number_in_column(columns, _LOW), _number_in_column(columns, _HIGH)
     if (low is None) != (high is None):
         raise DataError("only one limit is given; give both `low` and `high`, -inf or inf for no limit")
-    reference = _reference(instance)
+    reference = read_number(correct_references(instance)[0])
     if low is None or high is None:
         if reference is None:
             raise DataError(
@@ -47,11 +47,6 @@ def _limits(instance: Instance) -> tuple[float, float]:
     if reference is not None and not _is_within(reference, low, high):
         raise DataError(f"the reference {reference:.10g} is outside its limits, {low:.10g} to {high:.10g}")
     return low, high
-
-
-def _reference(instance: Instance) -> float | None:
-    """Return the number in the correct reference. Raises DataError without one."""
-    return read_number(correct_references(instance)[0])
 
 
 def _margin(columns: dict[str, str], reference: float) -> float:
