@@ -202,7 +202,7 @@ _DEEPEST = 64
 
 @dataclass(frozen=True, slots=True)
 class ArrowMessage:
-    """One message of an Arrow stream: metadata followed by a body."""
+    """The metadata of one message of an Arrow stream; a body follows it in the file."""
 
     kind: int
     """`SCHEMA`, `DICTIONARY`, `BATCH`, or another number."""
@@ -210,8 +210,6 @@ class ArrowMessage:
     """Offset in the file, in bytes."""
     description: bytes
     """Metadata, a Flatbuffer."""
-    body: int
-    """Bytes of the body, which follows the metadata."""
 
     @property
     def content(self) -> FlatbufferTable | None:
@@ -234,11 +232,6 @@ class ArrowMessage:
         batch = self.content.table(1) if self.kind == DICTIONARY and self.content else None
         return batch is not None and batch.field(3) is not None
 
-    @property
-    def length(self) -> int:
-        """Bytes before the body."""
-        return len(_CONTINUES) + 4 + len(self.description)
-
 
 def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
     """Yield the messages of an Arrow stream from the current position; bodies are skipped.
@@ -254,7 +247,7 @@ def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
         body = message.scalar(3, "<q")
         if len(description) < size or body < 0:
             raise struct.error("a message is truncated")
-        yield ArrowMessage(message.scalar(1, "<B"), start, description, body)
+        yield ArrowMessage(message.scalar(1, "<B"), start, description)
         file.seek(start + 8 + size + body)
 
 
