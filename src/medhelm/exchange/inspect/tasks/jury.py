@@ -104,13 +104,13 @@ class TaskJury:
         if is_judged(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
-            asked = judge_prompts(benchmark, instance, completion.text or "")
+            prompts = judge_prompts(benchmark, instance, completion.text or "")
 
             async def ask(judge: str, part: JudgePrompt) -> list[JudgeVerdict]:
                 return await self._ask(judge, part, benchmark, shown)
 
-            answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
-            verdicts = [one for own in answers for one in own]
+            by_prompt = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in prompts))
+            verdicts = [one for own in by_prompt for one in own]
         return TaskJuryResult(verdicts, jury_verdict(benchmark, instance, completion, self.jury, verdicts))
 
     async def _ask(
