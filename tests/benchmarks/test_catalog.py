@@ -89,7 +89,7 @@ def test_one_file_is_read_for_a_name_and_each_once_for_an_alias(opened: list[str
 
 
 @pytest.mark.usefixtures("library")
-def test_all_unknown_names_are_told_at_once() -> None:
+def test_all_unknown_names_are_reported_at_once() -> None:
     with pytest.raises(UserError) as caught:
         found("alfa", "beta", "privat", "zzz")
     assert str(caught.value).split("\n\n") == [
@@ -118,7 +118,7 @@ def test_further_folders(library: Path, tmp_path: Path) -> None:
         all_names((tmp_path / "nowhere",))
 
 
-def test_a_built_in_benchmark_that_is_no_part_of_the_suite_is_in_no_group_of_it(library: Path, tmp_path: Path) -> None:
+def test_a_built_in_benchmark_outside_the_suite_is_in_no_group_of_the_suite(library: Path, tmp_path: Path) -> None:
     conversations = {"category": "conversations", "subcategory": "replies"}
     make_benchmark(library, name="delta", aliases=["vier"], taxonomy=conversations)
     make_benchmark(tmp_path / "mine", name="sepsis_qa")
@@ -132,7 +132,7 @@ def test_a_built_in_benchmark_that_is_no_part_of_the_suite_is_in_no_group_of_it(
 
 
 @pytest.mark.usefixtures("library")
-def test_there_may_be_nothing_additional() -> None:
+def test_there_can_be_no_additional_benchmarks() -> None:
     with pytest.raises(UserError, match="the group `additional` has no benchmarks"):
         found(ADDITIONAL)
 
@@ -171,12 +171,12 @@ def test_a_name_that_is_a_folder_here_as_well_is_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("name", ["./nowhere", "nowhere.yaml", "a/b"])
-def test_paths_that_lead_nowhere(name: str) -> None:
+def test_paths_that_do_not_exist(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         found(name)
 
 
-def test_wrong_definitions_are_told_all_at_once(library: Path) -> None:
+def test_all_invalid_definitions_are_reported_at_once(library: Path) -> None:
     (library / "alpha" / "benchmark.yaml").write_text("name: alpha\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"alpha.*has 9 problems"):
         found("all")

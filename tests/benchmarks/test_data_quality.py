@@ -36,7 +36,7 @@ def found(*instances: Instance, floor: ConstantBaseline | None = None, **windows
     return {f.code: f.instance_ids for f in inspect_data(BENCHMARK, instances, baseline=floor, windows=windows)}
 
 
-def test_sound_questions_give_nothing_to_look_at() -> None:
+def test_valid_questions_give_no_findings() -> None:
     assert found(instance("1", "One."), instance("2", "Two."), instance("3", "Three.", "no", ("yes", "no"))) == {}
 
 
@@ -62,7 +62,7 @@ def test_a_reference_inside_the_prompt(note: str, answer: str, leaks: bool) -> N
     assert found(instance("1", note, answer)) == ({"leak": ("1",)} if leaks else {})
 
 
-def test_an_option_may_stand_in_the_note() -> None:
+def test_an_option_text_can_be_in_the_note() -> None:
     assert found(instance("1", NOTE, NOTE, (NOTE, "something quite different"))) == {}
 
 
@@ -104,7 +104,7 @@ def test_options_that_differ_in_case_only() -> None:
         ("MRN withheld", None),
     ],
 )
-def test_what_looks_like_a_person(text: str, kind: str | None) -> None:
+def test_personal_identifiers(text: str, kind: str | None) -> None:
     assert [name for name, pattern in IDENTIFIERS.items() if pattern.search(text)] == ([kind] if kind else [])
     assert found(instance("1", text)) == ({"identifier": ("1",)} if kind else {})
 
@@ -115,7 +115,7 @@ def test_characters_of_a_wrong_encoding(text: str, garbled: bool) -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_can_be_looked_at(text: str) -> None:
+def test_any_text_can_be_inspected(text: str) -> None:
     assert set(found(instance("1", text))) <= {"identifier", "empty", "mojibake"}
 
 

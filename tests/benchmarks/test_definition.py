@@ -77,7 +77,7 @@ def line_of(text: str, key: str) -> int:
     return next(i for i, line in enumerate(text.split("\n"), 1) if line.startswith(f"{key}:"))
 
 
-def test_every_key_arrives(tmp_path: Path) -> None:
+def test_every_key_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     benchmark = read_definition(path, metrics=METRICS)
     assert benchmark.taxonomy == Taxonomy(
@@ -112,7 +112,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{64}", benchmark.digest)
 
 
-def test_little_is_needed(make: Make) -> None:
+def test_few_keys_are_required(make: Make) -> None:
     benchmark = make()
     assert benchmark.source.encoding == "utf-8-sig"
     assert (benchmark.id_columns, benchmark.choices, benchmark.stop, benchmark.system) == ((), (), (), "")
@@ -142,7 +142,7 @@ def test_options_may_be_named_by_their_texts(make: Make) -> None:
     assert (benchmark.choices, benchmark.choice_labels) == (("0", "1"), "texts")
 
 
-def test_a_folder_or_a_file(tmp_path: Path) -> None:
+def test_paths_of_folders_and_files(tmp_path: Path) -> None:
     path = write(tmp_path, FULL)
     other = path.with_name("anything.yaml")
     other.write_text(FULL, encoding="utf-8")
@@ -153,7 +153,7 @@ def test_a_folder_or_a_file(tmp_path: Path) -> None:
     )
 
 
-def test_the_folder_may_be_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_can_hold_benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(write(tmp_path, FULL).parent)
     assert read_definition(Path(), metrics=METRICS).name == "full"
 
@@ -239,7 +239,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "problem"), MISTAKES, ids=[problem[:40] for *_, problem in MISTAKES])
-def test_each_mistake_has_words_and_a_line(tmp_path: Path, right: str, wrong: str, problem: str) -> None:
+def test_each_problem_has_a_message_and_a_line(tmp_path: Path, right: str, wrong: str, problem: str) -> None:
     assert FULL.count(right) == 1
     text = FULL.replace(right, wrong)
     found = problems(tmp_path, text)
@@ -252,7 +252,7 @@ def test_each_mistake_has_words_and_a_line(tmp_path: Path, right: str, wrong: st
 
 
 @pytest.mark.parametrize("name", ["none", "note", "question"])
-def test_the_field_to_shorten_arrives_and_counts(tmp_path: Path, name: str) -> None:
+def test_the_field_to_shorten_is_read_and_part_of_the_digest(tmp_path: Path, name: str) -> None:
     """A field of either template, or none; prompts differ by it, so the digest does."""
     usual = read_definition(write(tmp_path, FULL), metrics=METRICS)
     found = read_definition(write(tmp_path, FULL + f"shorten: {name}\n"), metrics=METRICS)
@@ -301,7 +301,7 @@ def test_options_in_the_system_message_need_choices_too(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("kind", "columns"), [("text", ["name", "text"]), ("docx", ["text", "red"])])
-def test_where_the_columns_are_known_so_are_the_places(make: Make, kind: str, columns: list[str]) -> None:
+def test_placeholders_are_checked_if_the_columns_are_known(make: Make, kind: str, columns: list[str]) -> None:
     source = {"kind": kind, "files": {"x": ""}}
     for column in columns:
         assert make(source=source, prompt=f"{{{column}}}", answer=column)
@@ -329,7 +329,7 @@ def test_a_folder_of_different_files_needs_a_hook(make: Make) -> None:
         make(source={**folder, "file_column": "file"})
 
 
-def test_a_conversation_is_asked_in_place_of_a_prompt(make: Make) -> None:
+def test_a_conversation_is_sent_instead_of_a_prompt(make: Make) -> None:
     benchmark = make(conversation="turns", prompt=None, system="Be kind to {name}.")
     assert (benchmark.conversation_column, benchmark.prompt) == ("turns", "")
     assert make(conversation="turns", prompt=None).digest != make(conversation="other", prompt=None).digest
@@ -340,7 +340,7 @@ def test_a_conversation_is_asked_in_place_of_a_prompt(make: Make) -> None:
 
 
 @pytest.mark.parametrize("key", ["prompt", "answer"])
-def test_a_key_without_a_value_is_as_good_as_none(tmp_path: Path, key: str) -> None:
+def test_a_key_without_a_value_counts_as_missing(tmp_path: Path, key: str) -> None:
     lines = [f"{key}:" if line.startswith(f"{key}:") else line for line in FULL.split("\n")]
     text = "\n".join(line for line in lines if key != "prompt" or not line.startswith("  {"))
     assert (line_of(text, key), f"{key}: missing. Add this key.") in problems(tmp_path, text)
@@ -360,11 +360,11 @@ def test_words_about_the_rules_do_not_change_the_digest(make: Make) -> None:
         make(rules={"published": "x", "corrected": "y"})
 
 
-def test_checksums_are_small_letters(make: Make) -> None:
+def test_checksums_are_lower_case(make: Make) -> None:
     assert make(source={"files": {"a.jsonl": SHA.upper()}}).source.files == {"a.jsonl": SHA}
 
 
-def test_the_digest_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:
+def test_the_digest_does_not_depend_on_formatting(tmp_path: Path) -> None:
     digest = read_definition(write(tmp_path, FULL), metrics=METRICS).digest
     lines = FULL.split("\n")
     reordered = "\n".join(["# a comment", *lines[1:2], *lines[:1], "", *lines[2:]])
@@ -423,7 +423,7 @@ def test_the_file_of_a_definition_is_found_again(tmp_path: Path) -> None:
     assert definition_file(benchmark) is None
 
 
-def test_a_place_without_a_column_is_told_with_its_line(make: Make) -> None:
+def test_a_placeholder_without_a_column_is_reported_with_its_line(make: Make) -> None:
     benchmark = make(prompt="Read this:\n\n{note_text}\n", columns={"history": "Patient Note"})
     error = missing_columns_error(benchmark, {"note_text": "prompt"}, ["patient_id", "note", "answer"], "sepsis.csv")
     assert isinstance(error, ConfigError)
@@ -438,7 +438,7 @@ def test_a_place_without_a_column_is_told_with_its_line(make: Make) -> None:
     )
 
 
-def test_a_column_that_cannot_be_a_place_gets_a_name(make: Make) -> None:
+def test_a_column_that_cannot_be_a_placeholder_is_renamed(make: Make) -> None:
     benchmark = make(prompt="{patient_note}")
     error = missing_columns_error(benchmark, {"patient_note": "prompt"}, ["Patient Note"], "x.csv")
     assert "Did you mean `Patient Note`? Give it a name under `columns`, such as `patient_note: Patient Note`." in str(
@@ -446,7 +446,7 @@ def test_a_column_that_cannot_be_a_place_gets_a_name(make: Make) -> None:
     )
 
 
-def test_all_missing_columns_are_told_at_once(make: Make) -> None:
+def test_all_missing_columns_are_reported_at_once(make: Make) -> None:
     benchmark = make(columns={"question": "Question"})
     missing = {"question": "prompt", "answer": "answer", "Row": "id"}
     error = missing_columns_error(benchmark, missing, ["question", "anser"], "x.csv")
@@ -479,7 +479,7 @@ def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
     assert [error.message for error in validator.iter_errors({**content, "acess": "public"})]
 
 
-def test_a_category_that_is_nearly_one_of_the_taxonomy_is_a_mistake(make: Make) -> None:
+def test_a_category_almost_in_the_taxonomy_is_an_error(make: Make) -> None:
     make(taxonomy={"category": "discharge", "subcategory": "planning_the_discharge"})
     with pytest.raises(ConfigError, match="almost `clinical_decision_support`"):
         make(taxonomy={"category": "clinical_decision_suport", "subcategory": "planning_treatments"})

@@ -64,7 +64,7 @@ def test_a_file_is_fetched_at_its_revision_and_verified(tmp_path: Path, server: 
     assert [path.name for path in (tmp_path / "data" / "tiny").iterdir()] == ["rows.jsonl"]
 
 
-def test_what_is_there_is_left_alone(tmp_path: Path, server: Server) -> None:
+def test_existing_files_are_kept(tmp_path: Path, server: Server) -> None:
     made = benchmark(tmp_path, server)
     (tmp_path / "data" / "tiny").mkdir(parents=True)
     (tmp_path / "data" / "tiny" / "rows.jsonl").write_bytes(CONTENT)
@@ -85,7 +85,7 @@ def test_another_file_in_its_place_is_not_overwritten(tmp_path: Path, server: Se
     assert server.count == 0
 
 
-def test_a_download_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -> None:
+def test_an_interrupted_download_is_resumed(tmp_path: Path, server: Server) -> None:
     server.script(Answer(body=CONTENT, ending="truncated"))
     made = benchmark(tmp_path, server)
     first = got(made, tmp_path)
@@ -101,7 +101,7 @@ def test_a_download_goes_on_where_it_broke_off(tmp_path: Path, server: Server) -
     assert not partial.exists()
 
 
-def test_a_download_that_was_whole_but_not_put_in_place(tmp_path: Path, server: Server) -> None:
+def test_a_complete_partial_file_is_renamed(tmp_path: Path, server: Server) -> None:
     serve(server, {"/raw/r7/rows.jsonl": CONTENT})
     made = benchmark(tmp_path, server)
     partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
@@ -138,7 +138,7 @@ def test_a_changed_file_is_an_error_that_names_both_hashes(tmp_path: Path, serve
         (Answer(ending="reset"), "cannot be downloaded"),
     ],
 )
-def test_a_server_that_has_it_not(tmp_path: Path, server: Server, answer: Answer, words: str) -> None:
+def test_a_server_without_the_file(tmp_path: Path, server: Server, answer: Answer, words: str) -> None:
     server.script(answer)
     result = got(benchmark(tmp_path, server), tmp_path)
     assert result.state == "failed"
@@ -146,7 +146,7 @@ def test_a_server_that_has_it_not(tmp_path: Path, server: Server, answer: Answer
     assert not any(path.is_file() for path in (tmp_path / "data").rglob("*"))
 
 
-def test_a_list_of_ids_comes_along(tmp_path: Path, server: Server) -> None:
+def test_a_list_of_ids_is_downloaded_too(tmp_path: Path, server: Server) -> None:
     serve(server, {"/raw/r7/rows.jsonl": CONTENT, "/raw/r7/official.json": b'["0"]'})
     checksum = hashlib.sha256(b'["0"]').hexdigest()
     made = replace(
@@ -199,7 +199,7 @@ def test_files_of_a_pattern_come_from_an_archive(tmp_path: Path, server: Server,
     assert not (tmp_path / "evil.txt").exists()
 
 
-def test_an_archive_that_was_not_put_in_place_wholly_is_fetched_again(tmp_path: Path, server: Server) -> None:
+def test_an_incompletely_moved_archive_is_fetched_again(tmp_path: Path, server: Server) -> None:
     server.script(Answer(body=tar(NOTES)))
     digests = {f"notes/{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
     files = {"notes/*.txt": list_digest(digests, digests)}
@@ -223,7 +223,7 @@ def test_an_archive_that_has_changed_leaves_nothing(tmp_path: Path, server: Serv
 
 
 @pytest.mark.parametrize("content", [b"no archive", tar(NOTES)[:100], b""], ids=["a page", "cut off", "empty"])
-def test_what_is_no_archive(tmp_path: Path, server: Server, content: bytes) -> None:
+def test_files_without_a_log_in_them(tmp_path: Path, server: Server, content: bytes) -> None:
     server.script(Answer(body=content))
     made = benchmark(tmp_path, server, {"notes/*.txt": ""}, kind="text", location=f"{server.url}/tar.gz/x")
     result = got(made, tmp_path)
@@ -249,7 +249,7 @@ def test_data_under_an_agreement_says_what_to_do(tmp_path: Path) -> None:
     assert "Ask the owner" in result.message
 
 
-def test_one_failure_does_not_keep_the_others(tmp_path: Path, server: Server) -> None:
+def test_one_failure_does_not_stop_the_others(tmp_path: Path, server: Server) -> None:
     serve(server, {"/raw/r7/rows.jsonl": CONTENT})
     good = benchmark(tmp_path, server)
     bad = replace(good, name="bad", source=replace(good.source, location=""))

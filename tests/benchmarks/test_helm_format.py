@@ -61,7 +61,7 @@ def problem(folder: Path, **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_it_becomes_the_same_benchmark_as_ours(tmp_path: Path) -> None:
+def test_helm_format_gives_the_same_benchmark_as_our_format(tmp_path: Path) -> None:
     benchmark = made(tmp_path)
     dataset = open_dataset(benchmark, data=None, tier="real")
     assert (dataset.n, dataset.n_skipped) == (2, 1)
@@ -89,7 +89,7 @@ def test_numbers_stay_text_and_the_remarks_say_so(tmp_path: Path) -> None:
     assert remarks[4] == "ignored, as in HELM: `extra`."
 
 
-def test_a_column_that_is_not_there_leaves_nothing_and_is_remarked(tmp_path: Path) -> None:
+def test_a_missing_column_becomes_empty_with_a_remark(tmp_path: Path) -> None:
     benchmark = made(tmp_path, prompt="{notes}|{note}")
     assert benchmark.prompt == "|{note}"
     assert (
@@ -98,7 +98,7 @@ def test_a_column_that_is_not_there_leaves_nothing_and_is_remarked(tmp_path: Pat
     )
 
 
-def test_files_are_looked_for_beside_the_definition_and_then_in_the_working_directory(
+def test_files_are_searched_next_to_the_definition_and_then_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "a")
@@ -189,7 +189,7 @@ def test_a_reference_is_needed_where_judges_see_it(tmp_path: Path) -> None:
         ({"prompt": ""}, "prompt.txt: the file is empty."),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_errors_are_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     assert words in problem(tmp_path, **changes)
 
 
@@ -201,7 +201,7 @@ def test_a_text_in_another_encoding_is_named(tmp_path: Path, name: str) -> None:
         read_definition(file, metrics=METRIC_NAMES)
 
 
-def test_mistakes_in_all_files_come_at_once(tmp_path: Path) -> None:
+def test_errors_in_all_files_are_reported_at_once(tmp_path: Path) -> None:
     judge = '<rubric_criteria>{"a": {}, "A": {}, " ": {}}</rubric_criteria>'
     text = problem(tmp_path, metrics=[JURY, {"name": "rouge_l"}], judge=judge, prompt="{0}", data="note\nx\n")
     assert "has 5 problems" in text
@@ -215,7 +215,7 @@ def test_mistakes_in_all_files_come_at_once(tmp_path: Path) -> None:
         assert words in text
 
 
-def test_all_files_that_are_not_there_are_named_at_once(tmp_path: Path) -> None:
+def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
     text = problem(tmp_path, prompt_file="a.txt", dataset_file="b.csv")
     assert "has 2 problems" in text
 
@@ -233,7 +233,7 @@ def test_the_digest_covers_the_texts(tmp_path: Path) -> None:
     assert made(tmp_path / "e", metrics=[JURY, {"name": "rouge_l"}], judge=JUDGE + " ").digest != with_jury
 
 
-def test_the_whole_road(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_export_helm_from_the_command_line(medhelm: Medhelm, tmp_path: Path) -> None:
     file = write(tmp_path / "helm")
     replies = tmp_path / "replies.jsonl"
     lines = [{"benchmark": "demo", "instance_id": str(i), "completion": "yes"} for i in range(2)]

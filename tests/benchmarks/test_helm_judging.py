@@ -44,7 +44,7 @@ def test_the_whole_text_is_what_judges_read() -> None:
         ('["score"]', "accuracy"),
     ],
 )
-def test_what_the_block_says_of_a_criterion(value: str, description: str) -> None:
+def test_descriptions_in_the_block_of_criteria(value: str, description: str) -> None:
     text = f'{{RESPONSE}} <rubric_criteria>{{"accuracy": {value}}}</rubric_criteria>'
     assert rubric_of(text).criteria == (Criterion("accuracy", description),)
 
@@ -74,7 +74,7 @@ def test_braces_and_dollars_are_just_text(signs: str) -> None:
 
 
 @given(before=st.text(max_size=50), after=st.text(max_size=50))
-def test_any_text_may_stand_around_the_block(before: str, after: str) -> None:
+def test_any_text_can_surround_the_block(before: str, after: str) -> None:
     before = before.replace("<rubric_criteria>", "")
     rubric, problems, _ = read_judge_prompt(f"{before}{PROMPT}{after}", has_reference=False)
     assert problems == []
@@ -131,11 +131,11 @@ def test_the_scale_is_read_where_the_text_says_it_once(text: str, scale: tuple[f
         ),
     ],
 )
-def test_what_is_wrong_is_said_all_at_once(text: str, problems: list[str]) -> None:
+def test_all_problems_are_reported_together(text: str, problems: list[str]) -> None:
     assert read_judge_prompt(text, has_reference=True)[1] == problems
 
 
 @pytest.mark.parametrize("block", ["{", "{'a': {}}", "[" * 100_000, '{"a": {}} and more'])
-def test_a_block_that_is_no_json(block: str) -> None:
+def test_a_block_that_is_not_json(block: str) -> None:
     (problem,) = read_judge_prompt(f"{{RESPONSE}}<rubric_criteria>{block}</rubric_criteria>", has_reference=True)[1]
     assert problem.startswith("the block <rubric_criteria> is not JSON (")

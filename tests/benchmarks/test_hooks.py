@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.benchmarks.hooks import load_hook, through_hook
+from medhelm.benchmarks.hooks import load_hook, run_hook
 from medhelm.errors import DataError, UserError
 
 PAIRS = """
@@ -33,7 +33,7 @@ def written(folder: Path, code: str) -> Path:
 
 
 def result(path: Path, rows: list[dict[str, object]]) -> list[Mapping[str, object]]:
-    return list(through_hook(load_hook(path), iter(rows), path))
+    return list(run_hook(load_hook(path), iter(rows), path))
 
 
 def test_a_hook_makes_its_own_rows(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_hook_reads_row_by_row(tmp_path: Path) -> None:
             taken += 1
             yield {"texts": ["x"]}
 
-    rows = through_hook(load_hook(path), endless(), path)
+    rows = run_hook(load_hook(path), endless(), path)
     assert [next(rows), next(rows), taken] == [{"text": "x"}, {"text": "x"}, 2]
 
 
@@ -71,7 +71,7 @@ def test_hooks_of_the_same_name_do_not_mix(tmp_path: Path) -> None:
     assert all(hook.__module__ in sys.modules for hook in hooks)
 
 
-def test_the_newest_text_counts_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_changed_hooks_are_read_again_without_bytecode(tmp_path: Path) -> None:
     for value in ("1", "2"):
         path = written(tmp_path, f"def rows(rows):\n    yield {{'x': {value}}}\n")
         assert result(path, []) == [{"x": int(value)}]
@@ -88,7 +88,7 @@ def test_the_newest_text_counts_and_nothing_is_left_behind(tmp_path: Path) -> No
         ("rows = 5\n", "hooks.py: has no function `rows`"),
     ],
 )
-def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> None:
+def test_hooks_that_cannot_be_run_are_reported(tmp_path: Path, code: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         load_hook(written(tmp_path, code))
     assert words in str(caught.value)
@@ -105,7 +105,7 @@ def test_what_cannot_be_run_is_told(tmp_path: Path, code: str, words: str) -> No
         ("return None", "TypeError: 'NoneType' object is not iterable, after row 0"),
     ],
 )
-def test_a_hook_that_does_not_fit_the_data_is_told_where(tmp_path: Path, body: str, words: str) -> None:
+def test_an_error_in_a_hook_names_its_line(tmp_path: Path, body: str, words: str) -> None:
     path = written(tmp_path, f"def rows(rows):\n    {body}\n")
     with pytest.raises(DataError) as caught:
         result(path, [{"x": "not a number"}])
@@ -121,7 +121,7 @@ def test_errors_of_the_data_pass_through_a_hook(tmp_path: Path) -> None:
         raise DataError("line 7 is broken")
 
     with pytest.raises(DataError, match=r"^line 7 is broken$"):
-        list(through_hook(load_hook(path), broken(), path))
+        list(run_hook(load_hook(path), broken(), path))
 
 
 def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_a_hook_may_get_a_folder_and_a_variant(tmp_path: Path) -> None:
     path = written(tmp_path, code)
     (tmp_path / "a.txt").touch()
     hook = load_hook(path)
-    assert list(through_hook(hook, tmp_path, path)) == [{"name": "a.txt", "variant": ""}]
-    assert list(through_hook(hook, tmp_path, path, variant="old")) == [{"name": "a.txt", "variant": "old"}]
+    assert list(run_hook(hook, tmp_path, path)) == [{"name": "a.txt", "variant": ""}]
+    assert list(run_hook(hook, tmp_path, path, variant="old")) == [{"name": "a.txt", "variant": "old"}]
 
 
 def test_a_hook_that_fails_on_a_folder_names_it(tmp_path: Path) -> None:
     path = written(tmp_path, "def rows(folder):\n    yield {}[folder]\n")
     with pytest.raises(DataError, match=rf"hooks.py, line 2: KeyError: .*, in {tmp_path}\. The hook does not match"):
-        list(through_hook(load_hook(path), tmp_path, path))
+        list(run_hook(load_hook(path), tmp_path, path))

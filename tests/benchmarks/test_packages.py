@@ -81,7 +81,7 @@ def test_a_path_may_be_a_text(install: Install, tmp_path: Path, code: str) -> No
     assert found("rounds_qa") == ["rounds_qa"]
 
 
-def test_a_module_that_is_a_folder_holds_them(site: Path, install: Install) -> None:
+def test_a_package_folder_holds_benchmarks(site: Path, install: Install) -> None:
     make_benchmark(site / "ward_folder_module", name="rounds_qa")
     (site / "ward_folder_module" / "__init__.py").touch()
     install("ward", "import ward_folder_module as FOLDER\n", benchmarks={"ward_tasks": "FOLDER"})
@@ -101,7 +101,7 @@ def test_a_module_that_is_a_folder_holds_them(site: Path, install: Install) -> N
         ("raise RuntimeError('away')\n", "FOLDER", "cannot be imported: RuntimeError: away"),
     ],
 )
-def test_an_entry_point_that_leads_nowhere(
+def test_an_entry_point_without_a_target(
     install: Install, tmp_path: Path, code: str, attribute: str, words: str
 ) -> None:
     install("lost", code, benchmarks={"lost_tasks": attribute})
@@ -145,7 +145,7 @@ def test_an_entry_point_may_not_take_the_name_of_a_group(install: Install, tmp_p
     assert set(read_packaged_benchmarks(metrics=METRICS).problems) == {"public", "alpha", "planning_treatments"}
 
 
-def test_a_name_that_two_packages_have_is_nobodys(install: Install, tmp_path: Path) -> None:
+def test_a_name_used_by_two_packages_is_unusable(install: Install, tmp_path: Path) -> None:
     put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "ward_qa")
     put(install, tmp_path, "clinic", "clinic_tasks", "rounds_qa")
     with pytest.raises(
@@ -160,7 +160,7 @@ def test_a_name_that_two_packages_have_is_nobodys(install: Install, tmp_path: Pa
     assert found("rounds_qa") == ["rounds_qa"]  # the clinic's: what two packages call ward_tasks is nobody's
 
 
-def test_a_definition_that_is_wrong_is_told_by_name_and_left_out_of_groups(install: Install, tmp_path: Path) -> None:
+def test_an_invalid_definition_is_reported_and_left_out_of_groups(install: Install, tmp_path: Path) -> None:
     put(install, tmp_path, "ward", "ward_tasks", "rounds_qa", "shift_notes")
     file = tmp_path / "ward" / "shift_notes" / "benchmark.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("exact_match", "exactmatch"), encoding="utf-8")
@@ -177,14 +177,14 @@ def test_a_definition_that_is_wrong_is_told_by_name_and_left_out_of_groups(insta
 
 
 @pytest.mark.usefixtures("site")
-def test_without_packages_there_is_nothing_to_tell() -> None:
+def test_without_packages_there_are_no_plug_ins() -> None:
     nothing = find_packaged_benchmarks(["alpha"])
     assert (nothing.folders, nothing.groups, nothing.problems) == ({}, {}, {})
     with pytest.raises(UserError, match=r"^unknown benchmark `beta`\. Known: "):
         load("beta")
 
 
-def test_what_the_user_stands_in_goes_before_packages(
+def test_the_current_folder_takes_precedence_over_packages(
     install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(install, tmp_path, "ward", "ward_tasks", "rounds_qa")

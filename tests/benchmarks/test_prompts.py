@@ -61,22 +61,22 @@ def test_options_are_lettered_lines() -> None:
     assert user_text("Pick:\n{options}\nAnswer:", CHOICE) == "Pick:\nA. yes\nB. no\nC. maybe\nAnswer:"
 
 
-def test_options_that_are_named_by_their_text_stand_as_they_are() -> None:
+def test_options_named_by_their_texts_are_listed_without_letters() -> None:
     instance = replace(INSTANCE, choices=("0", "1"), labels=("0", "1"))
     assert user_text("{options}", instance, choice_labels="texts") == "0\n1"
 
 
-def test_an_option_may_read_like_its_letter() -> None:
+def test_an_option_text_can_be_a_letter() -> None:
     instance = replace(INSTANCE, choices=("A", "B"), labels=("A", "B"))
     assert option_lines(BENCHMARK, instance) == "A. A\nB. B"
 
 
-def test_options_with_braces_are_not_looked_at() -> None:
+def test_braces_in_options_are_not_parsed() -> None:
     instance = replace(CHOICE, choices=("{note}", "{{x}}", "{options}"))
     assert user_text("{options}", instance) == "A. {note}\nB. {{x}}\nC. {options}"
 
 
-def test_a_column_may_be_called_options_where_there_is_no_choice() -> None:
+def test_a_column_can_be_named_options_if_there_are_no_choices() -> None:
     instance = replace(INSTANCE, fields={"options": "free text"})
     assert user_text("{options}", instance) == "free text"
 
@@ -87,7 +87,7 @@ def test_a_system_message_comes_first_and_only_if_there_is_one() -> None:
     assert both.messages == (Message("system", "You answer why?"), Message("user", "the note"))
 
 
-def test_a_conversation_is_continued_as_it_stands() -> None:
+def test_a_conversation_is_sent_unchanged() -> None:
     turns = (Message("user", "Hm?\n"), Message("assistant", "{note}"), Message("user", " And now? "))
     instance = replace(INSTANCE, turns=turns)
     asked = replace(BENCHMARK, prompt="", conversation_column="turns")
@@ -100,7 +100,7 @@ def test_any_template_can_be_filled_in() -> None:
     assert fill("{question} {{1}}\n{options}\n", BENCHMARK, CHOICE) == "why? {1}\nA. yes\nB. no\nC. maybe"
 
 
-def test_a_field_that_is_not_there_is_the_definitions_mistake() -> None:
+def test_an_unknown_field_is_an_error_in_the_definition() -> None:
     with pytest.raises(UserError, match=r"tiny: the prompt names \{noet\}, .* instance 7 .* Did you mean `note`\?"):
         user_text("{noet}")
 
@@ -114,7 +114,7 @@ def test_a_field_that_is_not_there_is_the_definitions_mistake() -> None:
         ("", set()),
     ],
 )
-def test_places_of_a_template(template: str, found: set[str]) -> None:
+def test_placeholders_of_a_template(template: str, found: set[str]) -> None:
     assert placeholders(template) == found
 
 
@@ -137,7 +137,7 @@ def test_letters_are_the_alphabet() -> None:
 
 
 @given(note=st.text(), question=st.text())
-def test_fields_come_through_literally(note: str, question: str) -> None:
+def test_fields_are_inserted_literally(note: str, question: str) -> None:
     instance = replace(INSTANCE, fields={"note": note, "question": question})
     assert user_text("<{note}|{question}|{note}>", instance) == f"<{note}|{question}|{note}>"
 

@@ -56,7 +56,7 @@ def test_grades(make: Make) -> None:
     )
 
 
-def test_little_is_needed(make: Make) -> None:
+def test_few_keys_are_required(make: Make) -> None:
     rubric = judged(make, RUBRIC)
     assert (rubric.low, rubric.high, rubric.shows_reference, rubric.form, rubric.question) == (1, 5, True, "grades", "")
     assert not rubric.verbatim
@@ -68,7 +68,7 @@ def test_a_scale_may_have_decimals_and_lie_below_zero(make: Make) -> None:
     assert (rubric.low, rubric.high) == (-0.5, 0.5)
 
 
-def test_less_may_be_better(make: Make) -> None:
+def test_lower_can_be_better(make: Make) -> None:
     criteria = {"harm": {"description": " Is it harmful?\n", "lower_is_better": True, "tags": ["safety"]}, "b": "Good?"}
     harm, good = judged(make, {**RUBRIC, "criteria": criteria}).criteria
     assert harm == Criterion("harm", "Is it harmful?", higher_is_better=False, tags=("safety",))
@@ -224,12 +224,12 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("definition", "line", "words"), MISTAKES, ids=[words[:48] for *_, words in MISTAKES])
-def test_each_mistake_has_words_and_a_line(tmp_path: Path, definition: str, line: int, words: str) -> None:
+def test_each_problem_has_a_message_and_a_line(tmp_path: Path, definition: str, line: int, words: str) -> None:
     found = problems(tmp_path, definition)
     assert [number for number, text in found if words in text] == [line], found
 
 
-def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     rubric = (
         "  scale: [2, 2]\n  form: points\n  question: 'a { brace'\n  criteria:\n"
         "    a: b\n    c: {description: B, points: 0}\n    d: {description: e, lower_is_better: true, points: -1}\n"

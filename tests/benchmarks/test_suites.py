@@ -21,7 +21,7 @@ def weights_of(suite: Suite) -> dict[str, float]:
     return dict(suite.weights)
 
 
-def test_all_is_whatever_there_is() -> None:
+def test_the_suite_all_has_no_weights() -> None:
     assert find_suite("all", OTHERS) == Suite(name="all", weights=None)
 
 
@@ -34,7 +34,7 @@ def test_the_published_suites(name: str, count: int) -> None:
     assert list(weights) == [entry.name for entry in load_suite() if entry.name in weights]
 
 
-def test_access_levels_part_the_suite() -> None:
+def test_access_levels_partition_the_suite() -> None:
     parts = [set(weights_of(find_suite(name, OTHERS))) for name in ("public", "gated", "private")]
     assert sorted(set.union(*parts)) == sorted(entry.name for entry in load_suite())
     assert sum(map(len, parts)) == 37
@@ -53,7 +53,7 @@ def test_own_benchmarks_belong_to_their_category() -> None:
 
 
 @pytest.mark.parametrize("name", ["paper53", "publik", "clinical_decision", "nowhere.yaml", "", "."])
-def test_what_is_no_suite_is_refused(name: str) -> None:
+def test_names_that_are_not_suites_are_refused(name: str) -> None:
     with pytest.raises(UserError, match=r"--suite .*: is neither `all`, `paper35`, `suite37`"):
         find_suite(name, OTHERS)
     if name == "publik":
@@ -94,7 +94,7 @@ def test_yaml_with_weights(tmp_path: Path) -> None:
     assert found == Suite(name="wards", weights={"race_bias": 2.0, "unplaced": 0.5}, description="What matters.")
 
 
-def test_all_problems_of_yaml_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_yaml_are_reported_at_once(tmp_path: Path) -> None:
     text = """\
 name: wards
 descripton: typo
@@ -119,7 +119,7 @@ benchmarks:
     ]
 
 
-def test_all_problems_of_a_list_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
     lines = "pubmed_qa\nmedbulets\npubmed_qa\n"
     assert problems(written(tmp_path, lines, "ours.txt")) == [
         (2, "unknown benchmark `medbulets`. Did you mean `medbullets`?"),
@@ -153,7 +153,7 @@ def test_broken_files_are_explained(tmp_path: Path, text: str, name: str, said: 
     assert [words for _, words in problems(written(tmp_path, text, name))] == [said]
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     for name in ("a.txt", "a.yaml"):
         (tmp_path / name).write_bytes(b"pubmed_qa\n\xff\xfe\n")
         assert "not UTF-8 text" in problems(str(tmp_path / name))[0][1]

@@ -63,7 +63,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("variables")
-def test_what_one_publishes_another_reads(medhelm: Medhelm, evaluated: Path) -> None:
+def test_a_published_store_is_read_by_others(medhelm: Medhelm, evaluated: Path) -> None:
     done = medhelm("export", "store", URL, "--store", evaluated, "--json")
     assert (done.code, done.json) == (0, {"url": URL, "runs": 2, "releases": 1, "known": 0})
     assert medhelm("export", "store", URL, "--store", evaluated, "--json").json["known"] == 3
@@ -104,7 +104,7 @@ def test_what_is_published_never_changes_and_an_interrupted_publication_is_finis
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_copy_follows_removals_and_takes_nothing_outside_the_layout(evaluated: Path) -> None:
+def test_a_copy_follows_removals_and_ignores_unknown_keys(evaluated: Path) -> None:
     remote = ObjectStore(URL, offline=True)
     publish(open_store(evaluated), remote, PUBLIC)
     for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d"):
@@ -139,9 +139,7 @@ def test_a_key_that_leaves_the_folder_is_an_error(bucket: Mapping[str, str], tmp
         ("az://b/c", {"AZURE_STORAGE_ACCOUNT_NAME": "acme"}, "acme.blob.core.windows.net may not be reached"),
     ],
 )
-def test_addresses_that_are_refused_before_anything_is_sent(
-    url: str, environment: Mapping[str, str], words: str
-) -> None:
+def test_addresses_refused_before_anything_is_sent(url: str, environment: Mapping[str, str], words: str) -> None:
     with pytest.raises(UserError) as found:
         ObjectStore(url, offline=True, environment=environment)
     assert words in str(found.value)

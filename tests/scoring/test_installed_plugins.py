@@ -24,7 +24,7 @@ def open_mine(model, around): ...
 
 
 @pytest.mark.usefixtures("site")
-def test_there_may_be_none() -> None:
+def test_there_can_be_no_packages() -> None:
     assert installed_plugins() == ([], [])
     assert versions_in_use("", ["baseline", "openai"], ["exact_match", "jury"]) == {}
 
@@ -72,7 +72,7 @@ def test_the_versions_behind_a_run(install: Install) -> None:
     assert (version_of("service"), version_of("gone"), version_of("")) == ("4.2", "", "")
 
 
-def test_what_changed_since_a_run(install: Install, site: Path) -> None:
+def test_changed_package_versions_since_a_run(install: Install, site: Path) -> None:
     install("metrics", METRIC, version="3.1", metrics={"mine": "MINE"})
     assert changed_since({"medhelm": "0.0.1", "python": "2.7", "metrics": "3.1"}) == []
     assert changed_since({"metrics": "3.0", "gone": "1", "never": ""}) == [

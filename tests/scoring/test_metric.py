@@ -116,7 +116,7 @@ def test_a_metric_may_have_nothing_to_explain() -> None:
         METRICS["medcalc_accuracy"].explain("A", INSTANCE, "corrected")
 
 
-def test_what_needs_something_that_is_not_here_is_not_computed() -> None:
+def test_a_metric_with_missing_requirements_is_not_computed() -> None:
     def absent(reply: str, instance: Instance) -> float:
         raise NotComputed("needs a package")
 

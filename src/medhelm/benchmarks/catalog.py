@@ -46,11 +46,11 @@ _GROUP_NAMES = (*GROUPS, ADDITIONAL)
 
 
 def is_additional(benchmark: Benchmark) -> bool:
-    """Tell whether a benchmark is built in but not part of the suite."""
-    from medhelm.benchmarks.suites import load_suite  # lazy: runs of named benchmarks need no suite
+    """Return True if a benchmark is built in but not part of the suite."""
+    from medhelm.benchmarks.suites import is_in_suite  # lazy: runs of named benchmarks need no suite
 
     built_in = LIBRARY in (benchmark.folder.parent, benchmark.folder.resolve().parent)
-    return built_in and all(entry.name != benchmark.name for entry in load_suite())
+    return built_in and not is_in_suite(benchmark.name)
 
 
 def all_names(extra: Sequence[Path] = ()) -> list[str]:
@@ -65,7 +65,7 @@ def read_packaged_benchmarks(*, metrics: Collection[str], extra: Sequence[Path] 
     Errors in their definitions are among the problems, under the benchmark's name. Errors in other definitions are
     raised as by `load_benchmarks`.
     """
-    return _Catalog(extra, metrics).packaged_and_read()
+    return _Catalog(extra, metrics).checked_packages()
 
 
 def load_benchmarks(
@@ -109,7 +109,7 @@ def load_benchmarks(
         for benchmark in matching:
             known = found.setdefault(benchmark.name, benchmark)
             if known.folder.resolve() != benchmark.folder.resolve():
-                errors.append(UserError(_repeated(benchmark.name, known.folder, benchmark.folder)))
+                errors.append(UserError(_same_name_message(benchmark.name, known.folder, benchmark.folder)))
     _raise_all(errors)
     if note:
         for text in catalog.left_out:
@@ -151,12 +151,12 @@ class _Catalog:
         if name not in self._own_groups and name not in _GROUP_NAMES and (path / FILE_NAME).is_file():
             return [self._benchmark(path)]
         if name in self._packaged.folders:
-            return [self._of_package(name)]
+            return [self._packaged_benchmark(name)]
         if name in self._packaged.groups:
-            return [self._of_package(one) for one in self._packaged.groups[name]]
+            return [self._packaged_benchmark(one) for one in self._packaged.groups[name]]
         groups = self._all_groups
         if name in groups or name in _GROUP_NAMES:
-            self.left_out = tuple(dict.fromkeys(self.packaged_and_read().problems.values()))
+            self.left_out = tuple(dict.fromkeys(self.checked_packages().problems.values()))
             return groups.get(name, [])
         if name in self._packaged.problems:
             raise UserError(self._packaged.problems[name])
@@ -199,7 +199,7 @@ class _Catalog:
         own = suggestion(f"./{name}", folders).replace("Known:", "In this folder:")
         return f"`medhelm benchmarks list` shows all; your own are named by the path of their folder. {own}".rstrip()
 
-    def packaged_and_read(self) -> PackagedBenchmarks:
+    def checked_packages(self) -> PackagedBenchmarks:
         """Return the benchmarks of packages, with errors in their definitions among the problems."""
         return replace(self._packaged, problems=self._packaged.problems | self._unreadable)
 
@@ -209,7 +209,7 @@ class _Catalog:
             self._read[path] = checked or read_definition(path, metrics=self._metrics)
         return self._read[path]
 
-    def _of_package(self, name: str) -> Benchmark:
+    def _packaged_benchmark(self, name: str) -> Benchmark:
         """Return a benchmark with the name of its package."""
         return replace(self._benchmark(self._packaged.folders[name]), package=self._packaged.packages[name])
 
@@ -249,7 +249,7 @@ class _Catalog:
         found = {}
         for name in self._packaged.folders:
             try:
-                self._of_package(name)
+                self._packaged_benchmark(name)
             except UserError as error:
                 found[name] = f"{self._packaged.packages[name]}: {error}"
         return found
@@ -257,7 +257,7 @@ class _Catalog:
     @cached_property
     def _all_groups(self) -> dict[str, list[Benchmark]]:
         """Group, category or subcategory -> its readable benchmarks, sorted by name."""
-        theirs = [self._of_package(name) for name in self._packaged.folders if name not in self._unreadable]
+        theirs = [self._packaged_benchmark(name) for name in self._packaged.folders if name not in self._unreadable]
         return _groups(sorted((*self._own, *theirs), key=lambda benchmark: benchmark.name))
 
 
@@ -288,7 +288,7 @@ def _folders(extra: Sequence[Path]) -> dict[str, Path]:
             folder = file.parent
             name = folder.name if place is LIBRARY else folder.resolve().name
             if name in folders and folders[name].resolve() != folder.resolve():
-                problems.append(_repeated(name, folders[name], folder))
+                problems.append(_same_name_message(name, folders[name], folder))
             folders.setdefault(name, folder)
     if problems:
         raise UserError("\n".join(problems))
@@ -304,7 +304,7 @@ def _raise_all(errors: Sequence[UserError]) -> None:
         raise UserError("\n\n".join(map(str, different)))
 
 
-def _repeated(name: str, first: Path, second: Path) -> str:
+def _same_name_message(name: str, first: Path, second: Path) -> str:
     return f"two benchmarks are named `{name}`: {first} and {second}. Rename the folder and `name` of one of them."
 
 

@@ -22,10 +22,10 @@ SHOWN = 3
 """Instances listed for each finding."""
 
 NEARLY_ALWAYS = 0.9
-"""Share from which an answer counts as nearly constant."""
+"""Minimum share of instances for an answer to be nearly constant."""
 
 LEAST_LEAK = 25
-"""Least characters of a reference that is searched in its prompt: shorter ones occur by chance."""
+"""Minimum characters of a reference to search for in its prompt: shorter ones occur by chance."""
 
 _MOJIBAKE = re.compile(
     "[\u00c2-\u00c5][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201e\u2020\u2021\u2026"
@@ -47,12 +47,12 @@ class DataFinding:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """Results of one pass over the instances."""
+class _Findings:
+    """Findings of one pass over the instances."""
 
     prompts: dict[bytes, tuple[str, bytes]] = field(default_factory=dict)
     """Hash of a prompt -> its first instance, and the hash of its answer."""
-    found: dict[str, list[str]] = field(default_factory=dict)
+    by_code: dict[str, list[str]] = field(default_factory=dict)
     """Code -> instances."""
     identifiers: dict[str, list[str]] = field(default_factory=dict)
     """Kind of identifier -> instances."""
@@ -63,7 +63,7 @@ class _Seen:
 
     def note(self, code: str, instance: Instance) -> None:
         """Add an instance to a finding."""
-        self.found.setdefault(code, []).append(instance.id)
+        self.by_code.setdefault(code, []).append(instance.id)
 
 
 _WORDS = {
@@ -90,47 +90,49 @@ def inspect_data(
     Parameters: baseline, the most frequent answer, None if there is none; windows, model -> its context window in
     tokens; further_search, text -> kinds of identifiers that the patterns may miss.
     """
-    seen = _Seen()
+    found = _Findings()
     for instance in instances:
-        _look(benchmark, instance, seen, further_search)
-    findings = [DataFinding(code, _text(ids, _WORDS[code]), tuple(ids)) for code, ids in seen.found.items()]
+        _inspect_instance(benchmark, instance, found, further_search)
+    findings = [DataFinding(code, _in_words(ids, _WORDS[code]), tuple(ids)) for code, ids in found.by_code.items()]
     findings += [
-        DataFinding("identifier", _text(ids, f"what looks like {kind}"), tuple(ids))
-        for kind, ids in seen.identifiers.items()
+        DataFinding("identifier", _in_words(ids, f"what looks like {kind}"), tuple(ids))
+        for kind, ids in found.identifiers.items()
     ]
-    return [*findings, *_constant(baseline), *_lengths(benchmark, seen, windows)]
+    return [*findings, *_constant_answer(baseline), *_long_prompts(benchmark, found, windows)]
 
 
-def _look(benchmark: Benchmark, instance: Instance, seen: _Seen, further_search: IdentifierSearch) -> None:
+def _inspect_instance(
+    benchmark: Benchmark, instance: Instance, found: _Findings, further_search: IdentifierSearch
+) -> None:
     """Check one instance."""
     messages = render(benchmark, instance).messages
     prompt = "\n".join(message.text for message in messages)
     key, answer = _hash(prompt), _hash(instance.expected)
-    first = seen.prompts.setdefault(key, (instance.id, answer))
+    first = found.prompts.setdefault(key, (instance.id, answer))
     if first[0] != instance.id:
-        seen.note("duplicate" if first[1] == answer else "conflict", instance)
+        found.note("duplicate" if first[1] == answer else "conflict", instance)
     if any(not text.strip() for text in instance.fields.values()):
-        seen.note("empty", instance)
+        found.note("empty", instance)
     if _MOJIBAKE.search(prompt) or _MOJIBAKE.search(instance.expected):
-        seen.note("mojibake", instance)
+        found.note("mojibake", instance)
     if not instance.choices and _leaks(instance):
-        seen.note("leak", instance)
+        found.note("leak", instance)
     if len({" ".join(choice.casefold().split()) for choice in instance.choices}) < len(instance.choices):
-        seen.note("similar_choices", instance)
+        found.note("similar_choices", instance)
     for kind in dict.fromkeys((*kinds_by_pattern(prompt), *further_search(prompt))):
-        seen.identifiers.setdefault(kind, []).append(instance.id)
-    seen.longest = max(seen.longest, (len(prompt), instance.id))
-    seen.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
+        found.identifiers.setdefault(kind, []).append(instance.id)
+    found.longest = max(found.longest, (len(prompt), instance.id))
+    found.lengths[ceil(len(prompt) / CHARACTERS_PER_TOKEN)] += 1
 
 
 def _leaks(instance: Instance) -> bool:
-    """Tell whether a reference occurs in the fields of the prompt, ignoring line breaks."""
+    """Return True if a reference occurs in the fields of the prompt, ignoring line breaks."""
     shown = " ".join(" ".join(instance.fields.values()).split()).casefold()
     wanted = [" ".join(text.split()).casefold() for text in instance.correct]
     return any(len(text) >= LEAST_LEAK and text in shown for text in wanted)
 
 
-def _constant(baseline: ConstantBaseline | None) -> Iterator[DataFinding]:
+def _constant_answer(baseline: ConstantBaseline | None) -> Iterator[DataFinding]:
     if baseline and baseline.share >= NEARLY_ALWAYS:
         share = f"{100 * baseline.share:.1f}%"
         yield DataFinding(
@@ -138,13 +140,13 @@ def _constant(baseline: ConstantBaseline | None) -> Iterator[DataFinding]:
         )
 
 
-def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> Iterator[DataFinding]:
+def _long_prompts(benchmark: Benchmark, found: _Findings, windows: Mapping[str, int]) -> Iterator[DataFinding]:
     """Report prompts that exceed the context window of a model, by estimate."""
     for model, window in windows.items():
         room = window - benchmark.max_tokens
-        n = sum(count for tokens, count in seen.lengths.items() if tokens > room)
+        n = sum(count for tokens, count in found.lengths.items() if tokens > room)
         if n:
-            tokens, longest = int(seen.longest[0] / CHARACTERS_PER_TOKEN), seen.longest[1]
+            tokens, longest = int(found.longest[0] / CHARACTERS_PER_TOKEN), found.longest[1]
             yield DataFinding(
                 "too_long",
                 f"{n} prompts exceed the {window:,} tokens of {model}, less {benchmark.max_tokens:,} for completions; "
@@ -152,7 +154,7 @@ def _lengths(benchmark: Benchmark, seen: _Seen, windows: Mapping[str, int]) -> I
             )
 
 
-def _text(ids: Sequence[str], words: str) -> str:
+def _in_words(ids: Sequence[str], words: str) -> str:
     named = ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
     return f"{words}: {plural(len(ids), 'instance')} ({named})"
 

@@ -101,14 +101,14 @@ def read_definition(path: Path, *, metrics: Collection[str]) -> Benchmark:
         problems.extend(_name_problems(document, file))
         if file.parent.parent != RELEASED_DIGESTS.parent:
             problems.extend(_taxonomy_problems(document))
-        problems.extend(_asking_problems(document))
+        problems.extend(_required_key_problems(document))
         problems.extend(_choice_problems(document))
         if JURY in str(document.data.get("metrics")) or document.data.get("rubric") is not None:
             from medhelm.benchmarks.rubrics import rubric_problems  # lazy: most benchmarks have no rubric
 
             problems.extend(rubric_problems(document))
         problems.extend(_template_problems(document, has_hooks=(file.parent / HOOKS).is_file()))
-        problems.extend(_shorten_problems(document))
+        problems.extend(_shortened_field_problems(document))
         problems.extend(_folder_problems(document, file.parent))
     if shape is None or problems:
         raise ConfigError(document.place, problems)
@@ -152,7 +152,7 @@ def missing_columns_error(
         lines = [f"{place} lacks {plural(len(missing), 'column')} that {benchmark.name} needs:"]
         for name, use in missing.items():
             column = benchmark.columns.get(name, name)
-            lines.append(f"  `{column}`, for {use}. {_near(column, columns)}".rstrip())
+            lines.append(f"  `{column}`, for {use}. {_similar_name_hint(column, columns)}".rstrip())
         fix = "Check that this is the right file, or correct the names in benchmark.yaml."
         return DataError("\n".join([*lines, listed, fix]))
     from medhelm.io.strict_yaml import load_yaml  # lazy: only errors need it
@@ -165,11 +165,12 @@ def missing_columns_error(
         snippet = shown if use in TEMPLATES else name
         line = document.line_with(_path(use), snippet) if document else None
         what = f"{shown} is not a column" if column == name else f"`{column}`, for {shown}, is not a column"
-        problems.append(Problem(f"{use}: {what} of {place}.\n{listed} {_near(column, known)}".rstrip(), line))
+        hint = _similar_name_hint(column, known)
+        problems.append(Problem(f"{use}: {what} of {place}.\n{listed} {hint}".rstrip(), line))
     return ConfigError(document.place if document else benchmark.name, problems)
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _similar_name_hint(name: str, known: Collection[str]) -> str:
     """Suggest the most similar known name, and how to use it if it is not valid in a template."""
     slugs = {slug(one): one for one in known}
     near = [slugs[slug(name)]] if slug(name) in slugs else get_close_matches(name, known, n=1, cutoff=0.5)
@@ -207,7 +208,7 @@ def _taxonomy_problems(document: YamlDocument) -> Iterator[Problem]:
             yield Problem(text, document.line_of(("taxonomy", key)))
 
 
-def _asking_problems(document: YamlDocument) -> Iterator[Problem]:
+def _required_key_problems(document: YamlDocument) -> Iterator[Problem]:
     """Require a prompt or a conversation, and an answer if it is needed."""
     data = document.data
     asked = [key for key in ("prompt", "conversation") if data.get(key) is not None]
@@ -238,8 +239,8 @@ def _choice_problems(document: YamlDocument) -> Iterator[Problem]:
         yield Problem(text, document.line_of(("answer", "form")))
 
 
-def _shorten_problems(document: YamlDocument) -> Iterator[Problem]:
-    """Require that only a field of the prompt is shortened."""
+def _shortened_field_problems(document: YamlDocument) -> Iterator[Problem]:
+    """Require that `shorten` names a field of the prompt."""
     name = document.data.get("shorten")
     templates = [text for key in ("prompt", "system") if isinstance(text := document.data.get(key), str)]
     if not isinstance(name, str) or not name.strip() or name == NO_FIELD or not templates:
@@ -262,13 +263,13 @@ def _folder_problems(document: YamlDocument, folder: Path) -> Iterator[Problem]:
 def _template_problems(document: YamlDocument, *, has_hooks: bool) -> Iterator[Problem]:
     """Report placeholders of templates that cannot be filled."""
     data = document.data
-    templates = {key: text for key in TEMPLATES if isinstance(text := _at(data, key), str)}
+    templates = {key: text for key in TEMPLATES if isinstance(text := _value_at(data, key), str)}
     for key, template in templates.items():
         for line in stray_braces(template):
             text = f"{key}: a single brace in `{line.strip()}`. Write {{{{ or }}}} for a literal brace."
             yield Problem(text, document.line_with(_path(key), line.strip()))
         for name in sorted(placeholders(template)):
-            yield from _place_problems(document, key, name, has_hooks=has_hooks)
+            yield from _placeholder_problems(document, key, name, has_hooks=has_hooks)
     prompt = templates.get("prompt", "")
     if prompt.strip() and not placeholders(prompt) and not placeholders(templates.get("system", "")):
         text = "prompt: names no column, so all instances would have the same prompt. Insert {column} placeholders."
@@ -280,14 +281,14 @@ def _path(key: str) -> KeyPath:
     return tuple(key.split("."))
 
 
-def _at(data: object, key: str) -> object:
+def _value_at(data: object, key: str) -> object:
     """Return the value at a dotted key; None if there is none."""
     for part in key.split("."):
         data = data.get(part) if isinstance(data, dict) else None
     return data
 
 
-def _place_problems(document: YamlDocument, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
+def _placeholder_problems(document: YamlDocument, key: str, name: str, *, has_hooks: bool) -> Iterator[Problem]:
     """Check one placeholder of a template without the data."""
     data = document.data
     line = document.line_with(_path(key), f"{{{name}}}")
@@ -312,11 +313,11 @@ def _benchmark(shape: DefinitionShape, folder: Path) -> Benchmark:
     choices = shape.choices
     standard, extended, rubric, extended_rubric = shape, None, None, None
     if shape.rubric:
-        from medhelm.benchmarks.rubrics import built_rubric, each_rubric  # lazy: most benchmarks have no rubric
+        from medhelm.benchmarks.rubrics import build_rubric, split_rubrics  # lazy: most benchmarks have no rubric
 
-        standard, extended = each_rubric(shape)
-        rubric = built_rubric(standard, STANDARD if extended else "")
-        extended_rubric = built_rubric(extended, EXTENDED) if extended else None
+        standard, extended = split_rubrics(shape)
+        rubric = build_rubric(standard, STANDARD if extended else "")
+        extended_rubric = build_rubric(extended, EXTENDED) if extended else None
     return Benchmark(
         name=shape.name,
         title=shape.title,
@@ -392,7 +393,7 @@ def _digest(shape: DefinitionShape, hooks: Path) -> str:
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     if hooks.is_file():
         digest.update(b"\0")
-        digest.update(_code_of(hooks.read_text(encoding="utf-8")).encode())
+        digest.update(_code_without_comments(hooks.read_text(encoding="utf-8")).encode())
     return _released_digests().get(digest.hexdigest(), digest.hexdigest())
 
 
@@ -408,7 +409,7 @@ def _released_digests() -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=128)
-def _code_of(source: str) -> str:
+def _code_without_comments(source: str) -> str:
     """Return Python source without comments, docstrings, blank lines and imports of `medhelm`.
 
     Source that cannot be parsed is returned as it is: reading its rows reports the error.

@@ -34,10 +34,10 @@ CHUNK = 1 << 20
 """Bytes written at a time."""
 
 LARGEST_MEMBER = 4 << 30
-"""Largest file of an archive, in bytes."""
+"""Maximum size of a file in an archive, in bytes."""
 
 TIMEOUT_S = 60.0
-"""Longest wait for data from a server, in seconds."""
+"""Maximum wait for data from a server, in seconds."""
 
 PARTIAL = ".part"
 """Suffix of an incomplete download, which the next one resumes."""
@@ -122,31 +122,31 @@ async def _fetch_all(
         for benchmark in benchmarks:
             SUBJECT.set(Subject(benchmark=benchmark.name, requests=0))
             try:
-                done.append(await _fetch(downloader, benchmark, data, progress))
+                done.append(await _fetch_one(downloader, benchmark, data, progress))
             except (UserError, MissingError, OSError) as error:
                 done.append(DownloadResult(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
     return done
 
 
-async def _fetch(
+async def _fetch_one(
     downloader: _Downloader, benchmark: Benchmark, data: Path, progress: Callable[[str], None]
 ) -> DownloadResult:
     """Download one benchmark."""
     source = benchmark.source
-    folder = _folder(benchmark, data)
-    checksums = {**source.files, **_lists_of_ids(benchmark)}
-    wanted = [*missing_files(source, folder), *(n for n in _lists_of_ids(benchmark) if not (folder / n).is_file())]
+    folder = _data_folder(benchmark, data)
+    checksums = {**source.files, **_id_files(benchmark)}
+    wanted = [*missing_files(source, folder), *(n for n in _id_files(benchmark) if not (folder / n).is_file())]
     if (folder / STAGING).exists():  # interrupted while files were moved: some files of a pattern may exist
         wanted = list(dict.fromkeys([*wanted, *filter(is_pattern, source.files)]))
     if not wanted:
         check_files(source, folder)
         return DownloadResult(benchmark=benchmark.name, state="there", folder=folder, message="")
     if not source.location:
-        raise MissingError(_not_public(benchmark, folder))
+        raise MissingError(_not_downloadable(benchmark, folder))
     if is_archive(source.location):
         (address,) = addresses(source, [""])
         progress(f"{benchmark.name}: {address}")
-        await _members(downloader, address, {name: checksums[name] for name in wanted}, folder)
+        await _download_archive(downloader, address, {name: checksums[name] for name in wanted}, folder)
     else:
         if patterns := [name for name in wanted if is_pattern(name)]:
             raise DataError(
@@ -154,18 +154,18 @@ async def _fetch(
             )
         for name, address in zip(wanted, addresses(source, wanted), strict=True):
             progress(f"{benchmark.name}: {address}")
-            await _file(downloader, address, folder / name, checksums[name])
+            await _download_file(downloader, address, folder / name, checksums[name])
     check_files(source, folder)
     return DownloadResult(benchmark=benchmark.name, state="fetched", folder=folder, message="")
 
 
-def _lists_of_ids(benchmark: Benchmark) -> dict[str, str]:
+def _id_files(benchmark: Benchmark) -> dict[str, str]:
     """Map files with the ids of a selection to their sha256, or "" if unknown."""
     samples = [benchmark.sample, *benchmark.samples.values()]
     return {sample.ids_file: sample.ids_sha256 for sample in samples if sample.ids_file}
 
 
-def _folder(benchmark: Benchmark, data: Path) -> Path:
+def _data_folder(benchmark: Benchmark, data: Path) -> Path:
     """Return the folder of the data, existing or not."""
     try:
         return find_data(benchmark, data)
@@ -173,13 +173,13 @@ def _folder(benchmark: Benchmark, data: Path) -> Path:
         return data / benchmark.name
 
 
-def _not_public(benchmark: Benchmark, folder: Path) -> str:
+def _not_downloadable(benchmark: Benchmark, folder: Path) -> str:
     files = ", ".join(benchmark.source.files)
     what = f"{benchmark.name}: cannot be downloaded ({benchmark.access}). Copy {files} to {folder}."
     return f"{what}\n{benchmark.source.note}".rstrip()
 
 
-async def _file(downloader: _Downloader, address: str, path: Path, checksum: str) -> None:
+async def _download_file(downloader: _Downloader, address: str, path: Path, checksum: str) -> None:
     """Download one file to a partial file, and rename it once its checksum is verified."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
@@ -187,11 +187,11 @@ async def _file(downloader: _Downloader, address: str, path: Path, checksum: str
     found = file_digest(partial)
     if checksum and found != checksum:
         partial.unlink()
-        raise _changed(address, found, checksum)
+        raise _checksum_error(address, found, checksum)
     partial.replace(path)
 
 
-def _changed(address: str, found: str, checksum: str) -> DataError:
+def _checksum_error(address: str, found: str, checksum: str) -> DataError:
     return DataError(
         f"{address} is not the file in the definition: it has changed, or another server answered.\n"
         f"  sha256 is     {found}\n"
@@ -230,7 +230,7 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 
 
-async def _members(downloader: _Downloader, address: str, wanted: Mapping[str, str], folder: Path) -> None:
+async def _download_archive(downloader: _Downloader, address: str, wanted: Mapping[str, str], folder: Path) -> None:
     """Download an archive and extract files below its top folder. `wanted`: path or pattern -> checksum."""
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f".archive{PARTIAL}"
@@ -249,7 +249,7 @@ async def _members(downloader: _Downloader, address: str, wanted: Mapping[str, s
         found = list_digest(digests, members) if is_pattern(name) else digests.get(name, "nothing")
         if checksum not in ("", found) or not members:
             shutil.rmtree(staging, ignore_errors=True)
-            raise _changed(f"{address}, {name}", found, checksum)
+            raise _checksum_error(f"{address}, {name}", found, checksum)
     for member in names:
         (folder / member).parent.mkdir(parents=True, exist_ok=True)
         (staging / member).replace(folder / member)

@@ -31,7 +31,7 @@ KINDS = {".csv": "csv", ".tsv": "tsv", ".txt": "csv", **dict.fromkeys(WORKBOOKS,
 """Suffix of a spreadsheet -> kind of the source."""
 
 MOST_OPTIONS, LONGEST_OPTION = 10, 60
-"""Most different answers, and most characters of one, for answers to be the options of a choice question."""
+"""Maximum number of different answers, and of characters of one, for them to be options of a choice question."""
 
 _ANSWERS = """
 correct_answer answer reference label gold ground_truth correct correct_option answer_key target expected
@@ -52,9 +52,9 @@ clinical_note history findings frage befund query prompt
 _QUESTIONS = ("question", "frage", "query", "prompt", "task")
 _OPTION = re.compile(r"(?:option|choice|opt|op|answer|antwort)_?([a-h]|[1-8])|([a-h])")
 _LEAST_TEXT = 20
-"""Mean characters from which a column counts as text to read."""
+"""Minimum mean length, in characters, of a column with texts to read."""
 _SHORT_ANSWER = 30
-"""Mean characters up to which an answer is compared as a whole."""
+"""Maximum mean length, in characters, of answers that are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def benchmark_from_table(name: str, file: Path, folder: Path, *, answer: str = "
         shutil.copy(file, place / file.name)  # with its permissions
     (place / FILE_NAME).write_text(_definition(name, file.name, source, guess), encoding="utf-8")
     (place / SAMPLE_ROWS).write_text(_sample_rows(guess), encoding="utf-8")
-    read = [f"Read {plural(len(rows), 'row')} of {file}{_written(file, source)}."]
+    read = [f"Read {plural(len(rows), 'row')} of {file}{_format_in_words(file, source)}."]
     copied = [] if has_file else [f"Copied it to {place / file.name}, which is now the data of the benchmark."]
     return place, [*read, *copied, *guess.in_words()]
 
@@ -153,15 +153,15 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
         raise UserError(f"{file} has no column `{answer}`. {suggestion(answer, names)}".rstrip())
     options = _options([name for name in names if name != answer])
     rest = [name for name in names if name not in options]
-    answer = answer or _named(rest, _ANSWERS) or _few_values(rest, values)
+    answer = answer or _first_known(rest, _ANSWERS) or _label_column(rest, values)
     if not answer:
         raise UserError(
             f"no column of {file} looks like the correct answer. Columns: {', '.join(names)}. Name it with --answer."
         )
     rest = [name for name in rest if name != answer]
-    cluster = _named(rest, _PATIENTS)
-    unique = [name for name in rest if name != cluster and all(values[name]) and _is_unique(values[name])]
-    identity = _named(unique, _IDS) or next((name for name in unique if slug(name).endswith("_id")), "")
+    cluster = _first_known(rest, _PATIENTS)
+    unique = [n for n in rest if n != cluster and all(values[n]) and len(set(values[n])) == len(values[n])]
+    identity = _first_known(unique, _IDS) or next((name for name in unique if slug(name).endswith("_id")), "")
     rest = [name for name in rest if name not in (cluster, identity)]
     texts = [name for name in rest if slug(name) in _TEXTS or _mean_length(values[name]) >= _LEAST_TEXT]
     texts = texts or sorted(rest, key=lambda name: _mean_length(values[name]))[-1:]
@@ -182,7 +182,7 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
     )
 
 
-def _named(names: Sequence[str], known: Sequence[str]) -> str:
+def _first_known(names: Sequence[str], known: Sequence[str]) -> str:
     """Return the column with the first of the known names; empty if there is none."""
     by_slug = {slug(name): name for name in reversed(names)}
     return next((by_slug[name] for name in known if name in by_slug), "")
@@ -194,7 +194,7 @@ def _options(names: Sequence[str]) -> list[str]:
     return found if len(found) > 1 else []
 
 
-def _few_values(names: Sequence[str], values: dict[str, list[str]]) -> str:
+def _label_column(names: Sequence[str], values: dict[str, list[str]]) -> str:
     """Return the last column whose values repeat like those of a label; empty if there is none."""
     return next((name for name in reversed(names) if _common_options(values[name])), "")
 
@@ -222,10 +222,6 @@ def _answer_form(
     return ("number" if given <= {str(i + 1) for i in range(len(options))} else "text"), ()
 
 
-def _is_unique(cells: Sequence[str]) -> bool:
-    return len(set(cells)) == len(cells)
-
-
 def _mean_length(cells: Sequence[str]) -> float:
     filled = [cell for cell in cells if cell]
     return sum(map(len, filled)) / len(filled) if filled else 0.0
@@ -235,7 +231,7 @@ def _quoted(names: Sequence[str]) -> str:
     return listed([f"`{' '.join(name.split())}`" for name in names])
 
 
-def _written(file: Path, source: Source) -> str:
+def _format_in_words(file: Path, source: Source) -> str:
     """Describe how a file is written, where that is unusual."""
     words = f"the sheet `{source.sheet}`" if source.sheet else ""
     if source.kind != "xlsx":
@@ -247,13 +243,15 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
     """Return the text of `benchmark.yaml`."""
     fields = {column: _field(column, i, guess.texts) for i, column in enumerate(guess.texts)}
     renamed = {field: column for column, field in fields.items() if field != column}
+    cluster_comment = "                # one patient: these rows are not independent"
+    required = [fields.get(column, column) for column in guess.required]
     has_options = bool(guess.options or guess.choices)
     metrics, limit = "[rouge_l, quasi_exact_match]", 512
     if has_options:
         metrics, limit = "[exact_match, choice_extracted]", 1
     elif guess.has_short_answers:
         metrics, limit = "[quasi_exact_match, rouge_l]", 64
-    lines = [
+    lines: list[str | None] = [
         "# Made from a spreadsheet. Check the guesses, then run `medhelm benchmarks check` on this folder.",
         "# `medhelm docs benchmark_yaml` explains every key.",
         f"name: {name}",
@@ -265,33 +263,25 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         "access: private",
         "source:                          # encoding, delimiter and header_row are found; name them here if wrongly",
         f"  kind: {source.kind}",
-        *([f"  sheet: {_yaml(source.sheet)}"] if source.sheet else []),
+        f"  sheet: {_yaml(source.sheet)}" if source.sheet else None,
         f'  files: {{{_yaml(file)}: ""}}',
-        *(["columns:                         # name in the prompt: column of the file"] if renamed else []),
+        "columns:                         # name in the prompt: column of the file" if renamed else None,
         *(f"  {field}: {_yaml(' '.join(column.split()))}" for field, column in renamed.items()),
-        *([f"id: [{_yaml(guess.id)}]"] if guess.id else []),
-        *(
-            [f"cluster: {_yaml(guess.cluster)}                # one patient: these rows are not independent"]
-            if guess.cluster
-            else []
-        ),
-        *([f"require: [{', '.join(map(_yaml, _as_fields(guess.required, fields)))}]"] if guess.required else []),
-        *([f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}"] if guess.options else []),
-        *([f"choices: [{', '.join(map(_yaml, guess.choices))}]"] if guess.choices else []),
+        f"id: [{_yaml(guess.id)}]" if guess.id else None,
+        f"cluster: {_yaml(guess.cluster)}{cluster_comment}" if guess.cluster else None,
+        f"require: [{', '.join(map(_yaml, required))}]" if required else None,
+        f"choices: {{columns: [{', '.join(map(_yaml, guess.options))}]}}" if guess.options else None,
+        f"choices: [{', '.join(map(_yaml, guess.choices))}]" if guess.choices else None,
         f"answer: {{column: {_yaml(guess.answer)}, form: {guess.form}}}   # text | letter | number",
         "prompt: |",
         "  Reply with the letter of the right option only." if has_options else "  Give the answer only.",
-        *(f"\n  {_label(column)}: {{{field}}}" for column, field in fields.items()),
-        *(["\n  {options}"] if has_options else [""]),
+        *(f"\n  {_heading(column)}: {{{field}}}" for column, field in fields.items()),
+        "\n  {options}" if has_options else "",
         "  Answer:",
         f"max_tokens: {limit}",
         f"metrics: {metrics}   # the first is the main one",
     ]
-    return "\n".join(lines) + "\n"
-
-
-def _as_fields(names: Sequence[str], fields: dict[str, str]) -> list[str]:
-    return [fields.get(name, name) for name in names]
+    return "".join(f"{line}\n" for line in lines if line is not None)
 
 
 def _field(column: str, position: int, texts: Sequence[str]) -> str:
@@ -302,7 +292,7 @@ def _field(column: str, position: int, texts: Sequence[str]) -> str:
     return name if is_usable else f"text_{position + 1}"
 
 
-def _label(column: str) -> str:
+def _heading(column: str) -> str:
     words = " ".join(column.replace("_", " ").replace("{", " ").replace("}", " ").split())
     return words[:1].upper() + words[1:]
 

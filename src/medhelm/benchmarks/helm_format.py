@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -93,7 +93,7 @@ def read_helm_format(document: YamlDocument, file: Path) -> Benchmark:
     if not has_answer and (compared := [name for name in metrics if name != JURY]):
         text = f"{shape.dataset_file} has no column `{_ANSWER}`, which {', '.join(compared)} needs."
         problems.append(Problem(text, document.line_of((_DATA,))))
-    rubric, judging = _judging(judge_file, document, problems, has_reference=has_answer)
+    rubric, judging = _read_rubric(judge_file, document, problems, has_reference=has_answer)
     if problems:
         raise ConfigError(document.place, problems)
     name = _snake_case(shape.name)
@@ -137,7 +137,7 @@ def _judge_file(shape: _Shape, file: Path, document: YamlDocument, problems: lis
     return _find(juries[0].prompt_file, file, document, "metrics", problems) if juries else None
 
 
-def _judging(
+def _read_rubric(
     path: Path | None, document: YamlDocument, problems: list[Problem], *, has_reference: bool
 ) -> tuple[Rubric | None, list[str]]:
     """Read the rubric, and remarks; None without judges. Adds problems of the judge prompt."""
@@ -235,15 +235,11 @@ def _snake_case(name: str) -> str:
 
 def _digest(document: YamlDocument, files: Sequence[Path]) -> str:
     """Hash the content of the file and of the texts it names."""
-    digest = hashlib.sha256(json.dumps(_plain(document.data), sort_keys=True).encode())
+    plain = json.loads(json.dumps(document.data, default=str))  # keys and dates become text
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for file in files:
         digest.update(b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """Convert YAML to JSON types; dates become text."""
-    return json.loads(json.dumps(value, default=str))
 
 
 RESPONSE, REFERENCE = "{RESPONSE}", "{GOLD_RESPONSE}"

@@ -1,4 +1,4 @@
-"""Run `hooks.py` of a benchmark: one function, `rows`, that converts its data to a table.
+"""Run `hooks.py` of a benchmark: its one function, `rows`, converts the data to a table.
 
     def rows(rows: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]
     def rows(folder: Path) -> Iterator[Mapping[str, object]]                          if `source.kind` is `folder`
@@ -46,7 +46,7 @@ _SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
 """Names of environment variables that may hold keys."""
 
 
-class _Uncached(SourceFileLoader):
+class _UncachedLoader(SourceFileLoader):
     """A loader that writes no bytecode and never runs outdated bytecode."""
 
     def path_stats(self, path: str) -> Mapping[str, float]:  # noqa: ARG002
@@ -57,7 +57,7 @@ class _Uncached(SourceFileLoader):
 def load_hook(path: Path) -> Hook:
     """Run a `hooks.py` and return its function `rows`. Raises UserError if this fails."""
     name = f"medhelm_hooks_{path.parent.name}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    loader = _Uncached(name, str(path))
+    loader = _UncachedLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     if spec is None:
         raise UserError(f"{path}: cannot be loaded.")
@@ -86,8 +86,8 @@ def _without_keys() -> Iterator[None]:
         os.environ.update(removed)
 
 
-def through_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:
-    """Yield the rows that `hook`, from the file `path`, makes of rows or of a folder.
+def run_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") -> Rows:
+    """Yield the rows that a hook returns for rows, or for a folder of files. `path`: the hook's file.
 
     Raises DataError with the row after which the hook failed.
     """

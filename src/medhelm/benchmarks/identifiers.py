@@ -11,7 +11,7 @@ from typing import Any
 from medhelm.errors import MissingError, UserError
 
 IdentifierSearch = Callable[[str], Iterable[str]]
-"""Function from a text to the kinds of identifiers of which the text has something that looks like one."""
+"""Function that returns the kinds of identifiers that a text seems to contain."""
 
 _NUMBER = r"(?: ?(?:number|no\.?|id|#))?[:# ]{1,3}"
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
@@ -65,7 +65,7 @@ UNSEARCHED = (
 
 
 def kinds_by_pattern(text: str) -> list[str]:
-    """Return the kinds of identifiers of which a text has something that looks like one."""
+    """Return the kinds of identifiers whose pattern matches a text."""
     return [kind for kind, pattern in IDENTIFIERS.items() if pattern.search(text)]
 
 
@@ -90,7 +90,7 @@ PRESIDIO_ENTITIES: Mapping[str, str] = {
 """Entity that Presidio finds and the patterns miss -> kind of identifier. Its dates are left out: "two days" is one."""
 
 PRESIDIO_SCORE = 0.5
-"""Least confidence of an entity that counts, from 0 to 1. Bare numbers without a word that explains them are below."""
+"""Minimum confidence of an entity, from 0 to 1. Numbers without a word that explains them are below it."""
 
 
 def presidio_search(model: str) -> IdentifierSearch:
@@ -120,7 +120,7 @@ def presidio_search(model: str) -> IdentifierSearch:
 
 
 def _kinds_by_presidio(engine: Any, text: str) -> list[str]:
-    """Return the kinds of identifiers of which Presidio finds one."""
+    """Return the kinds of identifiers that Presidio finds in a text."""
     found = engine.analyze(text, language="en", entities=list(PRESIDIO_ENTITIES), score_threshold=PRESIDIO_SCORE)
     kinds = {PRESIDIO_ENTITIES[one.entity_type] for one in found}
     return [kind for kind in dict.fromkeys(PRESIDIO_ENTITIES.values()) if kind in kinds]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
-from medhelm.benchmarks.schema import DefinitionShape, RubricShape
+from medhelm.benchmarks.schema import DefinitionShape
 from medhelm.domain import JURY, Criterion, Rubric, RubricName
 from medhelm.domain.text import value_in_words
 from medhelm.errors import Problem, suggestion
 from medhelm.io.strict_yaml import YamlDocument
 
 
-def each_rubric(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
+def split_rubrics(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShape | None]:
     """Split a definition with two rubrics into one with the standard and one with the extended rubric."""
     rubric = shape.rubric
     if rubric is None or (more := rubric.extended) is None:
@@ -27,13 +26,10 @@ def each_rubric(shape: DefinitionShape) -> tuple[DefinitionShape, DefinitionShap
     return shape.model_copy(update={"rubric": standard}), shape.model_copy(update={"rubric": extended})
 
 
-def built_rubric(shape: DefinitionShape, name: RubricName | Literal[""]) -> Rubric | None:
-    """Convert the only rubric of a definition, under this name; None if it has none."""
-    return replace(build_rubric(shape.rubric), name=name) if shape.rubric else None
-
-
-def build_rubric(shape: RubricShape) -> Rubric:
-    """The house's own type, from the shape of the file. Points are met or not: their scale is 0 to 1."""
+def build_rubric(definition: DefinitionShape, name: RubricName | Literal[""]) -> Rubric:
+    """Convert the only rubric of a definition. Points are given or not, so their scale is 0 to 1."""
+    shape = definition.rubric
+    assert shape is not None, "the definition has a rubric"
     low, high = (0.0, 1.0) if shape.form == "points" else shape.scale
     criteria = (
         Criterion(
@@ -53,6 +49,7 @@ def build_rubric(shape: RubricShape) -> Rubric:
         shows_reference=shape.reference,
         form=shape.form,
         question=shape.question or "",
+        name=name,
     )
 
 

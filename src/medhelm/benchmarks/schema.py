@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal
 
@@ -128,21 +129,21 @@ def _as_choices(value: Any) -> Any:
     return value
 
 
-def _as_criterion(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"description": value}
-    if not isinstance(value, dict):
-        raise ValueError(f"must be a text, or a mapping with `description`, is {value_in_words(value)}.")
-    return value
+def _text_under(key: str, rule: str) -> Callable[[Any], Any]:
+    """Return a validator that expands a text to a mapping with the text under `key`."""
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, str):
+            return {key: value}
+        if not isinstance(value, dict):
+            raise ValueError(f"{rule}, is {value_in_words(value)}.")
+        return value
+
+    return expand
 
 
-def _as_answer(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"column": value}
-    if not isinstance(value, dict):
-        shown = value_in_words(value)
-        raise ValueError(f"must be the name of a column, or a mapping with `column` and `form`, is {shown}.")
-    return value
+_as_criterion = _text_under("description", "must be a text, or a mapping with `description`")
+_as_answer = _text_under("column", "must be the name of a column, or a mapping with `column` and `form`")
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]

@@ -50,7 +50,7 @@ def load_suite() -> tuple[SuiteEntry, ...]:
 
 @cache
 def is_in_suite(benchmark: str) -> bool:
-    """Return whether a benchmark is one of the 37 of the suite."""
+    """Return True if a benchmark is one of the 37 of the suite."""
     return any(entry.name == benchmark for entry in load_suite())
 
 
@@ -134,7 +134,7 @@ def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
         content = validate(document, ListedSuiteShape) if listed else validate(document, WeightedSuiteShape)
     except ConfigError as error:
         problems += error.problems
-    weights = _resolve(_names_in(document), ids, problems)
+    weights = _resolve(_benchmark_names(document), ids, problems)
     if problems or content is None:
         raise ConfigError(document.place, problems)
     if isinstance(content, WeightedSuiteShape):
@@ -142,7 +142,7 @@ def _from_yaml(path: Path, ids: Mapping[str, str]) -> Suite:
     return Suite(name=content.name, weights=weights, description=content.description)
 
 
-def _names_in(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
+def _benchmark_names(document: YamlDocument) -> Iterable[tuple[str, int | None]]:
     """Return every text in place of a benchmark name, with its line."""
     found = document.data.get("benchmarks") if isinstance(document.data, dict) else None
     places: dict[KeyPath, object] = {}

@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("taxonomy.yaml")
 """The taxonomy as data."""
 
 TASKS_OF_THE_PAPER = 121
-"""Number of tasks according to the paper; it does not list them."""
+"""Number of tasks according to the paper, which does not list them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Subcategory:
     id: str
     """Id in snake case, such as `planning_treatments`."""
     title: str
-    """Name for people."""
+    """Display name."""
     tasks: tuple[str, ...]
     """The tasks that can be derived from the paper."""
     points: int
@@ -37,7 +37,7 @@ class Category:
     id: str
     """Id in snake case, such as `clinical_decision_support`."""
     title: str
-    """Name for people."""
+    """Display name."""
     definition: str
     """Definition of its scope."""
     criterion: str

@@ -19,7 +19,7 @@ from medhelm.errors import UserError
 from medhelm.io.output_folder import write_file
 
 _CODE = (".py", ".pyc", ".pyd", ".so")
-"""Endings of files that Python runs."""
+"""Suffixes of files that Python runs."""
 
 _trusted: dict[str, str] = {}
 """Folder -> digest of its code, for consents of this process: they hold even if they cannot be recorded."""
@@ -33,15 +33,15 @@ def trust(folder: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"--trust {folder}: this folder does not exist.")
     given = {
-        str(place.resolve()): _digest(place)
+        str(place.resolve()): _code_digest(place)
         for place in (folder, *(file.parent for file in sorted(folder.glob(f"*/{FILE_NAME}"))))
         if (place / HOOKS).is_file()
     }
-    recorded = _recorded()
+    recorded = _recorded_consents()
     if given.items() <= recorded.items():
         return
     _trusted.update(given)
-    file = _file()
+    file = _consent_file()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(file, json.dumps({"format": 1, "folders": recorded | given}, indent=2) + "\n")
@@ -50,13 +50,18 @@ def trust(folder: Path) -> None:
         return
 
 
+def _is_installed(benchmark: Benchmark) -> bool:
+    """Return True if a benchmark is built in, or belongs to a package that the user installed."""
+    return bool(benchmark.package) or benchmark.folder.resolve().parent == LIBRARY.resolve()
+
+
 def check_trusted(benchmark: Benchmark) -> None:
     """Raise UserError if the code of a benchmark may not run: it is not installed, and the user did not agree to it."""
-    folder = benchmark.folder.resolve()
-    if benchmark.package or folder.parent == LIBRARY.resolve():
+    if _is_installed(benchmark):
         return
-    known = _recorded() | _trusted
-    if known.get(str(folder)) == _digest(folder):
+    folder = benchmark.folder.resolve()
+    known = _recorded_consents() | _trusted
+    if known.get(str(folder)) == _code_digest(folder):
         return
     changed = (
         "changed since you agreed to run it" if str(folder) in known else "is code that would run with your rights"
@@ -69,15 +74,15 @@ def check_trusted(benchmark: Benchmark) -> None:
 
 def check_links(benchmark: Benchmark, files: Iterable[Path]) -> None:
     """Raise UserError for files of a benchmark folder that are elsewhere: a link would show any file of the user."""
-    folder = benchmark.folder.resolve()
-    if benchmark.package or folder.parent == LIBRARY.resolve():  # installers may link the files of a package
+    if _is_installed(benchmark):  # installers may link the files of a package
         return
+    folder = benchmark.folder.resolve()
     for file in files:
         if not file.resolve().is_relative_to(folder):
             raise UserError(f"{file} is a link out of its benchmark folder. Copy the file, or use --data DIR.")
 
 
-def _digest(folder: Path) -> str:
+def _code_digest(folder: Path) -> str:
     """Hash the names and contents of all files with code in a folder."""
     digest = hashlib.sha256()
     for file in sorted(file for file in folder.rglob("*") if file.suffix in _CODE and file.is_file()):
@@ -87,17 +92,17 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _file() -> Path:
+def _consent_file() -> Path:
     """Return the file with all consents."""
     configured = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     base = configured if configured.is_absolute() else Path.home() / ".config"  # as its specification says
     return base / "medhelm" / "trusted.json"
 
 
-def _recorded() -> dict[str, str]:
+def _recorded_consents() -> dict[str, str]:
     """Return folder -> digest of the recorded consents; none if the file cannot be read."""
     try:
-        content = json.loads(_file().read_text(encoding="utf-8"))
+        content = json.loads(_consent_file().read_text(encoding="utf-8"))
         folders = content["folders"]
         return {str(folder): str(digest) for folder, digest in folders.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Shared helpers to read the files of other harnesses: digests, JSON documents, times and URLs."""
+"""Shared helpers to read the files of other harnesses: digests, JSON documents, times, URLs and model names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from medhelm.domain import Model
 from medhelm.domain.text import plural
 from medhelm.errors import DataError
 from medhelm.io.untrusted_json import text, well_formed
@@ -18,7 +19,6 @@ from medhelm.io.untrusted_json import text, well_formed
 LARGEST_FILE = 2**31
 """Maximum size, in bytes, of a JSON document that is loaded as a whole."""
 
-_CHUNK = 2**20
 _METRIC_SIGN = re.compile(r"[^\w.@+-]+")
 _LONGEST_NAME = 80
 _LONGEST_VALUE = 1000
@@ -26,17 +26,16 @@ _LONGEST_VALUE = 1000
 
 def digest_of(*paths: Path) -> str:
     """Return the hex SHA-256 of the given files, concatenated. Raises: DataError if one cannot be read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         for path in paths:
             if path.is_fifo():
                 raise DataError("cannot be read: it is a named pipe, not a file.")
             with path.open("rb") as file:
-                while chunk := file.read(_CHUNK):
-                    found.update(chunk)
+                hashlib.file_digest(file, lambda: digest)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}.") from error
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def load_json(path: Path) -> Any:
@@ -50,10 +49,10 @@ def load_json(path: Path) -> Any:
         raise DataError(f"cannot be read: {error.strerror or error}.") from error
     if not content.strip():
         raise DataError("is empty.")
-    return parsed(content, "is not valid JSON")
+    return parse_json(content, "is not valid JSON")
 
 
-def parsed(content: bytes, wrong: str) -> Any:
+def parse_json(content: bytes, wrong: str) -> Any:
     """Parse JSON from bytes. Raises: DataError that begins with `wrong` and gives the position."""
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -65,10 +64,10 @@ def parsed(content: bytes, wrong: str) -> Any:
         raise DataError(f"{wrong}: it is nested too deeply, or contains a number that is too long.") from error
 
 
-def instant(said: str) -> str:
+def iso_time(value: str) -> str:
     """Return a time as ISO 8601 in UTC; empty if it is not a time. A time without a zone is read as UTC."""
     try:
-        found = datetime.fromisoformat(said)
+        found = datetime.fromisoformat(value)
     except ValueError:
         return ""
     found = found if found.tzinfo else found.replace(tzinfo=UTC)
@@ -88,25 +87,31 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}" if parts.hostname else ""
 
 
-def counted(odd: Iterable[tuple[str, int]], what: str) -> list[str]:
+def model_of(name: str) -> Model:
+    """Return a model that is known only by its name."""
+    provider, slash, rest = name.partition("/")
+    return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
+
+
+def count_remarks(issues: Iterable[tuple[str, int]], what: str) -> list[str]:
     """Return a remark for each irregularity, with its count.
 
-    >>> counted([("no id; skipped", 2), ("duplicate", 1)], "line")
+    >>> count_remarks([("no id; skipped", 2), ("duplicate", 1)], "line")
     ['2 lines: no id; skipped.', '1 line: duplicate.']
     """
-    return [f"{plural(n, what)}: {words}." for words, n in odd]
+    return [f"{plural(n, what)}: {words}." for words, n in issues]
 
 
-def metric_name(said: str) -> str:
+def metric_name(name: str) -> str:
     """Return the metric's name in MedHELM: characters that are not allowed in a column name become `_`.
 
     >>> metric_name("exact_match,strict match")
     'exact_match_strict_match'
     """
-    return _METRIC_SIGN.sub("_", well_formed(said))[:_LONGEST_NAME] or "score"
+    return _METRIC_SIGN.sub("_", well_formed(name))[:_LONGEST_NAME] or "score"
 
 
-def short(value: object) -> str:
+def short_text(value: object) -> str:
     """Return a table value as short text to store with an instance; empty if it is long, or not text or a number."""
-    said = text(value) if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else ""
-    return said if len(said) <= _LONGEST_VALUE else ""
+    shown = text(value) if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else ""
+    return shown if len(shown) <= _LONGEST_VALUE else ""

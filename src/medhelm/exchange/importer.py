@@ -1,7 +1,7 @@
-"""Import a run of another harness, or several that form one run here, into the store.
+"""Import runs of other harnesses into the store. Several runs can form one run here.
 
-The tables of a run are written by whole columns, because all data is in memory. Only scores under the published rule
-are imported; those under the corrected rule are computed later, when the run is rescored.
+All data of a run is in memory, so its tables are written column by column. Only scores under the published rule are
+imported; rescoring the run computes those under the corrected rule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from medhelm.domain import (
     Judgment,
     Jury,
     JuryResult,
-    Model,
     Origin,
     Run,
     RunStatus,
@@ -40,7 +39,9 @@ from medhelm.errors import UserError
 from medhelm.evaluation.imported import imported_benchmark
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.evaluation.totals import make_jury_result
+from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
+from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
@@ -51,7 +52,6 @@ from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_
 from medhelm.storage.store import Store, file_name
 
 _MISSING = Completion(failure=Failure("provider", "no_result", "the files hold no completion of this instance"))
-_JUDGES_NEEDED = 2
 _quoted = json.encoder.encode_basestring  # quotes a text as JSON without creating an encoder each time
 
 
@@ -93,8 +93,8 @@ class RunImporter:
     """Imports runs one after another and tracks which runs the store already has."""
 
     def __init__(self, store: Store, library: Mapping[str, Benchmark]) -> None:
-        """Read the `run.json` files of the store. `library`: the known benchmarks by name and alias (`library_of`)."""
-        self.store, self.benchmarks = store, library
+        """Read the store's `run.json` files. `library`: the known benchmarks by name and alias, from `library_of`."""
+        self._store, self._library = store, library
         self._writer = ColumnWriter()
         self._known: dict[tuple[str, str], list[Run]] = {}
         for run in load_runs(store):
@@ -105,16 +105,12 @@ class RunImporter:
         """Close the database connection used for writing."""
         self._writer.close()
 
-    def unchanged(self, origin: Origin) -> Run | None:
-        """Return the stored run that was imported from the same files; None if there is none."""
-        return next((run for run in self._before(origin) if run.origin and run.origin.sha256 == origin.sha256), None)
-
-    def take(self, parts: Sequence[ImportedRun], naming: NameMap, *, model: str = "") -> ImportedRunResult:
+    def import_run(self, parts: Sequence[ImportedRun], naming: NameMap, *, model: str = "") -> ImportedRunResult:
         """Store a run of another harness as one MedHELM run.
 
-        Parameters: parts, one run as its reader returned it, or several runs of one model that together form one
-        benchmark here (each becomes a group named after its `title`); naming, the map of names; model, the model's
-        name here, empty for `parts[0].model`.
+        Parameters: parts, one run as its reader returned it, or several runs of one model that are one benchmark here
+        (each becomes a group named after its `title`); naming, the map of names; model, the model's name here, empty
+        for `parts[0].model`.
 
         Each metric of `parts` provides the scores under the rule `published`, unchanged; scores under the rule
         `corrected` come from `rescore`. The main metric is the benchmark's first metric that has scores, or else the
@@ -125,44 +121,45 @@ class RunImporter:
         StoreError.
         """
         origin = _origin(parts)
-        if same := self.unchanged(origin):
+        before = self._known.get((origin.harness, origin.run), [])
+        if same := next((run for run in before if run.origin and run.origin.sha256 == origin.sha256), None):
             return ImportedRunResult(run=same, state="unchanged")
-        one = join_parts(parts, self.benchmarks, naming, model)
-        before = self._before(origin)
+        joined = join_parts(parts, self._library, naming, model)
         write_instances(
-            self.store,
-            one.imported.instances,
-            benchmark=one.benchmark.name,
-            benchmark_digest=one.benchmark.digest,
-            data_digest=one.data_digest,
-            about=one.about,
+            self._store,
+            joined.imported.instances,
+            benchmark=joined.benchmark.name,
+            benchmark_digest=joined.benchmark.digest,
+            data_digest=joined.data_digest,
+            about=joined.about,
             writer=self._writer,
         )
-        run, odd = write_imported_run(one, self.store, self._writer)
-        remarks = (*one.imported.remarks, *odd, *self._replace(before, run))
+        run, irregularities = write_imported_run(joined, self._store, self._writer)
+        remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
         return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
 
-    def _before(self, origin: Origin) -> list[Run]:
-        return self._known.get((origin.harness, origin.run), [])
 
-    def _replace(self, before: Iterable[Run], new: Run) -> list[str]:
-        """Remove the runs imported from older versions of the files, unless they have since been judged here."""
-        said = []
-        for old in before:
-            if old.folder is None or old.id == new.id or not old.folder.exists():
-                continue
-            if _judges(old) == _judges(new):
-                delete_run(old.folder)
-            else:
-                said.append(
-                    f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
-                    "should no longer count"
-                )
-        return said
+def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
+    """Remove the runs imported from older versions of the files, unless they have since been judged here.
+
+    Returns: a remark for each that was kept.
+    """
+    remarks = []
+    for old in before:
+        if old.folder is None or old.id == new.id or not old.folder.exists():
+            continue
+        if _judge_names(old) == _judge_names(new):
+            delete_run(old.folder)
+        else:
+            remarks.append(
+                f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "
+                "should no longer count"
+            )
+    return remarks
 
 
-def _judges(run: Run) -> tuple[str, ...]:
+def _judge_names(run: Run) -> tuple[str, ...]:
     return tuple(judge.name for judge in run.jury_result.jury.judges) if run.jury_result else ()
 
 
@@ -187,15 +184,10 @@ class JoinedRun:
     """Hash of all instances and prompts."""
 
     @property
-    def reached(self) -> Model:
-        """Return the model, with its server and settings as far as the files give them."""
-        return model_of(self.model)
-
-    @property
     def jury(self) -> Jury | None:
         """Return its jury, with the default minimum of judges per instance; None for a run without judges."""
         judges = tuple(self.imported.judges)
-        return Jury(judges=judges, min_judges=min(_JUDGES_NEEDED, len(judges))) if judges else None
+        return Jury(judges=judges, min_judges=min(AT_LEAST, len(judges))) if judges else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -230,18 +222,18 @@ def join_parts(
     name = library[theirs].name if theirs in library else file_name(theirs)
     known = library.get(name)
     grouped = len(parts) > 1
-    whole = _together(parts) if grouped else first
+    whole = _merge_parts(parts) if grouped else first
     if known and known.group_column and not grouped:
         text = f"only the part {first.title or 'without a name'} of {name} was found"
         whole = replace(whole, remarks=(*whole.remarks, text))
     if not whole.judgments and not (known and known.rubric):
         whole = replace(whole, judges=())  # the judges' prompts are unknown
-    scores = _renamed(whole.scores, naming.metrics, judged=bool(whole.judges))
+    scores = _rename_scores(whole.scores, naming.metrics, judged=bool(whole.judges))
     if not whole.instances or not any(scores.values()):
         raise UserError(f"{origin.run}: it has no instance with a score.")
     order = [metric for metric in (known.metrics if known else ()) if metric in scores]
     scores = {metric: scores[metric] for metric in [*order, *(m for m in scores if m not in order)]}
-    about = _about(whole, grouped=grouped)
+    about = _benchmark_facts(whole, grouped=grouped)
     benchmark = imported_benchmark(
         name, library, metrics=scores, about=about, max_tokens=whole.max_tokens, stop=whole.stop
     )
@@ -264,7 +256,7 @@ def _origin(parts: Sequence[ImportedRun]) -> Origin:
     return replace(ordered[0], run=" + ".join(origin.run for origin in ordered), sha256=digest)
 
 
-def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
+def _merge_parts(parts: Sequence[ImportedRun]) -> ImportedRun:
     """Merge all parts into one run, each as a group; instance ids are prefixed with the group's name."""
     names = [part.title or part.origin.run for part in parts]
     if len(set(names)) < len(names):
@@ -276,7 +268,7 @@ def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
     for name, part in zip(names, parts, strict=True):
         instances += [replace(one, id=f"{name}/{one.id}", group=name) for one in part.instances]
         completions |= {f"{name}/{id_}": completion for id_, completion in part.completions.items()}
-        judgments |= {f"{name}/{id_}": said for id_, said in part.judgments.items()}
+        judgments |= {f"{name}/{id_}": own for id_, own in part.judgments.items()}
         for metric, own in part.scores.items():
             scores.setdefault(metric, {}).update({f"{name}/{id_}": score for id_, score in own.items()})
     remarks = [f"{name}: {text}" for name, part in zip(names, parts, strict=True) for text in part.remarks]
@@ -291,7 +283,7 @@ def _together(parts: Sequence[ImportedRun]) -> ImportedRun:
     )
 
 
-def _renamed(
+def _rename_scores(
     scores: Mapping[str, Mapping[str, float]], names: Mapping[str, str], *, judged: bool
 ) -> dict[str, Mapping[str, float]]:
     """Return scores under the metrics' names here. The jury's score comes first by default."""
@@ -305,33 +297,26 @@ def _renamed(
     return {JURY: found[JURY], **found} if JURY in found else found
 
 
-def _about(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
-    """Return the fields that describe a benchmark besides its instances."""
+def _benchmark_facts(whole: ImportedRun, *, grouped: bool) -> dict[str, Any]:
+    """Return further fields to store about a benchmark, so that it can be built again from its instances."""
     criteria: Counter[str] = Counter()
-    for said in whole.judgments.values():
-        criteria.update(list(dict.fromkeys(one.criterion for one in said)))
+    for judgments in whole.judgments.values():
+        criteria.update(list(dict.fromkeys(one.criterion for one in judgments)))
     # A criterion with grades for only a few instances was added by a judge on its own.
     usual = [name for name, count in criteria.items() if 2 * count >= len(whole.judgments)]
     about: dict[str, Any] = {"title": whole.benchmark, "grouped": grouped}
     if usual:
-        about |= {"criteria": usual, "judge_prompt": whole.judge_prompt}
-        about |= {"unjudged": whole.unjudged_score}
+        about |= {"criteria": usual, "judge_prompt": whole.judge_prompt, "unjudged": whole.unjudged_score}
     return about
 
 
 # --- the folder of a run ----------------------------------------------------------------------------------------------
 
 
-def model_of(name: str) -> Model:
-    """Return a model of which only the name is known."""
-    provider, slash, rest = name.partition("/")
-    return Model(name=name, provider=provider if slash else "", remote_name=rest if slash else name)
-
-
-def write_imported_run(one: JoinedRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
+def write_imported_run(joined: JoinedRun, store: Store, writer: ColumnWriter) -> tuple[Run, list[str]]:
     """Write the run to a temporary folder and put that in place. Returns: the run, and remarks on irregularities."""
-    columns = _Columns(one)
-    run = _run(one, columns)
+    columns = _Columns(joined)
+    run = _run(joined, columns)
     final = store.run_folder(run.benchmark, run.model, run.id)
     written = replace(run, folder=final)
     with FileLock(store.lock_file(run.benchmark, run.model)):
@@ -349,9 +334,9 @@ def write_imported_run(one: JoinedRun, store: Store, writer: ColumnWriter) -> tu
 class _Columns:
     """The tables of a run, column by column."""
 
-    def __init__(self, one: JoinedRun) -> None:
-        self.one = one
-        imported = one.imported
+    def __init__(self, joined: JoinedRun) -> None:
+        self.joined = joined
+        imported = joined.imported
         self.ids = [instance.id for instance in imported.instances]
         self.completions = [imported.completions.get(id_, _MISSING) for id_ in self.ids]
         self.groups = [instance.group for instance in imported.instances]
@@ -364,7 +349,7 @@ class _Columns:
         self.kinds = dict(RECORD_COLUMNS)
         for name in self.scores:
             self.kinds |= {score_column(name, rule): "DOUBLE" for rule in RULES}
-        if one.is_grouped:
+        if joined.is_grouped:
             self.kinds |= {parts_column(name, "published"): "VARCHAR" for name in self.scores}
 
     @property
@@ -374,7 +359,7 @@ class _Columns:
         table: dict[str, Sequence[Any]] = {
             "position": range(len(self.ids)),
             "instance_id": self.ids,
-            "cluster": [instance.cluster for instance in self.one.imported.instances],
+            "cluster": [instance.cluster for instance in self.joined.imported.instances],
             "group": self.groups,
             "request_digest": "",
             "completion": [completion.text for completion in self.completions],
@@ -383,22 +368,22 @@ class _Columns:
         table |= _by_column(rows, COMPLETION_COLUMNS)
         for name, own in self.scores.items():
             table[score_column(name, "published")] = own
-            if self.one.is_grouped:
+            if self.joined.is_grouped:
                 pairs = zip(self.groups, own, strict=True)
                 table[parts_column(name, "published")] = [
                     None if score is None else json.dumps({group: (score, 1.0)}) for group, score in pairs
                 ]
-        if self.one.jury:
-            said = [self.one.imported.judgments.get(id_, ()) for id_ in self.ids]
+        if self.joined.jury:
+            judgments = [self.joined.imported.judgments.get(id_, ()) for id_ in self.ids]
             table["jury_coverage"] = [
-                sum(cell.failure is None for cell in own) / len(own) if own else None for own in said
+                sum(cell.failure is None for cell in own) / len(own) if own else None for own in judgments
             ]
         return table
 
     def judgments(self) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
         """Return the columns of the judgments, and of the judges' completions."""
-        said = self.one.imported.judgments
-        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in said.get(id_, ())]
+        by_instance = self.joined.imported.judgments
+        cells = [(position, id_, cell) for position, id_ in enumerate(self.ids) for cell in by_instance.get(id_, ())]
         judgments: dict[str, Sequence[Any]] = {
             "position": [position for position, _, _ in cells],
             "instance_id": [id_ for _, id_, _ in cells],
@@ -413,8 +398,8 @@ class _Columns:
         by_judge: dict[tuple[int, str, str], list[Judgment]] = {}
         for position, id_, cell in cells:
             by_judge.setdefault((position, id_, cell.judge), []).append(cell)
-        spoken = [reply_of(own) for own in by_judge.values()]
-        rows = [completion_row(reply) for reply in spoken]
+        completions = [reply_of(own) for own in by_judge.values()]
+        rows = [completion_row(completion) for completion in completions]
         replies: dict[str, Sequence[Any]] = {
             "position": [position for position, _, _ in by_judge],
             "instance_id": [id_ for _, id_, _ in by_judge],
@@ -422,7 +407,7 @@ class _Columns:
             "part": [0] * len(rows),
             "attempt": [0] * len(rows),
             "request_digest": "",
-            "text": [reply.text for reply in spoken],
+            "text": [completion.text for completion in completions],
         }
         return judgments, replies | _by_column(rows, COMPLETION_COLUMNS) | {"verification_code": ""}
 
@@ -440,43 +425,44 @@ def reply_of(judgments: Sequence[Judgment]) -> Completion:
     if all(one.failure for one in judgments):
         return Completion(failure=judgments[0].failure)
     cells = ", ".join(
-        f'{_quoted(one.criterion)}: {{"score": {_plain(one.score)}, "explanation": {_quoted(one.explanation)}}}'
+        f'{_quoted(one.criterion)}: {{"score": {_json_number(one.score)}, "explanation": {_quoted(one.explanation)}}}'
         for one in judgments
     )
     return Completion(text=f"{{{cells}}}", finish_reason="stop")
 
 
-def _plain(score: float | None) -> str:
+def _json_number(score: float | None) -> str:
     """Return a score as JSON; whole numbers have no decimal point."""
     if score is None or not isfinite(score):
         return "null"
     return str(int(score)) if score.is_integer() else repr(score)
 
 
-def _run(one: JoinedRun, columns: _Columns) -> Run:
-    imported, jury = one.imported, one.jury
-    run_id = identity(one.benchmark, one.data_digest, one.reached, one.settings, jury)
+def _run(joined: JoinedRun, columns: _Columns) -> Run:
+    imported, jury = joined.imported, joined.jury
+    model = model_of(joined.model)
+    run_id = identity(joined.benchmark, joined.data_digest, model, joined.settings, jury)
     failures = Counter(c.failure.code for c in columns.completions if c.failure)
     n, n_completions = imported.n_expected or len(columns.ids), len(columns.ids) - failures.total()
     return make_run(
-        one.benchmark,
+        joined.benchmark,
         run_id=run_id,
-        data_digest=one.data_digest,
-        model=one.reached,
+        data_digest=joined.data_digest,
+        model=model,
         tier=imported.tier,
-        settings=one.settings,
-        origin=one.origin,
+        settings=joined.settings,
+        origin=joined.origin,
         status=_status(n, len(columns.ids), failures.total()),
         n=n,
         n_completions=n_completions,
         failures=failures,
-        usage=_usage(columns.completions),
+        usage=sum((completion.usage for completion in columns.completions), Usage()),
         started=imported.started,
         seconds=0.0,
         main_metric=next(iter(columns.scores)),
-        estimates={rule: _estimates(one, columns) if rule == "published" else {} for rule in RULES},
-        groups=_group_means(columns) if one.is_grouped else {},
-        jury_result=_jury_result(one, jury, columns) if jury else None,
+        estimates={rule: _estimates(joined, columns) if rule == "published" else {} for rule in RULES},
+        groups=_group_means(columns) if joined.is_grouped else {},
+        jury_result=_jury_result(joined, jury, columns) if jury else None,
     )
 
 
@@ -486,17 +472,7 @@ def _status(n: int, there: int, n_failed: int) -> RunStatus:
     return RunStatus.FAILED if n_failed == n else RunStatus.COMPLETE
 
 
-def _usage(completions: Sequence[Completion]) -> Usage:
-    return Usage(
-        input=sum(completion.usage.input for completion in completions),
-        cached_input=sum(completion.usage.cached_input for completion in completions),
-        output=sum(completion.usage.output for completion in completions),
-        reasoning=sum(completion.usage.reasoning for completion in completions),
-        cache_write=sum(completion.usage.cache_write for completion in completions),
-    )
-
-
-def _estimates(one: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
+def _estimates(joined: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
     """Return the mean of each metric under the published rule, over instances or over groups."""
     import numpy as np
 
@@ -505,9 +481,9 @@ def _estimates(one: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
     found = {}
     for name, own in columns.scores.items():
         values = np.array([np.nan if score is None else score for score in own], dtype=float)
-        low, high = scale_of(name, values, one.benchmark)
+        low, high = scale_of(name, values, joined.benchmark)
         parts = None
-        if one.is_grouped:
+        if joined.is_grouped:
             parts = [{group: (score or 0.0, 1.0)} for group, score in zip(columns.groups, own, strict=True)]
         if mean := estimate_ratios(values, parts, low=low, high=high):
             found[name] = mean
@@ -520,8 +496,8 @@ def scale_of(metric: str, values: Any, benchmark: Benchmark) -> tuple[float, flo
         return benchmark.rubric.low, benchmark.rubric.high
     if known := METRICS.if_usable(metric):
         return known.low, known.high
-    scored = values[values == values]
-    return min(0.0, *scored.tolist(), 0.0), max(1.0, *scored.tolist(), 1.0)
+    scored = values[values == values].tolist()  # without nan
+    return min([0.0, *scored]), max([1.0, *scored])
 
 
 def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
@@ -530,16 +506,16 @@ def _group_means(columns: _Columns) -> dict[str, dict[str, float | None]]:
     return group_means(columns.groups, {"published": scores})
 
 
-def _jury_result(one: JoinedRun, jury: Jury, columns: _Columns) -> JuryResult | None:
+def _jury_result(joined: JoinedRun, jury: Jury, columns: _Columns) -> JuryResult | None:
     """Return the totals of the judges; None if the benchmark has no rubric."""
-    rubric = one.benchmark.rubric
+    rubric = joined.benchmark.rubric
     if rubric is None:
         return None
     expected: Counter[str] = Counter()
     failed: dict[str, Counter[str]] = {judge.name: Counter() for judge in jury.judges}
     n_too_few_judges = 0
     criteria = {criterion.name for criterion in rubric.criteria}
-    for judgments in one.imported.judgments.values():
+    for judgments in joined.imported.judgments.values():
         incomplete = {judgment.judge for judgment in judgments if judgment.failure}
         n_too_few_judges += len(jury.judges) - len(incomplete) < jury.min_judges
         for judgment in judgments:

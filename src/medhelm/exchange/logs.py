@@ -14,8 +14,8 @@ from medhelm.evaluation.imported import library_of
 from medhelm.exchange.fields import digest_of
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
-from medhelm.exchange.inspect.our_tasks import as_asked_here, score
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
+from medhelm.exchange.inspect.our_tasks import instances_with_our_prompts, score_again
+from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create
@@ -27,7 +27,7 @@ _READERS: Mapping[Harness, Callable[[Path], ImportedRun]] = {
     "lm_eval": read_lm_eval_samples,
 }
 _FINDERS: Mapping[Harness, Callable[[Path], list[Path]]] = {"inspect": log_files, "lm_eval": sample_files}
-_WHAT: Mapping[Harness, str] = {
+_FILES_IN_WORDS: Mapping[Harness, str] = {
     "inspect": "Inspect log (*.eval, or *.json with a time in its name)",
     "lm_eval": "lm-eval sample file (samples_*.jsonl, written with --log_samples)",
 }
@@ -60,11 +60,11 @@ def import_logs(
     library = library_of(extra)
     opened = create(store)
     taken: list[ImportedRunResult] = []
-    with closing(RunImporter(opened, library)) as others:
-        importer = _LogImporter(opened, data, library, others)
+    with closing(RunImporter(opened, library)) as run_importer:
+        importer = _LogImporter(opened, data, library, run_importer)
         for done, file in enumerate(files, start=1):
             try:
-                taken.append(importer.take(file, harness))
+                taken.append(importer.import_file(file, harness))
             except UserError as error:
                 skipped.append((str(file), str(error)))
             watch(done, len(files))
@@ -83,7 +83,7 @@ def _files(places: Sequence[Path], harness: Harness) -> tuple[list[Path], list[t
         if not place.exists():
             missing.append((str(place), "this file or folder does not exist."))
         elif not files:
-            missing.append((str(place), f"this folder has no {_WHAT[harness]}."))
+            missing.append((str(place), f"this folder has no {_FILES_IN_WORDS[harness]}."))
         for file in files:
             found.setdefault(file.resolve(), file)
     return list(found.values()), missing
@@ -101,35 +101,37 @@ class _LogImporter:
         self._by_digest = {run.origin.sha256: run for run in stored if run.origin}
         self._names = {run.origin.run for run in stored if run.origin}
 
-    def take(self, file: Path, harness: Harness) -> ImportedRunResult:
+    def import_file(self, file: Path, harness: Harness) -> ImportedRunResult:
         """Import a file. Raises: UserError with the reason if that is not possible."""
         # The digest of a log is that of its file, so one that is stored need not be read.
         if harness == "inspect" and (same := self._by_digest.get(digest_of(file))):
             return ImportedRunResult(run=same, state="unchanged")
-        one = _READERS[harness](file)
-        if same := self._by_digest.get(one.origin.sha256):
+        log = _READERS[harness](file)
+        if same := self._by_digest.get(log.origin.sha256):
             return ImportedRunResult(run=same, state="unchanged")
-        return self._take_ours(one) if one.medhelm_task else self._importer.take([one], NameMap())
+        return self._import_medhelm_task(log) if log.medhelm_task else self._importer.import_run([log], NameMap())
 
-    def _take_ours(self, one: ImportedRun) -> ImportedRunResult:
-        """Import a run: score tasks of ours again; keep the logged scores if the task has changed since."""
-        known = self._library.get(one.benchmark)
-        instances = as_asked_here(one, known, self._data) if known else []
+    def _import_medhelm_task(self, log: ImportedRun) -> ImportedRunResult:
+        """Import a run of a MedHELM task: score it again, or keep the logged scores if the task has changed since."""
+        known = self._library.get(log.benchmark)
+        instances = instances_with_our_prompts(log, known, self._data) if known else []
         if known and instances:
-            run = score(one, known, instances, self._store)
-            state: Literal["new", "changed"] = "changed" if one.origin.run in self._names else "new"
-            self._names.add(one.origin.run)
-            asked, there = run.n, one.medhelm_task["n"]
+            run = score_again(log, known, instances, self._store)
+            state: Literal["new", "changed"] = "changed" if log.origin.run in self._names else "new"
+            self._names.add(log.origin.run)
+            n_run, n_selected = run.n, log.medhelm_task["n"]
             part = (
-                f"Inspect ran only part of the selection ({asked} of {there} instances); use -T limit=N instead, "
+                f"Inspect ran only part of the selection ({n_run} of {n_selected} instances); use -T limit=N instead, "
                 "which can be scored again"
             )
-            return ImportedRunResult(run=run, state=state, remarks=(*one.remarks, *([part] if asked < there else [])))
-        why = f"the prompts differ from the current prompts of {one.benchmark}"
+            return ImportedRunResult(
+                run=run, state=state, remarks=(*log.remarks, *([part] if n_run < n_selected else []))
+            )
+        why = f"the prompts differ from the current prompts of {log.benchmark}"
         if known is None:
-            why = f"the benchmark {one.benchmark} is unknown (use --benchmarks DIR to add a folder of benchmarks)"
-        if one.tier == "sample":
+            why = f"the benchmark {log.benchmark} is unknown (use --benchmarks DIR to add a folder of benchmarks)"
+        if log.tier == "sample":
             raise UserError(f"{why}, and the log holds sample data, not real data.")
-        taken = self._importer.take([one], OUR_NAMING)
+        taken = self._importer.import_run([log], OUR_NAMING)
         remarks = (*taken.remarks, f"{why}, so the log's own scores are used.")
         return ImportedRunResult(run=taken.run, state=taken.state, remarks=remarks)

@@ -61,8 +61,8 @@ class _Part:
     """Key -> file."""
 
     @property
-    def last(self) -> str:
-        """Key of the file that makes it visible."""
+    def marker(self) -> str:
+        """Key of the file that makes it visible: the last one."""
         return list(self.files)[-1]
 
 
@@ -86,9 +86,9 @@ def publish(
     if problem := _missing_consent(runs, definitions, remote.host, allowed):
         raise UserError(problem)
     parts = [*(_run_part(store, run) for run in runs), *(_release_part(store, name) for name in release_names(store))]
-    there = remote.sizes()
-    known = [part for part in parts if part.last in there]
-    if other := [part for part in known if remote.read(part.last) != part.files[part.last].read_bytes()]:
+    published = remote.sizes()
+    known = [part for part in parts if part.marker in published]
+    if other := [part for part in known if remote.read(part.marker) != part.files[part.marker].read_bytes()]:
         raise UserError(
             f"{remote.url} has other content under the same name: {', '.join(part.title for part in other)}. What is "
             "published never changes: publish to another folder, or leave these out with --exclude or --benchmark. "
@@ -96,9 +96,9 @@ def publish(
         )
     remote.create("store.json", (store.folder / "store.json").read_bytes())
     for part in parts:
-        if part.last not in there:
+        if part.marker not in published:
             _send(part, remote)
-    new = [part for part in parts if part.last not in there]
+    new = [part for part in parts if part.marker not in published]
     n_releases = sum(not part.benchmark for part in new)
     return Publication(remote.url, len(new) - n_releases, n_releases, len(known))
 
@@ -115,16 +115,16 @@ def _run_part(store: Store, run: Run) -> _Part:
     ]
     own = sorted(path for path in run.folder.iterdir() if path.is_file() and path.name != NAME)
     files = [*(path for path in shared if path.exists()), *own, run.folder / NAME]
-    return _Part(f"{run.benchmark} with {run.model}", run.benchmark, _by_key(store, files))
+    return _Part(f"{run.benchmark} with {run.model}", run.benchmark, _files_by_key(store, files))
 
 
 def _release_part(store: Store, name: str) -> _Part:
     folder = store.folder / "releases" / name
     own = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
-    return _Part(f"release {name}", "", _by_key(store, [*own, folder / MANIFEST]))
+    return _Part(f"release {name}", "", _files_by_key(store, [*own, folder / MANIFEST]))
 
 
-def _by_key(store: Store, files: Iterable[Path]) -> dict[str, Path]:
+def _files_by_key(store: Store, files: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(store.folder).as_posix(): path for path in files}
 
 
@@ -141,7 +141,8 @@ def _send(part: _Part, remote: ObjectStore) -> None:
 def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host: str, allowed: Collection[str]) -> str:
     """Return the message on private data that would be sent without consent; "" if there is none."""
     public = {benchmark.name for benchmark in definitions if benchmark.access == "public"}
-    private = sorted({run.benchmark for run in runs if run.tier == "real" and _is_private(run, public)})
+    real = [run for run in runs if run.tier == "real"]
+    private = sorted({run.benchmark for run in real if run.benchmark not in public or has_own_data(run)})
     rules = read_rules()
     if not private or is_loopback(host) or host in allowed or (rules and rules.private_data.has(host)):
         return ""
@@ -150,10 +151,6 @@ def _missing_consent(runs: Sequence[Run], definitions: Sequence[Benchmark], host
         f"{', '.join(private)} to {host}.\nIf its terms of use permit that, add --allow-host {host}\n"
         f"`private_data` in {ADMINISTRATOR_FILE} permits hosts for every command. Nothing was sent."
     )
-
-
-def _is_private(run: Run, public: Collection[str]) -> bool:
-    return run.benchmark not in public or has_own_data(run)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

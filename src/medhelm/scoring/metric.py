@@ -79,7 +79,7 @@ class Metric:
 
 
 MAX_CHARACTERS = 1_000_000
-"""Longest completion that is scored or judged: far more than any `max_tokens` allows. It bounds the time of scoring."""
+"""Maximum characters of a completion that is scored or judged, far above any `max_tokens`. It limits scoring time."""
 
 
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
@@ -121,6 +121,23 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
 def group_parts(instance: Instance, rule: Rule, value: float) -> Parts:
     """Return the contribution of a score to the mean of the means of groups, which is the published number."""
     return {instance.group: (value, 1.0)} if instance.group and rule == "published" else {}
+
+
+def not_computed(reason: str) -> ScoreFunction:
+    """Return a rule that computes nothing, for this reason."""
+
+    def rule(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
+        raise NotComputed(reason)
+
+    return rule
+
+
+def metadata_text(instance: Instance, column: str) -> str:
+    """Return a column of the instance's metadata. Raises DataError if it is missing."""
+    try:
+        return instance.metadata[column]
+    except KeyError:
+        raise DataError(f"column `{column}` is missing; list it under `metadata` of the benchmark") from None
 
 
 def correct_references(instance: Instance) -> tuple[str, ...]:

@@ -166,18 +166,18 @@ def test_feather_is_read_however_it_is_packed(tmp_path: Path, compression: str) 
 
 
 @pytest.mark.parametrize("kind", ["arrow", "feather"])
-def test_a_stream_and_a_file_with_an_index_may_be_taken_for_each_other(tmp_path: Path, kind: str) -> None:
+def test_arrow_streams_and_files_are_recognized_by_content(tmp_path: Path, kind: str) -> None:
     file = unpacked(FEATHER["lz4"])
     assert rows(written(tmp_path, file), kind) == SEEN
     assert rows(written(tmp_path, file[8:]), kind) == SEEN
 
 
-def test_categories_are_read_as_their_values(tmp_path: Path) -> None:
+def test_dictionary_columns_are_read_as_their_values(tmp_path: Path) -> None:
     found = rows(written(tmp_path, unpacked(CATEGORIES["uncompressed"])), "feather")
     assert found == [{"ward": "A", "n": 10}, {"ward": "B", "n": 20}, {"ward": "A", "n": 10}]
 
 
-def test_packed_categories_are_refused_because_they_would_be_read_wrongly(tmp_path: Path) -> None:
+def test_compressed_dictionary_columns_are_refused_because_they_would_be_misread(tmp_path: Path) -> None:
     words = message(written(tmp_path, unpacked(CATEGORIES["lz4"])), "feather")
     assert "has compressed dictionary columns, which cannot be read" in words
     assert "`compression='uncompressed'`" in words
@@ -185,7 +185,7 @@ def test_packed_categories_are_refused_because_they_would_be_read_wrongly(tmp_pa
 
 @pytest.mark.parametrize("content", [b"", b"this is text, and nothing else, of some length", b"PK\x03\x04 broken"])
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "feather"])
-def test_files_of_another_format_are_told(tmp_path: Path, kind: str, content: bytes) -> None:
+def test_files_of_another_format_are_reported(tmp_path: Path, kind: str, content: bytes) -> None:
     path = written(tmp_path, content)
     if kind != "parquet" and not content:
         assert rows(path, kind) == []
@@ -193,7 +193,7 @@ def test_files_of_another_format_are_told(tmp_path: Path, kind: str, content: by
         assert f"{path}: cannot be read as" in message(path, kind)
 
 
-def test_files_that_break_off_are_told(tmp_path: Path) -> None:
+def test_truncated_files_are_reported(tmp_path: Path) -> None:
     file = unpacked(FEATHER["lz4"])
     for size in range(1, len(file), 7):
         assert f"{tmp_path / 'x'}: " in message(written(tmp_path, file[:size]), "feather"), size
@@ -202,7 +202,7 @@ def test_files_that_break_off_are_told(tmp_path: Path) -> None:
     assert "cannot be read as Parquet" in message(written(tmp_path, whole[:-9]), "parquet")
 
 
-def test_a_description_that_cannot_be_right_is_told(tmp_path: Path) -> None:
+def test_an_implausible_description_is_reported(tmp_path: Path) -> None:
     def damaged(kind: int, place: Callable[[FlatbufferTable], int], content: bytes) -> str:
         data = bytearray(unpacked(FEATHER["lz4"]))
         stream = io.BytesIO(data)
@@ -264,14 +264,14 @@ def test_arrow_keeps_binary_values_and_numbers_beyond_json(tmp_path: Path) -> No
     assert rows(tmp_path / "x", "arrow") == content
 
 
-def test_reading_of_arrow_can_stop_early(tmp_path: Path) -> None:
+def test_reading_arrow_can_stop_early(tmp_path: Path) -> None:
     write_arrow([{"text": "word " * 1000} for _ in range(3000)], tmp_path / "x", Source(kind="arrow"))
     found = READERS["arrow"](tmp_path / "x", Source(kind="arrow"))
     assert next(found) == {"text": "word " * 1000}
     found.close()  # type: ignore[attr-defined]  # a generator
 
 
-def test_an_old_feather_file_is_told(tmp_path: Path) -> None:
+def test_an_old_feather_file_is_reported(tmp_path: Path) -> None:
     words = message(written(tmp_path, b"FEA1" + bytes(99)), "feather")
     assert "is a Feather file of version 1. Save it as version 2, or as Parquet" in words
 

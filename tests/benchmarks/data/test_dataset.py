@@ -107,14 +107,14 @@ def test_the_folder_has_the_name_of_the_benchmark_or_an_alias(make: Make, put: P
     assert find_data(benchmark, data) == data / "tiny"
 
 
-def test_data_may_stand_beside_its_definition(make: Make, tmp_path: Path) -> None:
+def test_data_can_be_next_to_its_definition(make: Make, tmp_path: Path) -> None:
     benchmark = make()
     write_rows(benchmark.folder / "rows.jsonl", ROWS)
     assert open_dataset(benchmark, data=None, tier="real").n == 12
     assert find_data(benchmark, tmp_path) == benchmark.folder
 
 
-def test_data_that_is_not_there_is_told_with_all_that_helps(make: Make, tmp_path: Path) -> None:
+def test_missing_data_is_reported_with_everything_that_helps(make: Make, tmp_path: Path) -> None:
     benchmark = make(
         aliases=["old_name"],
         source={
@@ -148,7 +148,7 @@ def test_a_file_that_is_not_in_the_folder(make: Make, put: Put) -> None:
 # --- what is wrong with it --------------------------------------------------------------------------------------------
 
 
-def test_another_checksum_is_told_before_anything_else(make: Make, put: Put) -> None:
+def test_a_wrong_checksum_is_reported_first(make: Make, put: Put) -> None:
     benchmark = make(source={"files": {"rows.jsonl": "0" * 64}, "expected_count": 99})
     with pytest.raises(DataError, match="it should be  0000"):
         open_dataset(benchmark, data=put(ROWS), tier="real")
@@ -303,7 +303,9 @@ def test_threads_may_read_a_draw_together(
     assert passes() == 2
 
 
-def test_data_that_became_less_is_an_error(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_with_fewer_instances_than_before_is_an_error(
+    make: Make, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few_in_memory(monkeypatch, 4)
     data = put(ROWS)
     dataset = open_dataset(make(sample={"size": 11}), data=data, tier="real")
@@ -375,7 +377,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path, sample: dict[str, in
 
 @pytest.mark.parametrize("sample", [{}, {"size": 5}], ids=["all", "a draw"])
 @pytest.mark.long
-def test_breaking_off_closes_the_file(
+def test_an_abandoned_reader_closes_the_file(
     make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, sample: dict[str, int]
 ) -> None:
     few_in_memory(monkeypatch, 2)
@@ -485,7 +487,7 @@ def test_sample_rows_of_a_folder_are_written_out_and_read_as_the_real_files_are(
     assert (instance.fields["question"], instance.expected) == ("Real?", "no")
 
 
-def test_files_for_scoring_are_asked_for_when_answers_are_scored(make: Make, put: Put) -> None:
+def test_files_for_scoring_are_required_when_completions_are_scored(make: Make, put: Put) -> None:
     benchmark = make(source={"scoring_files": {"base.sqlite": ""}})
     data = put(ROWS)
     assert open_dataset(benchmark, data=data, tier="real").n == 12

@@ -76,7 +76,7 @@ def test_values_become_text(make: Make, value: object, text: str) -> None:
     ("value", "kind"),
     [(["a"], "a list"), ([], "a list"), ({"a": 1}, "an object"), (("a",), "a list"), (b"x", "binary")],
 )
-def test_nested_values_are_no_text(make: Make, value: object, kind: str) -> None:
+def test_nested_values_are_not_text(make: Make, value: object, kind: str) -> None:
     text = message(make, {**ROW, "question": value})
     assert text.startswith(f"x.csv, row 17: `question` is {kind}, not text. Convert it to text in hooks.py")
 
@@ -207,7 +207,7 @@ def test_a_row_without_any_content_is_skipped(make: Make) -> None:
         ("letter", None, "the answer `answer` is empty."),
     ],
 )
-def test_answers_that_are_no_option(make: Make, form: str, answer: object, words: str) -> None:
+def test_answers_that_are_not_an_option(make: Make, form: str, answer: object, words: str) -> None:
     changes = {**CHOICE, "answer": {"column": "answer", "form": form}}
     assert f"x.csv, row 17: {words}" in message(make, {**ROW, **OPTIONS, "answer": answer}, **changes)
 
@@ -232,7 +232,7 @@ def test_empty_options(make: Make, empty: object) -> None:
     assert read(make, row, **changes).choices == ("one", "Not applicable", "three")
 
 
-def test_all_missing_columns_are_told_at_once(make: Make) -> None:
+def test_all_missing_columns_are_reported_at_once(make: Make) -> None:
     changes = {**CHOICE, "id": ["pmid"], "columns": {"question": "QUESTION"}}
     with pytest.raises(DataError) as caught:
         read(make, {"Question": "?", "opa": "1", "answer": "A"}, **changes)
@@ -243,12 +243,12 @@ def test_all_missing_columns_are_told_at_once(make: Make) -> None:
     assert not isinstance(caught.value, RowError), "it is about the data, not about one row"
 
 
-def test_a_place_without_a_column_is_the_definitions_mistake(make: Make) -> None:
+def test_a_placeholder_without_a_column_is_an_error_in_the_definition(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"prompt: \{note_text\} is not a column of x\.csv\.\n.*\n?.*`note`"):
         read(make, {**ROW, "note": "n"}, prompt="{note_text}")
 
 
-def test_a_column_that_rows_may_lack_is_told_with_the_others(make: Make) -> None:
+def test_a_missing_optional_column_is_reported_with_the_others(make: Make) -> None:
     reader = InstanceReader(make(require=["note"], metadata=["unit"]), "x.csv")
     for row, missing in (({**ROW}, ["note", "unit"]), ({**ROW, "note": "n", "unit": "u"}, []), ({**ROW}, ["unit"])):
         if missing:
@@ -266,14 +266,14 @@ def test_values_of_further_types_that_hooks_yield(make: Make) -> None:
     assert InstanceReader(make(require=["m"]), "x.csv").read(0, {**ROW, "m": ()}) is None
 
 
-def test_a_column_that_no_row_has_is_missing_even_if_rows_may_lack_it(make: Make) -> None:
+def test_an_optional_column_in_no_row_is_missing(make: Make) -> None:
     reader = InstanceReader(make(require=["anwser"]), "x.csv")
     assert reader.read(0, ROW) is None
     with pytest.raises(DataError, match=r"lacks 1 column .*\n  `anwser`, for require\. Did you mean `answer`"):
         reader.check_columns()
 
 
-def test_a_long_text_is_no_name_of_a_cluster(make: Make) -> None:
+def test_a_long_cluster_name_is_hashed(make: Make) -> None:
     note = "A note about one patient, on which two questions rest. " * 3
     first, second, other = (
         read(make, {"question": "q", "answer": "a", "note": text}, cluster="note").cluster

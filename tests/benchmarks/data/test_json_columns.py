@@ -51,7 +51,7 @@ def test_turns_become_messages(as_text: bool) -> None:
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_criteria_get_names_by_their_place(as_text: bool) -> None:
+def test_criteria_are_named_by_their_position(as_text: bool) -> None:
     criteria = [GOOD, {**HARM, "id": 7}, {"criterion": " Is kind.\n", "points": 0.5, "tags": ["a", "a", "b"]}]
     assert criteria_in(json.dumps(criteria) if as_text else criteria, PLACE) == (
         Criterion("criterion_1", "Says why.", points=5.0, tags=("axis:accuracy",)),
@@ -95,7 +95,7 @@ def test_criteria_get_names_by_their_place(as_text: bool) -> None:
         ),
     ],
 )
-def test_what_is_no_conversation(value: object, words: str) -> None:
+def test_invalid_conversations(value: object, words: str) -> None:
     with pytest.raises(RowError) as caught:
         turns_in(value, PLACE)
     assert str(caught.value).startswith(PLACE)
@@ -127,7 +127,7 @@ def test_what_is_no_conversation(value: object, words: str) -> None:
         ([HARM], ": no criterion has positive points, so completions cannot be scored."),
     ],
 )
-def test_what_are_no_criteria(value: object, words: str) -> None:
+def test_invalid_criteria(value: object, words: str) -> None:
     with pytest.raises(RowError) as caught:
         criteria_in(value, PLACE)
     assert str(caught.value).startswith(PLACE)
@@ -166,7 +166,7 @@ def test_an_instance_has_its_conversation_and_its_criteria(make: Make) -> None:
     assert render(benchmark, instance).messages == (Message("system", "Be kind."), *instance.turns)
 
 
-def test_a_row_that_cannot_be_used_is_named(make: Make) -> None:
+def test_an_unusable_row_is_named(make: Make) -> None:
     benchmark = conversation(make, id="n")
     with pytest.raises(RowError, match=r"x\.jsonl, row 17 \(id a7\), `turns`, turn 1: its `role` must be"):
         read(benchmark, n="a7", turns=[{"role": "x", "content": ""}], criteria=[GOOD], answer="")
@@ -182,7 +182,7 @@ def test_two_system_messages_are_one_too_many(make: Make) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"answer": ""}, {"answer": None}, {}])
-def test_an_answer_that_nobody_needs_may_be_missing(make: Make, answer: dict[str, object]) -> None:
+def test_an_answer_may_be_missing_if_nothing_needs_it(make: Make, answer: dict[str, object]) -> None:
     row = {"turns": [USER], "criteria": [GOOD], **answer}
     instance = read(conversation(make), **row)
     assert (instance.references, instance.expected, instance.correct) == ((), "", ())
@@ -192,14 +192,14 @@ def test_an_answer_that_nobody_needs_may_be_missing(make: Make, answer: dict[str
         read(conversation(make, **needed), **row)
 
 
-def test_a_column_that_no_row_has_is_missing_all_the_same(make: Make) -> None:
+def test_a_column_in_no_row_is_missing(make: Make) -> None:
     reader = InstanceReader(conversation(make), "x.jsonl")
     assert reader.read(0, {"turns": [USER], "criteria": [GOOD]})
     with pytest.raises(DataError, match=r"lacks 1 column .*\n  `answer`, for answer\."):
         reader.check_columns()
 
 
-def test_all_missing_columns_are_told_at_once(make: Make) -> None:
+def test_all_missing_columns_are_reported_at_once(make: Make) -> None:
     rubric = {"task": "t", "form": "points", "criteria_column": "criteria", "reference": False}
     benchmark = conversation(make, answer=None, rubric=rubric, columns={"turns": "Conversation"})
     with pytest.raises(DataError) as caught:
@@ -220,7 +220,7 @@ def test_a_field_of_the_question_for_judges_is_read_too(make: Make) -> None:
         read(benchmark, question="Why?", answer="So.")
 
 
-def test_all_rows_that_cannot_be_used_are_told_at_once(make: Make, put: Put) -> None:
+def test_all_unusable_rows_are_reported_at_once(make: Make, put: Put) -> None:
     data = put([{"turns": [], "criteria": [GOOD]}, {"turns": [USER], "criteria": [HARM]}])
     with pytest.raises(DataError) as caught:
         open_dataset(conversation(make, answer=None), data=data, tier="real")
@@ -236,9 +236,7 @@ def test_conversations_count_as_text_and_tell_rows_apart(make: Make, put: Put) -
     assert dataset.held == 2 * (len("Why?") + len("Says why."))
 
 
-def test_what_waits_on_a_shelf_comes_back_as_it_was(
-    make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_spilled_instances_round_trip(make: Make, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [{"n": i, "turns": [USER, REPLY, USER], "criteria": [GOOD, HARM]} for i in range(20)]
     benchmark = conversation(make, answer=None, id="n", sample={"size": 5})
     in_memory = list(open_dataset(benchmark, data=put(rows), tier="real"))

@@ -65,7 +65,7 @@ def test_a_field_of_a_megabyte(tmp_path: Path, kind: str) -> None:
         ("a,b,a,b\n1,2,3,4\n", "the header has `a`, `b` more than once"),
     ],
 )
-def test_broken_records_are_told_by_line(tmp_path: Path, text: str, words: str) -> None:
+def test_broken_records_are_reported_by_line(tmp_path: Path, text: str, words: str) -> None:
     path = written(tmp_path, text)
     assert words in message(path, "csv")
     assert str(path) in message(path, "csv")
@@ -170,7 +170,7 @@ def test_odd_line_separators_do_not_break_json_lines(tmp_path: Path) -> None:
         ('{"a": ' + "1" * 5000 + "}", "line 1: not JSON"),
     ],
 )
-def test_broken_json_lines_are_told_by_line(tmp_path: Path, text: str, words: str) -> None:
+def test_broken_json_lines_are_reported_by_line(tmp_path: Path, text: str, words: str) -> None:
     assert words in message(written(tmp_path, text), "jsonl")
 
 
@@ -216,7 +216,7 @@ def test_a_text_file_is_one_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("bom", [b"", codecs.BOM_UTF8])
 @pytest.mark.parametrize("before", [0, pytest.param(50_000, marks=pytest.mark.long), 300_000])
-def test_bytes_that_are_not_text_are_told_where(
+def test_the_place_of_invalid_bytes_is_reported(
     tmp_path: Path, kind: str, encoding: str, bom: bytes, before: int
 ) -> None:
     start = bom + b"ab,c\n" * before + "ɻ,".encode()
@@ -230,7 +230,7 @@ def test_bytes_that_are_not_text_are_told_where(
     assert "`encoding: cp1252`" in text
 
 
-def test_text_that_breaks_off_within_a_character(tmp_path: Path) -> None:
+def test_text_truncated_inside_a_character(tmp_path: Path) -> None:
     assert "line 2, byte 4: byte 0xc3 is not utf-8 text" in message(written(tmp_path, b"a\nbc\xc3"), "text")
 
 
@@ -300,7 +300,7 @@ def test_a_packed_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_a_packed_file_that_is_damaged_is_told(tmp_path: Path, kind: str) -> None:
+def test_a_damaged_compressed_file_is_reported(tmp_path: Path, kind: str) -> None:
     whole = gzip.compress(PACKED[kind].encode() + b"\n" * 99_999)
     assert "breaks off after" in message(written(tmp_path, whole[:-10], "x.gz"), kind)
     assert "is not a valid gzip file (Not a gzipped file" in message(written(tmp_path, PACKED[kind], "x.gz"), kind)
@@ -319,7 +319,7 @@ def test_packed_records_are_read_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PACKED)
-def test_a_file_that_unpacks_beyond_measure_is_refused(
+def test_a_file_that_decompresses_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     path = written(tmp_path, gzip.compress(b" " * 4_000_000), "x.gz")
@@ -330,7 +330,7 @@ def test_a_file_that_unpacks_beyond_measure_is_refused(
     assert "Reading was stopped" in message(path, kind)
 
 
-def test_bytes_that_are_not_text_are_told_where_in_a_packed_file(tmp_path: Path) -> None:
+def test_the_place_of_invalid_bytes_in_a_compressed_file_is_reported(tmp_path: Path) -> None:
     path = written(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 50_000 + b"\xff,2\n"), "x.csv.gz")
     assert f"{path}, line 50002, byte 200004: byte 0xff is not utf-8 text" in message(path, "csv", encoding="utf-8")
 
@@ -343,12 +343,12 @@ def test_a_packed_text_is_named_without_both_endings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_folder_is_no_file(tmp_path: Path, kind: str) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path, kind: str) -> None:
     assert message(tmp_path, kind) == f"{tmp_path}: is a folder, where a file is needed."
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_file_that_is_not_there_is_no_data_error(tmp_path: Path, kind: str) -> None:
+def test_a_missing_file_is_not_a_data_error(tmp_path: Path, kind: str) -> None:
     with pytest.raises(FileNotFoundError):
         rows(tmp_path / "x", kind)
 

@@ -54,7 +54,7 @@ def test_the_draw_behind_published_scores(benchmark: Benchmark) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 11, 1000])
-def test_no_draw_where_all_are_wanted(benchmark: Benchmark, size: int) -> None:
+def test_no_draw_if_all_instances_are_requested(benchmark: Benchmark, size: int) -> None:
     assert chosen(benchmark, SampleRule(size=size), 10) == InstanceSelection(n_total=10, n=10)
 
 
@@ -65,7 +65,7 @@ def test_no_draw_needs_no_numpy(benchmark: Benchmark, monkeypatch: pytest.Monkey
         chosen(benchmark, SampleRule(size=2), 3)
 
 
-def test_of_a_larger_pool_only_what_is_at_hand(benchmark: Benchmark) -> None:
+def test_of_a_larger_pool_only_available_instances_are_drawn(benchmark: Benchmark) -> None:
     selection = chosen(benchmark, SampleRule(size=1000, pool=2545, offset=1272), 1273)
     drawn = RandomState(0).permutation(2545)[:1000].tolist()
     assert order(selection) == [p - 1272 for p in drawn if p >= 1272]
@@ -133,7 +133,7 @@ def test_a_file_of_ids_that_is_wrong(benchmark: Benchmark, tmp_path: Path, text:
     assert words in str(caught.value)
 
 
-def test_a_file_of_ids_that_is_not_there(benchmark: Benchmark, tmp_path: Path) -> None:
+def test_a_missing_file_of_ids(benchmark: Benchmark, tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"lacks sub/ids\.json\.\n  from https://example\.org/sub/ids\.json"):
         chosen(benchmark, SampleRule(ids_file="sub/ids.json"), 10, folder=tmp_path)
 
@@ -163,7 +163,9 @@ def test_no_instance_is_drawn_twice(benchmark: Benchmark, n: int, size: int, see
 
 
 @given(n=st.integers(1, 30), size=st.integers(1, 60), seed=st.integers(0, 99))
-def test_the_parts_of_a_pool_make_up_its_draw(benchmark: Benchmark, n: int, size: int, seed: int) -> None:
+def test_the_draws_of_the_parts_of_a_pool_add_up_to_its_draw(
+    benchmark: Benchmark, n: int, size: int, seed: int
+) -> None:
     """Two data sets side by side, drawn from together: what each part takes is what the whole takes."""
     whole = set(order(chosen(benchmark, SampleRule(size=size), 2 * n, seed=seed)))
     parts: set[int] = set()
@@ -228,7 +230,7 @@ def test_every_group_has_a_draw_of_its_own(benchmark: Benchmark) -> None:
     assert of_groups(benchmark, groups, size=5) == drawn + others
 
 
-def test_a_small_group_is_taken_whole_and_groups_may_be_mixed(benchmark: Benchmark) -> None:
+def test_small_groups_are_taken_whole_in_any_order_of_rows(benchmark: Benchmark) -> None:
     assert of_groups(benchmark, [0, 1, 0, 1, 1], size=2)[:2] == [0, 2]
     assert sorted(of_groups(benchmark, [0, 1, 0, 1, 1], size=3)) == [0, 1, 2, 3, 4]
 

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_stand_in_reading_order(folder: Path) -> None:
+def test_files_are_in_reading_order(folder: Path) -> None:
     assert data_files(SOURCE, folder) == {"b.csv": folder / "b.csv", "sub/a.csv": folder / "sub" / "a.csv"}
     assert list(data_files(SOURCE, folder)) == ["b.csv", "sub/a.csv"]
 
@@ -46,7 +46,7 @@ def test_checksums_are_those_of_the_files(folder: Path) -> None:
     assert file_digest(folder / "b.csv") == SHA_B
 
 
-def test_all_missing_files_are_told_with_their_address(tmp_path: Path) -> None:
+def test_all_missing_files_are_reported_with_their_address(tmp_path: Path) -> None:
     with pytest.raises(MissingError) as caught:
         check_files(SOURCE, tmp_path)
     assert str(caught.value).split("\n") == [
@@ -66,7 +66,7 @@ def test_a_file_that_went_away_between_two_passes(folder: Path) -> None:
         next(rows)
 
 
-def test_all_wrong_checksums_are_told_with_both_hashes(folder: Path) -> None:
+def test_all_wrong_checksums_are_reported_with_both_hashes(folder: Path) -> None:
     wrong = replace(SOURCE, files={"b.csv": SHA_A, "sub/a.csv": SHA_B})
     with pytest.raises(DataError) as caught:
         check_files(wrong, folder)
@@ -87,7 +87,7 @@ def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
         check_files(Source(kind="csv", files={"b.csv": ""}), tmp_path)
 
 
-def test_a_file_that_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -137,7 +137,7 @@ def test_files_that_only_scoring_needs(tmp_path: Path) -> None:
         check_files(source, tmp_path)
 
 
-def test_a_file_that_is_there_packed_is_as_good_as_the_file(folder: Path) -> None:
+def test_a_compressed_file_replaces_a_missing_file(folder: Path) -> None:
     """Its checksum is that of what it holds, so that data is the same data either way."""
     (folder / "sub" / "a.csv.gz").write_bytes(gzip.compress(b"a\n9\n"))
     assert [row["a"] for row in read_rows(SOURCE, folder)] == ["2", "3", "1"], "the file itself comes first"

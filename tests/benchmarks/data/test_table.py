@@ -30,7 +30,7 @@ def problems(benchmark: Benchmark, data: Path, expected_count: int | None = None
     return str(caught.value).split("\n")
 
 
-def test_all_rows_are_taken_in(make: Make, put: Put) -> None:
+def test_all_rows_are_imported(make: Make, put: Put) -> None:
     found = scan(make(), put(ROWS), 4)
     assert found.ids == {"0": 0, "1": 1, "2": 2, "3": 3}
     assert found.kept is not None
@@ -50,7 +50,7 @@ def test_rows_that_are_left_out_keep_the_names_of_the_others(make: Make, put: Pu
     assert [instance.id for instance in opened_table.read()] == ["1", "3"]
 
 
-def test_duplicates_say_the_same_to_a_model_and_expect_the_same(make: Make, put: Put) -> None:
+def test_duplicates_have_the_same_prompt_and_reference(make: Make, put: Put) -> None:
     rows = [
         {"question": "q", "answer": "a", "other": "1"},
         {"question": "q", "answer": "a", "other": "2"},
@@ -83,7 +83,7 @@ def test_many_problems_are_counted_not_listed(make: Make, put: Put) -> None:
     assert lines[5] == "... and 7 more invalid rows."
 
 
-def test_ids_that_stand_twice_are_named(make: Make, put: Put) -> None:
+def test_repeated_ids_are_named(make: Make, put: Put) -> None:
     rows = [{"id": i // 2, **ROWS[0]} for i in range(20)]
     [line] = problems(make(id="id"), put(rows))
     assert "10 instances repeat the id of another one: 0, 1, 2, 3, 4, ...." in line
@@ -96,12 +96,12 @@ def test_another_number_is_an_error(make: Make, put: Put, expected: int) -> None
     assert f"must have {expected} instances, has 4" in line
 
 
-def test_nothing_left_is_an_error(make: Make, put: Put) -> None:
+def test_an_empty_selection_is_an_error(make: Make, put: Put) -> None:
     [line] = problems(make(require=["note"]), put([{**row, "note": ""} for row in ROWS]))
     assert "has no instances (4 rows, 4 of them skipped). Check `require` and the data." in line
 
 
-def test_the_place_is_the_file_or_the_folder(make: Make, put: Put, tmp_path: Path) -> None:
+def test_messages_name_the_file_or_the_folder(make: Make, put: Put, tmp_path: Path) -> None:
     data = put(ROWS)
     assert opened(make(), data).place == str(data / "tiny" / "rows.jsonl")
     put(ROWS, file="more.jsonl")
@@ -111,7 +111,7 @@ def test_the_place_is_the_file_or_the_folder(make: Make, put: Put, tmp_path: Pat
     assert list(both.scan(expected_count=8).ids) == [str(i) for i in range(8)], "positions go on from file to file"
 
 
-def test_a_hook_stands_between_source_and_table(make: Make, put: Put) -> None:
+def test_a_hook_converts_the_rows_of_the_source(make: Make, put: Put) -> None:
     hooks = "def rows(rows):\n    for row in rows:\n        for i in (0, 1): yield {**row, 'question': row['q'][i]}\n"
     data = put([{"q": ["a", "b"], "answer": "x"}, {"q": ["c", "d"], "answer": "y"}])
     found = scan(make(hooks=hooks), data)

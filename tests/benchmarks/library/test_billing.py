@@ -67,7 +67,7 @@ def test_a_reply_with_descriptions_is_scored_by_its_codes() -> None:
     assert METRICS["icd_f1"].function("published")(reply, fall) < METRICS["icd_f1"].corrected(reply, fall)
 
 
-def test_whoever_lacks_the_data_learns_where_it_is(tmp_path: Path) -> None:
+def test_missing_data_is_reported_with_its_location(tmp_path: Path) -> None:
     with pytest.raises(
         MissingError, match=r"physionet\.org/content/mimic-iv-note(.|\n)*medical-coding-reproducibility"
     ):

@@ -75,7 +75,7 @@ def test_an_option_that_is_missing_is_shown_as_not_applicable() -> None:
     assert "\nE. Not applicable\nAnswer:" in prompt_text("medbullets", shown[0])
 
 
-def test_medhallu_shows_no_options_because_its_labels_stand_in_the_instruction() -> None:
+def test_medhallu_shows_no_options_because_the_instruction_has_the_labels() -> None:
     first, second = sample_tier("medhallu")[:2]
     assert (first.id, second.id) == ("0/true", "0/hallucinated")
     assert (first.expected, second.expected) == ("0", "1")
@@ -181,7 +181,7 @@ def test_a_row_of_another_shape_is_named(name: str, entry: dict[str, object], me
         hook(name, [entry])
 
 
-def test_head_qa_wants_the_right_answer_among_the_options() -> None:
+def test_head_qa_requires_the_correct_answer_among_the_options() -> None:
     options = [{"aid": i, "atext": "x"} for i in range(1, 5)]
     item = {"qid": 1, "qtext": "?", "ra": "5", "answers": options, "image": ""}
     with pytest.raises(DataError, match="its right answer '5' is none of the options 1, 2, 3, 4"):
@@ -280,7 +280,7 @@ def test_real_answers_are_distributed_as_published(data_dir: Path, name: str, la
     ("name", "label", "score"),
     [("pubmed_qa", "A", 0.552), ("race_bias", "A", 0.503), ("medbullets", "B", 0.240), ("medhallu", "0", 0.5)],
 )
-def test_a_constant_reply_scores_what_is_known(data_dir: Path, name: str, label: str, score: float) -> None:
+def test_a_constant_completion_has_the_known_score(data_dir: Path, name: str, label: str, score: float) -> None:
     dataset = real(name, "all", data_dir)
     assert round(sum(instance.expected == label for instance in dataset) / dataset.n, 3) == score
 

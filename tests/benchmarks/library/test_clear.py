@@ -63,7 +63,7 @@ def test_rows_without_a_note_or_a_label_are_left_out_and_keep_their_number(label
     assert [row["id"] for row in rows] == ["chronic_pain/2", "homelessness/1"]
 
 
-def test_labels_that_mean_nothing_are_named_together() -> None:
+def test_all_unknown_labels_are_named_together() -> None:
     labels = [1, 3, "yes", 0, *[9] * 5]
     with pytest.raises(DataError) as caught:
         hook("clear", [entry(label) for label in labels])
@@ -100,7 +100,7 @@ def test_each_condition_has_a_draw_of_its_own(tmp_path: Path) -> None:
         assert [i for i in ids if i.startswith(f"{condition}/")] == [f"{condition}/{place + 1}" for place in order]
 
 
-def test_workbooks_that_are_not_there_are_all_named(tmp_path: Path) -> None:
+def test_all_missing_workbooks_are_named(tmp_path: Path) -> None:
     data = workbooks(tmp_path, dict.fromkeys(CONDITIONS, 3))
     (data / "clear/chronic_pain.xlsx").unlink()
     (data / "clear/homelessness.xlsx").unlink()

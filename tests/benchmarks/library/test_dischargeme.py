@@ -192,7 +192,7 @@ def test_a_file_without_a_column_is_named(hook: Hook, tmp_path: Path) -> None:
         list(hook(folder))
 
 
-def test_a_file_that_breaks_off_is_named(hook: Hook, tmp_path: Path) -> None:
+def test_a_truncated_file_is_named(hook: Hook, tmp_path: Path) -> None:
     folder = written(tmp_path, two_stays())
     path = folder / PLACE / "discharge.csv.gz"
     path.write_bytes(path.read_bytes()[:-12])
@@ -200,7 +200,7 @@ def test_a_file_that_breaks_off_is_named(hook: Hook, tmp_path: Path) -> None:
         list(hook(folder))
 
 
-def test_reading_that_is_given_up_leaves_nothing_open(hook: Hook, tmp_path: Path) -> None:
+def test_an_abandoned_reader_leaves_no_file_open(hook: Hook, tmp_path: Path) -> None:
     rows = hook(written(tmp_path, two_stays()))
     assert next(rows)["admission"] == "11"
     rows.close()  # type: ignore[attr-defined]

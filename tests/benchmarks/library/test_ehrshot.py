@@ -250,7 +250,7 @@ def test_a_damaged_table_is_named(hook: Hook, tmp_path: Path) -> None:
         list(hook(folder))
 
 
-def test_everything_that_is_wrong_with_the_tables_is_said_at_once(hook: Hook, tmp_path: Path) -> None:
+def test_all_problems_of_the_tables_are_reported_at_once(hook: Hook, tmp_path: Path) -> None:
     folder = written(tmp_path, [(1, 0, "A")], {}, {1: "test"})
     replaced(folder, LABELS, "SELECT '1' AS subject_id")
     (folder / "metadata/subject_splits.parquet").write_text("not a table")

@@ -122,7 +122,7 @@ def test_the_invented_questions_can_and_cannot_be_answered() -> None:
         ("select 0", "published", (0.0, 21 / 26, 21 / 26, 1.0)),
     ],
 )
-def test_constant_replies_score_what_they_should(
+def test_constant_completions_have_the_known_scores(
     reply: str | None, rule: Rule, expected: tuple[float | None, ...]
 ) -> None:
     found = [value(name, rule, list(sample_tier("ehrsql")), reply) for name in NAMES]

@@ -82,7 +82,7 @@ def test_a_definition_agrees_with_the_suite(name: str) -> None:
 
 
 @each
-def test_a_definition_says_what_it_rests_on(name: str) -> None:
+def test_a_definition_names_its_source(name: str) -> None:
     ours = benchmark(name)
     assert ours.citation.startswith("https://")
     assert ours.license
@@ -119,7 +119,7 @@ def test_thirteen_benchmarks_of_the_suite_are_judged() -> None:
 
 
 @table("name", OPEN)
-def test_the_rubric_is_that_of_the_paper(name: str) -> None:
+def test_the_rubric_is_the_papers(name: str) -> None:
     ours = benchmark(name)
     assert ours.metrics[1] == ("coverage" if name == "note_extract" else "rouge_l"), "what stands in without judges"
     if ours.rubric:
@@ -277,7 +277,7 @@ def test_the_reference_gets_the_best_value(name: str) -> None:
 
 @each
 @pytest.mark.parametrize("reply", ["", " \n"])
-def test_an_empty_completion_never_scores_above_the_floor(name: str, reply: str) -> None:
+def test_an_empty_completion_never_scores_above_the_constant_baseline(name: str, reply: str) -> None:
     """By the corrected rule. The published one gives points for silence where the published scores did."""
     for instance in sample_tier(name):
         for (metric, rule), value in scores(name, instance, reply).items():

@@ -40,7 +40,7 @@ def test_a_model_reads_the_conversation_and_nothing_else() -> None:
         assert instance.fields == {}
 
 
-def test_the_canary_goes_no_further() -> None:
+def test_the_canary_is_removed() -> None:
     assert all("canary" in row for row in ROWS)
     assert not any("canary" in repr(instance).lower() for instance in sample_tier(NAME))
 
@@ -65,7 +65,7 @@ def test_invented_rows_are_of_every_kind() -> None:
     assert len(axes) == 5
 
 
-def test_a_criterion_that_stands_twice_is_asked_once_for_all_its_points() -> None:
+def test_a_repeated_criterion_is_judged_once_for_the_sum_of_its_points() -> None:
     row = ROWS[0]
     first = row["rubrics"][0]
     (found,) = hook(NAME, [{**row, "rubrics": [first, row["rubrics"][1], {**first, "points": 2}]}])
@@ -88,7 +88,7 @@ def test_a_criterion_that_stands_twice_is_asked_once_for_all_its_points() -> Non
         ({"rubrics": [{"criterion": "a", "tags": []}]}, r"hooks\.py, line \d+: KeyError: 'points', after row 1"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_an_unusable_row_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
     (folder := tmp_path / "mine").mkdir()
     for name in ("benchmark.yaml", "hooks.py"):
         shutil.copy(LIBRARY / NAME / name, folder)
@@ -138,7 +138,7 @@ def test_the_real_conversations(data_dir: Path) -> None:
         assert not any(ideal in prompt_text(NAME, instance) for ideal in instance.correct)
 
 
-def test_the_real_canary_goes_no_further(data_dir: Path) -> None:
+def test_the_canary_is_removed_from_real_data(data_dir: Path) -> None:
     import gzip
 
     file = data_dir / NAME / "context_seeking_consensus_hard_104.jsonl.gz"

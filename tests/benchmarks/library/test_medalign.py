@@ -136,7 +136,7 @@ def test_files_that_do_not_fit_are_named(hook: Hook, tmp_path: Path, rows: list[
         list(hook(written(tmp_path, *rows)))
 
 
-def test_bytes_that_are_no_text_are_named(hook: Hook, tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_named(hook: Hook, tmp_path: Path) -> None:
     folder = written(tmp_path, question(1, 7), response(1), record(7))
     (folder / RECORDS / "7.xml").write_bytes(b"<record>\n\xff</record>")
     with pytest.raises(DataError, match=r"7\.xml, line 2, byte 9: byte 0xff is not utf-8 text"):
@@ -159,7 +159,7 @@ def test_instructions_about_one_invented_patient_share_a_cluster() -> None:
         assert prompt.endswith(f"</record>\n\nQuestion: {instance.fields['question']}\n\nAnswer:")
 
 
-def test_what_the_invented_responses_say_stands_in_the_records() -> None:
+def test_the_invented_responses_are_supported_by_the_records() -> None:
     facts = {
         "2011": ["07/21/2020", "apixaban 5 mg twice daily"],
         "2012": ["ejection fraction 60 %", "42 mm"],

@@ -106,7 +106,7 @@ def test_real_data_has_the_published_size(data_dir: Path, notes: list[Instance])
     assert sum(note.expected == "CORRECT" for note in notes) == 286
 
 
-def test_most_real_cases_stand_there_twice(notes: list[Instance]) -> None:
+def test_most_real_cases_occur_twice(notes: list[Instance]) -> None:
     sizes = Counter(Counter(note.cluster for note in notes).values())
     assert sizes == {2: 280, 1: 37}
 
@@ -126,7 +126,7 @@ def test_most_real_cases_stand_there_twice(notes: list[Instance]) -> None:
     ],
     ids=["gold", "error", "blank", "correct", "full stop", "bold", "reasoning", "framed", "echo"],
 )
-def test_replies_to_all_real_notes_score_what_is_known(
+def test_completions_for_all_real_notes_have_the_known_scores(
     notes: list[Instance],
     reply: Callable[[Instance], str],
     flag: int,

@@ -141,7 +141,7 @@ def test_invented_rows_that_should_be_skipped_are(name: str, n: int, n_skipped: 
 
 
 @each
-def test_an_answer_is_long_enough_to_grade_and_not_given_away(name: str) -> None:
+def test_a_reference_is_long_enough_to_grade_and_not_in_the_prompt(name: str) -> None:
     for instance in sample_tier(name):
         assert len(instance.expected.split()) >= 8
         assert instance.expected == instance.expected.strip()
@@ -307,7 +307,7 @@ def test_turns_of_a_dialogue_share_a_cluster_in_any_order() -> None:
     ],
     ids=["openings", "topics", "beginnings", "no opening", "gap", "blanks", "no reply between"],
 )
-def test_what_makes_two_turns_one_dialogue(rows: list[list[str]], expected: list[str]) -> None:
+def test_two_turns_of_one_dialogue(rows: list[list[str]], expected: list[str]) -> None:
     assert clusters(rows) == expected
 
 
@@ -352,7 +352,7 @@ def test_each_website_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert few == {"healthcaremagic": 5, "icliniq": 5}
 
 
-def test_dialogues_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
+def test_incomplete_dialogues_are_refused(tmp_path: Path) -> None:
     put_dialogues(tmp_path, 22_642, 3_107)
     with pytest.raises(DataError, match="must have 25750 instances, has 25749"):
         opened(tmp_path, "med_dialog")
@@ -410,7 +410,7 @@ def test_unequal_numbers_of_lines_are_refused_with_both(
         opened(tmp_path, "mimic_rrs")
 
 
-def test_a_thousand_reports_are_drawn_from_those_that_are_whole(tmp_path: Path) -> None:
+def test_a_thousand_reports_are_drawn_from_complete_ones(tmp_path: Path) -> None:
     lines = range(1, 1_202)
     put_reports(tmp_path, [f"f {i} ." if i != 7 else "" for i in lines], [f"i {i} ." for i in lines])
     dataset = opened(tmp_path, "mimic_rrs")

@@ -231,7 +231,7 @@ def test_invented_rows_read_the_same_from_files_of_the_real_format(
     assert sorted(written, key=lambda instance: instance.id) == sorted(beside, key=lambda instance: instance.id)
 
 
-def test_a_folder_of_reports_is_read_in_the_order_of_bytes_whatever_the_files_are_like(tmp_path: Path) -> None:
+def test_reports_in_a_folder_are_read_in_byte_order_of_their_names(tmp_path: Path) -> None:
     folder = tmp_path / "mtsamples_replicate" / "mtsamples_processed"
     folder.mkdir(parents=True)
     contents = {
@@ -363,7 +363,7 @@ def leaks(instance: Instance, *, run: int = 18) -> bool:
         ("Admitted.", "Admitted.", False),
     ],
 )
-def test_a_leak_is_told_from_a_likeness(note: str, reference: str, leaking: bool) -> None:
+def test_similar_texts_are_not_leaks(note: str, reference: str, leaking: bool) -> None:
     (row,) = hook("mtsamples", [{"name": "a", "text": f"{note}PLAN: {reference}"}])
     instance = replace(sample_tier("mtsamples")[0], fields={"note": str(row["note"])})
     assert leaks(replace(instance, references=(replace(instance.references[0], text=reference),))) is leaking

@@ -84,7 +84,7 @@ TRICKY = {
 
 @each
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_texts_come_through_exactly(name: str, encoding: str, tmp_path: Path) -> None:
+def test_texts_are_unchanged(name: str, encoding: str, tmp_path: Path) -> None:
     rows = [(f"Is this, or is it not, {kind}?", text, "AB"[i % 2]) for i, (kind, text) in enumerate(TRICKY.items())]
     instances = list(load(name, write(tmp_path, name, rows, encoding=encoding)))
     assert [(i.fields["question"], i.fields["context"], i.expected) for i in instances] == rows
@@ -95,7 +95,7 @@ def test_texts_come_through_exactly(name: str, encoding: str, tmp_path: Path) ->
 
 
 @each
-def test_labels_in_small_letters_or_with_blanks_are_read(name: str, tmp_path: Path) -> None:
+def test_labels_in_lower_case_or_with_spaces_are_read(name: str, tmp_path: Path) -> None:
     labels = ["a", " A", "b ", "\tB\n"] + (["c", " C "] if name in THREE_OPTIONS else [])
     rows = [(f"Question {i}?", "Note.", label) for i, label in enumerate(labels)]
     dataset = load(name, write(tmp_path, name, rows))
@@ -278,7 +278,7 @@ def test_a_prompt_has_no_leftover_markup(name: str) -> None:
         ("ent_referral", ["or C for not mentioned"]),
     ],
 )
-def test_what_a_benchmark_needs_stands_in_its_prompt(name: str, sentences: list[str]) -> None:
+def test_the_prompt_contains_what_the_benchmark_needs(name: str, sentences: list[str]) -> None:
     words = " ".join(prompt_text(name, sample_tier(name)[0]).split())
     assert all(sentence in words for sentence in sentences)
 

@@ -76,7 +76,7 @@ def test_a_pattern_of_xml_gives_a_file_per_row_in_their_order(tmp_path: Path) ->
     assert list(read_rows(benchmark.source, tmp_path)) == content
 
 
-def test_rows_are_spread_over_the_files_in_their_order(tmp_path: Path) -> None:
+def test_rows_are_distributed_over_the_files_in_order(tmp_path: Path) -> None:
     files = {"a.csv": "", "b-*.csv": "", "c.csv": ""}
     benchmark = a_benchmark(tmp_path, kind="csv", files=files)
     content: list[Row] = [{"a": str(i)} for i in range(7)]

@@ -85,7 +85,7 @@ ROUND_TRIPS: dict[str, st.SearchStrategy[list[Row]]] = {
 
 
 @pytest.mark.parametrize("name", ["0\t", "a;b", "a,b", "plain"])
-def test_a_separator_in_the_name_of_the_only_column_is_no_separator(tmp_path: Path, name: str) -> None:
+def test_a_separator_in_the_only_column_name_is_not_a_separator(tmp_path: Path, name: str) -> None:
     content: list[Row] = [{name: "\t"}, {name: "x"}]
     assert there_and_back(tmp_path, "csv", content) == content
 
@@ -95,7 +95,7 @@ def test_every_format_that_is_read_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("kind", ROUND_TRIPS)
-def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+def test_written_files_are_read_again(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
     folder = tmp_path_factory.mktemp("files")
 
     @settings(deadline=None, max_examples=10)

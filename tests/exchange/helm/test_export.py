@@ -20,6 +20,7 @@ import yaml
 
 from medhelm.domain import Estimate, Instance, Message, Prompt
 from medhelm.exchange.helm.export import export_helm
+from medhelm.results.export_selection import ExportRequest
 from medhelm.storage.runs import load_runs, write_prompts
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import answers_with, make_benchmark, perfect
@@ -190,7 +191,7 @@ def test_the_order_of_a_sum_makes_no_winner(tmp_path: Path) -> None:
     for run in load_runs(opened):
         prompts = [(Instance(id=f"i{i}", fields={}, references=()), Prompt((Message("user", "?"),))) for i in range(4)]
         write_prompts(opened.prompts_file("letters", run.benchmark_digest, run.data_digest), prompts)
-    export_helm(tmp_path / "store", tmp_path / "helm")
+    export_helm(tmp_path / "store", tmp_path / "helm", wanted=ExportRequest(), definitions={})
     found = {mean(folder, "jury_score") for folder in (tmp_path / "helm" / "runs" / "medhelm").iterdir()}
     assert found == {0.3}
 
@@ -274,7 +275,7 @@ def test_benchmarks_and_models_can_be_chosen(medhelm: Medhelm, store: Path) -> N
     assert [folder.name for folder in runs.iterdir()] == ["toy:model=openai_a"]
 
 
-def test_unknown_names_are_told_at_once_and_nothing_is_written(medhelm: Medhelm, store: Path) -> None:
+def test_all_unknown_names_are_reported_and_nothing_is_written(medhelm: Medhelm, store: Path) -> None:
     done = medhelm("export", "helm", "out", "--store", store, "--benchmark", "toyy", "--benchmark", "lettres")
     assert done.code == 2
     assert "no run of `lettres`. Did you mean `letters`?" in done.err
@@ -305,7 +306,7 @@ def test_runs_without_a_score_by_the_rule_are_left_out_by_name(medhelm: Medhelm,
     assert len(done.json["left_out"]) == 5
 
 
-def test_prompts_of_other_instances_are_an_error_and_leave_nothing(medhelm: Medhelm, store: Path) -> None:
+def test_prompts_of_other_instances_are_an_error_and_nothing_is_written(medhelm: Medhelm, store: Path) -> None:
     (toy,) = (store / "prompts").glob("toy-*.parquet")
     (letters,) = (store / "prompts").glob("letters-*.parquet")
     (grouped,) = (store / "prompts").glob("grouped-*.parquet")
@@ -452,7 +453,7 @@ def test_helm_server_serves_what_its_front_end_fetches(helm_server: str) -> None
 # --- there and back ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_exported_and_imported_has_the_same_numbers(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_exported_and_imported_runs_have_the_same_numbers(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     exported(medhelm, store)
     back = ["--store", tmp_path / "back", "--benchmarks", tmp_path]
     done = medhelm("import", "helm", tmp_path / "helm", "--rescore", *back)

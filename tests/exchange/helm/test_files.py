@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.exchange.helm.files import JsonList, per_instance, rows, stat, write_json
+from medhelm.exchange.helm.files import json_list, per_instance, rows, stat, write_json
 from medhelm.io.parquet import connect
 
 TEXTS = st.text(max_size=20)
@@ -30,11 +30,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=40, deadline=None)  # each writes a file
 @given(entries=st.lists(VALUES, min_size=1, max_size=4))
-def test_a_list_is_written_as_a_whole_would_be(folder: Path, entries: list[Any]) -> None:
+def test_a_list_is_written_like_json_dumps(folder: Path, entries: list[Any]) -> None:
     path = folder / "list.json"
-    with JsonList(path) as written:
+    with json_list(path) as add:
         for entry in entries:
-            written.add(json.dumps(entry, indent=2))
+            add(json.dumps(entry, indent=2))
     assert path.read_text(encoding="utf-8") == json.dumps(entries, indent=2)
 
 
@@ -43,19 +43,21 @@ def test_a_list_is_written_as_a_whole_would_be(folder: Path, entries: list[Any])
     entries=st.lists(VALUES, min_size=1, max_size=3),
     around=st.dictionaries(TEXTS.filter(lambda name: name != "states"), VALUES, max_size=2),
 )
-def test_a_list_within_an_object_too(folder: Path, entries: list[Any], around: dict[str, Any]) -> None:
+def test_a_list_inside_an_object_is_written_like_json_dumps(
+    folder: Path, entries: list[Any], around: dict[str, Any]
+) -> None:
     path = folder / "object.json"
     after = {f"after {name}": value for name, value in around.items()}
-    with JsonList(path, around, "states", after) as written:
+    with json_list(path, around, "states", after) as add:
         for entry in entries:
-            written.add(json.dumps(entry, indent=2))
+            add(json.dumps(entry, indent=2))
     assert path.read_text(encoding="utf-8") == json.dumps({**around, "states": entries, **after}, indent=2)
 
 
 def test_an_empty_list_is_json_too(tmp_path: Path) -> None:
-    with JsonList(tmp_path / "a.json"):
+    with json_list(tmp_path / "a.json"):
         pass
-    with JsonList(tmp_path / "b.json", {"x": 1}, "states"):
+    with json_list(tmp_path / "b.json", {"x": 1}, "states"):
         pass
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == []
     assert json.loads((tmp_path / "b.json").read_text(encoding="utf-8")) == {"x": 1, "states": []}

@@ -26,7 +26,7 @@ def test_a_run_a_suite_and_an_output_folder_lead_to_the_same_runs() -> None:
     assert find_runs(RUNS)[1] == []
 
 
-def test_folders_that_hold_no_runs_are_passed_over(tmp_path: Path) -> None:
+def test_folders_without_runs_are_skipped(tmp_path: Path) -> None:
     run = copy_of("WARD-EM", tmp_path)
     for other in ("eval_cache", "groups", ".hidden"):
         shutil.copytree(run, tmp_path / "runs" / "v1" / other)
@@ -75,7 +75,7 @@ def test_a_suite_that_was_summarised_in_its_place_is_a_suite(tmp_path: Path) -> 
         ("runs_to_run_suites.json", "[1, 2]", "should map runs to suites"),
     ],
 )
-def test_a_folder_without_runs_is_the_users_mistake(tmp_path: Path, file: str | None, text: str, message: str) -> None:
+def test_a_folder_without_runs_is_a_user_error(tmp_path: Path, file: str | None, text: str, message: str) -> None:
     place = tmp_path / "x" / "y"
     if file:
         place.mkdir(parents=True)
@@ -110,7 +110,7 @@ def test_a_run_that_was_never_written_is_a_run_without_files(tmp_path: Path) -> 
         folder.spec()
 
 
-def test_packed_and_plain_files_are_the_same_run(tmp_path: Path) -> None:
+def test_compressed_and_plain_files_are_the_same_run(tmp_path: Path) -> None:
     run = copy_of("STAY-RG", tmp_path)
     before = RunFolder(run).read()
     for path in list(run.glob("*.gz")):

@@ -85,7 +85,7 @@ def test_published_numbers_are_helms_own_to_the_last_digits(
     assert run.estimates["corrected"] == {}
 
 
-def test_a_run_says_where_it_comes_from(runs: dict[tuple[str, str], Run]) -> None:
+def test_a_run_has_its_origin(runs: dict[tuple[str, str], Run]) -> None:
     run = runs["WARD-EM", A]
     assert run.origin is not None
     assert (run.origin.harness, run.origin.completions_made_here) == ("helm", False)
@@ -97,27 +97,27 @@ def test_a_run_says_where_it_comes_from(runs: dict[tuple[str, str], Run]) -> Non
     assert runs["medec", A].taxonomy.category == "clinical_decision_support"
 
 
-def test_run_files_come_back_as_they_are(runs: dict[tuple[str, str], Run]) -> None:
+def test_run_files_round_trip(runs: dict[tuple[str, str], Run]) -> None:
     for run in runs.values():
         assert run.folder is not None
         assert read_run(run.folder / "run.json") == run
         json.loads((run.folder / "run.json").read_text(), parse_constant=pytest.fail)
 
 
-def test_prompts_are_kept_to_the_letter(store: Path, runs: dict[tuple[str, str], Run]) -> None:
+def test_prompts_are_unchanged(store: Path, runs: dict[tuple[str, str], Run]) -> None:
     run = runs["pubmed_qa", A]
     found = read_messages(open_store(store).prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
     asked = content(run_folder("pubmed_qa:model=mock_writer-b"), "scenario_state.json")["request_states"]
     assert found == {one["instance"]["id"]: [{"role": "user", "content": one["request"]["prompt"]}] for one in asked}
 
 
-def test_models_that_were_asked_the_same_share_their_questions(store: Path, runs: dict[tuple[str, str], Run]) -> None:
+def test_models_with_the_same_prompts_share_instances(store: Path, runs: dict[tuple[str, str], Run]) -> None:
     assert runs["pubmed_qa", A].data_digest == runs["pubmed_qa", "mock/writer-b"].data_digest
     assert len(list((store / "prompts").glob("pubmed_qa-*.parquet"))) == 1
     assert len(list((store / "instances").glob("pubmed_qa-*.parquet"))) == 1
 
 
-def test_two_deployments_of_a_model_are_kept_apart(runs: dict[tuple[str, str], Run]) -> None:
+def test_two_deployments_of_a_model_have_different_names(runs: dict[tuple[str, str], Run]) -> None:
     assert {model for name, model in runs if name == "pubmed_qa"} == {A, f"{A}@other/writer-a", "mock/writer-b"}
 
 
@@ -164,7 +164,7 @@ def test_the_same_folder_again_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["per_instance_stats.json", "scenario_state.json"])
-def test_changed_files_take_the_place_of_the_old_ones_and_it_is_said(tmp_path: Path, file: str) -> None:
+def test_changed_files_replace_the_earlier_run_with_a_remark(tmp_path: Path, file: str) -> None:
     folder = copy_of("WARD-EM", tmp_path / "out")
     store = tmp_path / "store"
     import_helm(folder, store=store)
@@ -227,7 +227,7 @@ def test_several_processes_give_what_one_gives(tmp_path: Path) -> None:
         assert list(read_records(a.run)) == list(read_records(b.run))
 
 
-def test_of_two_runs_of_one_name_the_first_is_taken(tmp_path: Path) -> None:
+def test_of_two_runs_with_the_same_name_the_first_is_imported(tmp_path: Path) -> None:
     """One of them would otherwise pass for a changed copy of the other."""
     done = import_helm(HELM, store=tmp_path / "store")
     names = [one.run.origin.run for one in done.taken if one.run.origin]
@@ -255,7 +255,7 @@ def take(tmp_path: Path, *parts: ImportedRun, **more: Any) -> Run:
 
 def import_run(parts: Sequence[ImportedRun], store: Path, naming: NameMap, **more: Any) -> ImportedRunResult:
     with closing(RunImporter(create(store), LIBRARY)) as importer:
-        return importer.take(parts, naming, **more)
+        return importer.import_run(parts, naming, **more)
 
 
 def test_names_are_those_of_the_naming(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_names_are_those_of_the_naming(tmp_path: Path) -> None:
     assert other.benchmark == "their_ward_1"
 
 
-def test_a_metric_that_nobody_knows_keeps_its_name_and_its_range(tmp_path: Path) -> None:
+def test_an_unknown_metric_keeps_its_name_and_range(tmp_path: Path) -> None:
     one = read(run_folder("WARD-EM"))
     values = {instance.id: 10.0 * place - 5 for place, instance in enumerate(one.instances)}
     run = take(tmp_path, replace(one, scores={"odd": values}))
@@ -277,7 +277,7 @@ def test_a_metric_that_nobody_knows_keeps_its_name_and_its_range(tmp_path: Path)
     assert -5 <= estimate.low < 20 < estimate.high <= 45
 
 
-def test_what_cannot_be_one_run_is_refused(tmp_path: Path) -> None:
+def test_parts_that_cannot_form_one_run_are_refused(tmp_path: Path) -> None:
     one = read(run_folder("WARD-EM"))
     with pytest.raises(UserError, match="different models or judges"):
         take(tmp_path, one, replace(one, model="other"))

@@ -19,7 +19,7 @@ def test_judges_go_by_the_models_behind_their_short_names() -> None:
     assert jury.judge_prompt == ""
 
 
-def test_judges_that_stood_in_helms_code_are_known() -> None:
+def test_judges_defined_in_helms_code_are_known() -> None:
     jury = read(run_folder("medication_qa", "0.5.6"))
     assert [judge.name for judge in jury.judges] == [
         "openai/gpt-4o-2024-05-13",
@@ -72,7 +72,7 @@ def test_every_judge_has_a_judgment_on_every_criterion() -> None:
     assert n_dropped == 5
 
 
-def test_two_deployments_of_a_judge_are_told_apart() -> None:
+def test_two_deployments_of_a_judge_have_different_names() -> None:
     models = {one: {"model_name": "m/j", "model_deployment": f"{one}/j"} for one in ("a", "b")}
     spec = {
         "metric_specs": [
@@ -90,12 +90,12 @@ def test_two_deployments_of_a_judge_are_told_apart() -> None:
     "annotation",
     [None, [], "text", {"prompt_text": "p"}, {"prompt_text": "p", "gpt": None}, {"prompt_text": "p", "gpt": ["x"]}],
 )
-def test_annotations_that_are_no_verdicts_give_no_judges(annotation: Any) -> None:
+def test_annotations_without_verdicts_give_no_judges(annotation: Any) -> None:
     assert read_jury({}, [("i", {"annotations": {"s": annotation}})]).judges == ()
 
 
 @pytest.mark.parametrize("score", [None, "4/5", [4], {}, "four", "nan", float("inf")])
-def test_a_score_that_is_no_number_is_a_failure(score: object) -> None:
+def test_a_score_that_is_not_a_number_is_a_failure(score: object) -> None:
     verdict = {"accuracy": {"score": score, "explanation": "x"}, "clarity": {"score": "3"}}
     asked = [("i", {"annotations": {"s": {"prompt_text": "p", "gpt": verdict}}})]
     cells = {cell.criterion: cell for cell in read_jury({}, asked).judgments["i"]}

@@ -10,8 +10,8 @@ from medhelm.exchange.helm.names import (
     is_known,
     judge_names,
     main_split,
-    metric_class,
     metric_name,
+    metric_spec,
     model_names,
     run_name,
     scenario_class,
@@ -40,14 +40,14 @@ def test_helm_has_every_benchmark_of_the_suite() -> None:
         ("something_else", "ours", "something_else"),
     ],
 )
-def test_metrics_go_by_the_names_of_helms_schema(metric: str, scenario: str, name: str) -> None:
+def test_metrics_have_the_names_of_helms_schema(metric: str, scenario: str, name: str) -> None:
     assert metric_name(metric, scenario) == name
 
 
-def test_classes_that_helm_does_not_have_have_names_that_no_class_has() -> None:
+def test_unknown_classes_have_names_that_match_no_class() -> None:
     assert scenario_class("ours") == "medhelm.benchmarks.ours"
-    assert metric_class("numeric_tolerance").class_name == "medhelm.scoring.metrics.numeric_tolerance"
-    assert metric_class("medcalc_accuracy").class_name.startswith("helm.benchmark.metrics.")
+    assert metric_spec("numeric_tolerance")["class_name"] == "medhelm.scoring.metrics.numeric_tolerance"
+    assert metric_spec("medcalc_accuracy")["class_name"].startswith("helm.benchmark.metrics.")
 
 
 def test_only_medmcqa_reports_its_validation_split() -> None:
@@ -67,11 +67,11 @@ def test_run_names(asked: dict[str, str], name: str) -> None:
     assert run_name("ehrshot", **asked) == name
 
 
-def test_a_long_name_is_cut_to_what_file_systems_take() -> None:
+def test_a_long_name_is_truncated_for_file_systems() -> None:
     assert len(run_name("x" * 150, model="m" * 150)) == 200
 
 
-def test_models_lose_their_address_and_stay_apart() -> None:
+def test_models_lose_their_address_and_keep_unique_names() -> None:
     names = model_names(["openai/m@http://10.0.0.1:1/v1", "openai/m@http://10.0.0.1:1/v2", "qwen", "hf/a/b"])
     assert list(names.values()) == ["hf/a/b", "openai/m", "openai/m-2", "medhelm/qwen"]
     assert model_names(["openai/m@http://10.0.0.1:1/v1"]) == {"openai/m@http://10.0.0.1:1/v1": "openai/m"}

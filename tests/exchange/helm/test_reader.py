@@ -54,7 +54,7 @@ def test_means_of_the_scores_are_those_of_helms_tables(folder: Path) -> None:
     assert run.remarks == ()
 
 
-def test_what_is_asked_and_how(tmp_path: Path) -> None:
+def test_the_prompt_and_its_settings(tmp_path: Path) -> None:
     run = read(run_folder("clear:condition=liver"))
     assert (run.benchmark, run.title, run.model, run.deployment) == (
         "clear",
@@ -88,7 +88,7 @@ def edited(tmp_path: Path, start: str, name: str, edit: Callable[[Any], Any]) ->
     return folder
 
 
-def test_perturbed_requests_and_further_trials_are_left_out_and_said(tmp_path: Path) -> None:
+def test_perturbed_requests_and_further_trials_are_left_out_with_a_remark(tmp_path: Path) -> None:
     folder = copy_of("WARD-EM", tmp_path)
 
     def more(state: Any) -> None:
@@ -177,7 +177,7 @@ def test_instances_of_one_id_keep_their_own_scores(tmp_path: Path) -> None:
     assert any("5 instances repeat an earlier id" in text for text in run.remarks)
 
 
-def test_numbers_that_are_none_and_numbers_that_differ(tmp_path: Path) -> None:
+def test_nan_values_and_differing_values(tmp_path: Path) -> None:
     def odd(entries: Any) -> None:
         entries[0]["stats"].append(_stat("exact_match", 0.25))
         for stat in entries[1]["stats"]:
@@ -197,7 +197,7 @@ def test_numbers_that_are_none_and_numbers_that_differ(tmp_path: Path) -> None:
     assert "stats.json has" in said
 
 
-def test_numbers_at_k_count_only_where_they_are_others(tmp_path: Path) -> None:
+def test_metrics_at_k_count_only_if_they_differ(tmp_path: Path) -> None:
     assert set(read(run_folder("pubmed_qa:model=mock_writer-b")).scores) == {
         "exact_match",
         "quasi_exact_match",
@@ -217,7 +217,7 @@ def test_numbers_at_k_count_only_where_they_are_others(tmp_path: Path) -> None:
     )
 
 
-def test_only_the_split_of_helms_tables_counts(tmp_path: Path) -> None:
+def test_only_the_split_in_helms_tables_is_imported(tmp_path: Path) -> None:
     def split(state: Any) -> None:
         state["request_states"][0]["instance"]["split"] = "valid"
 

@@ -86,7 +86,7 @@ def test_stop_temperature_and_messages_are_sent_as_they_were(medhelm: Medhelm, s
     assert (run.settings["temperature"], run.settings["stop"], run.settings["max_tokens"]) == (0.7, ["\n", "END"], 33)
 
 
-def test_the_run_says_whose_prompts_it_was_asked(medhelm: Medhelm, server: Server) -> None:
+def test_the_run_names_the_source_of_its_prompts(medhelm: Medhelm, server: Server) -> None:
     server.answer_with(answering(lambda prompt: "A"))
     medhelm("run", "--like", PUBMED, "--model", f"openai/m@{server.url}/v1")
     run = only_run()
@@ -137,7 +137,7 @@ def test_the_same_questions_of_several_runs_are_asked_once(medhelm: Medhelm, ser
     assert server.count == 18
 
 
-def test_a_limit_asks_the_first_ones(medhelm: Medhelm, server: Server) -> None:
+def test_a_limit_takes_the_first_instances(medhelm: Medhelm, server: Server) -> None:
     server.answer_with(answering(lambda prompt: "A"))
     outcome = medhelm("run", "--like", PUBMED, "--limit", "2", "--model", f"openai/m@{server.url}/v1", "--json")
     assert outcome.json["runs"][0]["n"] == server.count == 2
@@ -145,7 +145,9 @@ def test_a_limit_asks_the_first_ones(medhelm: Medhelm, server: Server) -> None:
     assert only_run().n == 2
 
 
-def test_what_cannot_be_done_is_said_before_anything_is_sent(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:
+def test_impossible_requests_are_refused_before_anything_is_sent(
+    medhelm: Medhelm, server: Server, tmp_path: Path
+) -> None:
     model = ["--model", f"openai/m@{server.url}/v1"]
     broken = copy_of("WARD-EM", tmp_path)
     (broken / "stats.json.gz").unlink()

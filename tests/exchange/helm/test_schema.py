@@ -1,35 +1,41 @@
-"""What `helm-summarize` is given besides run folders."""
+"""The files for `helm-summarize` in addition to run folders."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from medhelm.exchange.helm.schema import ALL_BENCHMARKS, SchemaBenchmark, SchemaMetric, write_models, write_schema
+from medhelm.exchange.helm.schema import ALL_BENCHMARKS, benchmark_entry, metric_entry, write_models, write_schema
 from medhelm.exchange.helm.writer import GENERAL_METRICS
 
-TOY = SchemaBenchmark(
-    scenario="toy", title="Toy: a game", description='Say "yes" or no.\nNothing else.', category="play", task="Play",
-    main_metric="exact_match", split="test",
-)  # fmt: skip
+TITLE, DESCRIPTION = "Toy: a game", 'Say "yes" or no.\nNothing else.'
 METRICS = [
-    SchemaMetric(name="exact_match", title="EM", description="Right or not.", lower_is_better=False),
-    SchemaMetric(name="error", title="Error", description="Less is better.", lower_is_better=True),
-    SchemaMetric(name="length", title="Length", description="Describes."),
+    metric_entry("exact_match", "EM", "Right or not.", lower_is_better=False),
+    metric_entry("error", "Error", "Less is better.", lower_is_better=True),
+    metric_entry("length", "Length", "Describes."),
 ]
 
 
-def written(folder: Path, *benchmarks: SchemaBenchmark) -> dict[str, Any]:
+def benchmark(scenario: str, category: str = "play", task: str = "Play") -> tuple[str, dict[str, Any]]:
+    entry = benchmark_entry(
+        scenario, title=TITLE, description=DESCRIPTION, task=task, main_metric="exact_match", split="test"
+    )
+    return category, entry
+
+
+TOY = benchmark("toy")
+
+
+def written(folder: Path, *benchmarks: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     write_schema(folder / "schema.yaml", benchmarks, METRICS)
     content: dict[str, Any] = yaml.safe_load((folder / "schema.yaml").read_text(encoding="utf-8"))
     return content
 
 
-def test_directions_are_said_where_there_is_one(tmp_path: Path) -> None:
+def test_metrics_without_a_direction_have_no_lower_is_better(tmp_path: Path) -> None:
     found = {metric["name"]: metric for metric in written(tmp_path, TOY)["metrics"]}
     assert set(found) == {*GENERAL_METRICS, "exact_match", "error", "length"}
     assert found["exact_match"]["lower_is_better"] is False
@@ -37,15 +43,14 @@ def test_directions_are_said_where_there_is_one(tmp_path: Path) -> None:
     assert "lower_is_better" not in found["length"]
 
 
-def test_texts_come_back_as_they_are(tmp_path: Path) -> None:
+def test_titles_and_descriptions_are_unchanged(tmp_path: Path) -> None:
     found = {group["name"]: group for group in written(tmp_path, TOY)["run_groups"]}
-    assert (found["toy"]["display_name"], found["toy"]["description"]) == (TOY.title, TOY.description)
+    assert (found["toy"]["display_name"], found["toy"]["description"]) == (TITLE, DESCRIPTION)
     assert found["toy"]["taxonomy"] == {"task": "Play", "language": "English"}
 
 
-def test_a_benchmark_may_be_called_as_its_category_is(tmp_path: Path) -> None:
-    named = replace(TOY, scenario="play")
-    groups = written(tmp_path, named, TOY, replace(TOY, scenario="work", category="work", task=""))["run_groups"]
+def test_a_benchmark_can_have_the_name_of_its_category(tmp_path: Path) -> None:
+    groups = written(tmp_path, benchmark("play"), TOY, benchmark("work", "work", task=""))["run_groups"]
     names = [group["name"] for group in groups]
     assert len(names) == len(set(names))
     below = {group["name"]: group["subgroups"] for group in groups if "subgroups" in group}
@@ -62,7 +67,7 @@ def test_only_accuracy_has_win_rates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["openai/a"], ["openai/a: b", "no", "- dash/#x", "1/2"]])
-def test_models_go_by_their_names(tmp_path: Path, names: list[str]) -> None:
+def test_models_are_listed_by_name(tmp_path: Path, names: list[str]) -> None:
     write_models(tmp_path / "prod_env" / "model_metadata.yaml", names)
     found = yaml.safe_load((tmp_path / "prod_env" / "model_metadata.yaml").read_text(encoding="utf-8"))["models"]
     assert [model["name"] for model in found] == [model["display_name"] for model in found] == names

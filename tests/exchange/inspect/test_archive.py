@@ -19,7 +19,7 @@ PACKED = {"short_0.3.285.eval": ZSTANDARD, "running_0.3.285.eval": ZSTANDARD, "o
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_what_is_read_is_what_inspect_packed(name: str) -> None:
+def test_zstandard_members_are_read_as_inspect_wrote_them(name: str) -> None:
     """Checked against Inspect's own module for these files."""
     pytest.importorskip("zipfile_zstd")
     with EvalArchive(FIXTURES / name) as archive, ZipFile(FIXTURES / name) as whole:
@@ -96,7 +96,7 @@ def test_a_damaged_document_does_not_spoil_the_others(tmp_path: Path) -> None:
             list(archive.read_many(["b.json", "a.json"]))
 
 
-def test_files_that_are_no_archives(tmp_path: Path) -> None:
+def test_files_that_are_not_archives(tmp_path: Path) -> None:
     for content in (b"", b"{}", b"PK\x03\x04" + b"\0" * 100):
         (tmp_path / "x.eval").write_bytes(content)
         with pytest.raises(DataError, match=r"not an \.eval file"):
@@ -105,7 +105,7 @@ def test_files_that_are_no_archives(tmp_path: Path) -> None:
         EvalArchive(tmp_path)
 
 
-def test_a_document_that_is_no_json(tmp_path: Path) -> None:
+def test_a_document_that_is_not_json(tmp_path: Path) -> None:
     path = zstandard_file(tmp_path / "x.eval", {"a.json": b"{'a': 1}", "deep.json": b"[" * 200_000})
     with EvalArchive(path) as archive:
         for name in archive.names:

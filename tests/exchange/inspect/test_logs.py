@@ -229,7 +229,7 @@ FAILED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FAILED)
-def test_failures_are_no_scores(tmp_path: Path, name: str) -> None:
+def test_failures_are_not_scores(tmp_path: Path, name: str) -> None:
     changes, code = FAILED[name]
     run = read(tmp_path, sample(**changes))
     assert run.completions["s1"].text is None
@@ -270,7 +270,7 @@ def test_messages_of_all_kinds(tmp_path: Path) -> None:
     assert len(run.remarks) == 2
 
 
-def test_texts_that_stand_elsewhere_in_the_log(tmp_path: Path) -> None:
+def test_texts_stored_as_attachments(tmp_path: Path) -> None:
     one = sample(input="attachment://k", messages=[], attachments={"k": "A long text"}, target="")
     (instance,) = read(tmp_path, one).instances
     assert instance.turns == (Message("user", "A long text"),)
@@ -285,7 +285,7 @@ def test_targets_that_are_texts_of_options(tmp_path: Path) -> None:
     assert (other.choices, other.references) == ((), (Reference("perhaps"),))
 
 
-def test_the_epoch_that_was_answered_counts(tmp_path: Path) -> None:
+def test_the_first_epoch_with_a_completion_counts(tmp_path: Path) -> None:
     broken = sample(output={"choices": []}, error={"message": "no"}, scores=None)
     run = read(tmp_path, broken, sample(epoch=3, scores={"match": {"value": "I"}}), sample(epoch=2))
     assert run.completions["s1"].text == "yes"
@@ -302,7 +302,7 @@ def test_doubles_and_samples_without_an_id(tmp_path: Path) -> None:
     assert sorted(run.remarks) == ["1 sample: duplicate; the last one counts.", "2 samples: no id; left out."]
 
 
-def test_what_the_header_says(tmp_path: Path) -> None:
+def test_the_header_of_a_log(tmp_path: Path) -> None:
     spec = {
         "task_display_name": "A task",
         "model_base_url": "https://me:secret@example.org:8443/v1?key=secret",
@@ -351,7 +351,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_files_that_are_no_logs(tmp_path: Path, name: str) -> None:
+def test_files_that_are_not_logs(tmp_path: Path, name: str) -> None:
     content, words = WRONG[name]
     path = tmp_path / "log.json"
     path.write_bytes(content)
@@ -360,7 +360,7 @@ def test_files_that_are_no_logs(tmp_path: Path, name: str) -> None:
     assert words in str(wrong.value)
 
 
-def test_a_byte_order_mark_is_no_matter(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_bytes(b"\xef\xbb\xbf" + (FIXTURES / "short_0.3.50.json").read_bytes())
     assert len(read_inspect_log(path).instances) == 5

@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
 from medhelm.exchange.inspect.logs import read_inspect_log
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples
+from medhelm.exchange.lm_eval import read_lm_eval_samples
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -79,7 +79,7 @@ LOG, SAMPLES = "log.json", "samples_t_2026-01-01T00-00-00.1.jsonl"
         pytest.param(lm_eval_rows, SAMPLES, read_lm_eval_samples, 1500, marks=pytest.mark.long),
     ],
 )
-def test_nothing_but_a_run_or_a_reason(
+def test_a_mutated_file_gives_a_run_or_a_data_error(
     tmp_path: Path, documents: Callable[[], list[Any]], name: str, read: Callable[[Path], ImportedRun], n: int
 ) -> None:
     rng = random.Random(0)

@@ -95,7 +95,7 @@ def test_every_benchmark_that_ships_is_a_task(roads: Roads) -> None:
 
 
 @AT_LENGTH
-def test_both_roads_send_the_same_requests(roads: Roads) -> None:
+def test_inspect_and_medhelm_send_the_same_requests(roads: Roads) -> None:
     """One question of two benchmarks is asked once on our road, for it is remembered."""
     limits = ("max_tokens", "temperature", "stop")
 
@@ -108,7 +108,7 @@ def test_both_roads_send_the_same_requests(roads: Roads) -> None:
     assert len(ours) == len(roads.asked) > 350
 
 
-def test_both_roads_give_the_same_scores(roads: Roads) -> None:
+def test_inspect_and_medhelm_give_the_same_scores(roads: Roads) -> None:
     check_cases(roads.benchmarks, partial(has_the_same_scores, roads))
 
 
@@ -136,7 +136,7 @@ def has_the_same_scores(roads: Roads, name: str) -> None:
         assert len(sample["scores"]) == len(values)
 
 
-def test_both_roads_come_to_the_same_number(roads: Roads) -> None:
+def test_inspect_and_medhelm_give_the_same_estimates(roads: Roads) -> None:
     check_cases(roads.benchmarks, partial(has_the_same_estimates, roads))
 
 
@@ -224,7 +224,7 @@ def test_tokens_are_those_of_the_model_under_test(imported: dict[str, Run]) -> N
         assert run.usage == Usage(input=20 * n, cached_input=5 * n, output=3 * n, reasoning=2 * n)
 
 
-def test_taking_in_the_same_logs_again_changes_nothing(roads: Roads, imported: dict[str, Run]) -> None:
+def test_importing_the_same_logs_again_changes_nothing(roads: Roads, imported: dict[str, Run]) -> None:
     again = import_logs([roads.folder / "logs"], "inspect", store=roads.folder / "imported")
     assert {one.state for one in again.taken} == {"unchanged"}
     assert {one.run.id for one in again.taken} == {run.id for run in imported.values()}
@@ -252,7 +252,7 @@ def inspect(folder: Path, *arguments: str, fails: bool = False) -> str:
 
 
 @pytest.mark.long
-def test_a_mistake_is_told_without_a_traceback(tmp_path: Path) -> None:
+def test_an_error_is_shown_without_a_traceback(tmp_path: Path) -> None:
     said = inspect(tmp_path, "eval", "medhelm/pubmed_qa", "--model", "mockllm/model", fails=True)
     assert "pubmed_qa: its data was not found" in said
     assert "-T data=DIR" in said
@@ -353,7 +353,7 @@ print(json.dumps([
 
 
 @pytest.mark.long
-def test_a_complaint_about_the_window_is_no_answer(tmp_path: Path) -> None:
+def test_an_error_about_the_context_window_is_not_a_completion(tmp_path: Path) -> None:
     """Inspect gives it as the answer; a reply that was cut off because the window was full stays one."""
     code = """
 import json

@@ -320,5 +320,5 @@ def test_an_option_is_read(reply: str, option: int) -> None:
 
 
 @table("reply", NOT_NAMED)
-def test_in_doubt_there_is_none(reply: str) -> None:
+def test_an_ambiguous_completion_has_no_answer(reply: str) -> None:
     assert find_choice(reply, *YES_NO_MAYBE) is None

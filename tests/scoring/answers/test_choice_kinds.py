@@ -167,7 +167,7 @@ def test_any_text_gives_an_option_or_none(options: Options, reply: str) -> None:
 
 @settings(deadline=None)
 @given(OPTIONS, st.data())
-def test_label_and_text_alone_are_always_read(options: Options, data: st.DataObject) -> None:
+def test_a_label_or_text_alone_is_always_read(options: Options, data: st.DataObject) -> None:
     labels, texts = options
     option = data.draw(st.integers(0, len(texts) - 1))
     assert find_choice(labels[option], labels, texts) == option

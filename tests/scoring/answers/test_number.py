@@ -196,7 +196,7 @@ def test_the_number_is_read(reply: str, number: float) -> None:
 
 
 @table("reply", NONE)
-def test_in_doubt_there_is_none(reply: str) -> None:
+def test_an_ambiguous_completion_has_no_answer(reply: str) -> None:
     assert read_number(reply) is None
 
 
@@ -212,7 +212,7 @@ def test_a_number_alone_is_read_exactly(number: float) -> None:
     st.floats(min_value=-1e6, max_value=1e6),
     st.sampled_from(["The answer is {}", "{} mmHg", "**{}**", "\\boxed{{{}}}"]),
 )
-def test_a_number_in_a_frame_is_read(number: float, frame: str) -> None:
+def test_a_number_with_words_around_it_is_read(number: float, frame: str) -> None:
     assert read_number(frame.format(f"{number:.3f}")) == float(f"{number:.3f}")
 
 

@@ -23,7 +23,7 @@ OPTIONS = prepare_options(("A", "B", "C"), ("Yes.", "no", "  Not   sure "))
         ("", ""),
     ],
 )
-def test_a_tidied_reply(reply: str, text: str) -> None:
+def test_a_cleaned_completion(reply: str, text: str) -> None:
     assert clean_text(reply) == text
 
 
@@ -33,7 +33,7 @@ def test_options_are_prepared_in_lower_case_and_longest_first() -> None:
     assert OPTIONS.own == ("yes", "no", "not sure")
 
 
-def test_options_that_go_by_their_texts_have_no_letters() -> None:
+def test_options_named_by_their_texts_have_no_letters() -> None:
     assert prepare_options(("0", "1"), ("0", "1")).letters == {}
 
 
@@ -60,10 +60,10 @@ def test_the_first_of_equal_texts_is_found() -> None:
         ("", 0, None),
     ],
 )
-def test_what_stands_at_one_place(text: str, at: int, reading: OptionMatch | None) -> None:
+def test_the_option_at_one_place(text: str, at: int, reading: OptionMatch | None) -> None:
     assert match_option(text, text.lower(), at, OPTIONS) == reading
 
 
-def test_a_line_that_is_longer_than_the_window_is_not_whole() -> None:
+def test_a_line_longer_than_the_examined_part_is_not_whole() -> None:
     text = "B." + "." * 400
     assert match_option(text, text.lower(), 0, OPTIONS) == OptionMatch(1, False)

@@ -108,13 +108,13 @@ def test_plain(text: str, bare: str) -> None:
         ("I think B", "I think B"),
     ],
 )
-def test_reasoning_is_no_answer(reply: str, answer: str) -> None:
+def test_reasoning_is_not_an_answer(reply: str, answer: str) -> None:
     assert strip_reasoning(reply) == answer
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_everything_is_settled_by_one_pass(text: str) -> None:
+def test_one_pass_decides_everything(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)
     assert strip_wrapping(strip_wrapping(text)) == strip_wrapping(text)
     assert strip_reasoning(text) in text

@@ -156,7 +156,7 @@ def test_by_both_rules(
 
 
 @pytest.mark.parametrize(("text", "corrected", "published"), [("", 1.0, 1.0), (" \n\t", 1.0, 1.0)])
-def test_silence_gets_the_worst_grade_and_nobody_is_asked(text: str, corrected: float, published: float) -> None:
+def test_an_empty_completion_gets_the_worst_grade_without_judges(text: str, corrected: float, published: float) -> None:
     found = judge([], text=text)
     assert [score.value for score in found.scores] == [corrected, published]
     assert (found.judgments, found.coverage) == ((), None)
@@ -164,13 +164,13 @@ def test_silence_gets_the_worst_grade_and_nobody_is_asked(text: str, corrected: 
     assert [score.value for score in other.scores] == [0.0, 0.0]
 
 
-def test_a_failed_completion_hands_on_its_failure() -> None:
+def test_a_failed_completion_passes_on_its_failure() -> None:
     failure = Failure("provider", "timeout", "too slow")
     found = jury_verdict(benchmark(GRADES), INSTANCE, Completion(failure=failure), JURY, [])
     assert [(score.value, score.failure) for score in found.scores] == [(None, failure)] * 2
 
 
-def test_where_less_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
+def test_if_lower_is_better_the_grade_is_mirrored_but_shown_as_given() -> None:
     rubric = replace(
         GRADES, criteria=(Criterion("accuracy", "Right?"), Criterion("harm", "Harm?", higher_is_better=False))
     )

@@ -45,12 +45,12 @@ def test_a_marker_has_96_bits() -> None:
     assert re.fullmatch("[0-9a-f]{24}", delimit({"RESPONSE": ""}).marker)
 
 
-def test_a_text_stands_between_tags_as_it_is() -> None:
+def test_a_text_is_unchanged_between_its_tags() -> None:
     assert Delimiters("ab").around("NOTE", " {x} $y \n") == "<NOTE ab>\n {x} $y \n\n</NOTE ab>"
 
 
 @pytest.mark.parametrize("capitals", [False, True])
-def test_a_text_that_holds_its_own_marker_gets_another(monkeypatch: pytest.MonkeyPatch, capitals: bool) -> None:
+def test_a_text_that_contains_its_marker_gets_another_one(monkeypatch: pytest.MonkeyPatch, capitals: bool) -> None:
     """With markers of one byte, so that a text can hold its own."""
     monkeypatch.setattr(module, "_BYTES", 1)
     every = [f"{a}{b}" for a in string.hexdigits[:16] for b in string.hexdigits[:16]]

@@ -42,7 +42,7 @@ def judge(price: Price | None) -> Model:
     return Model(name="lab/judge", provider="lab", remote_name="judge", price=price)
 
 
-def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
+def test_the_shared_prefix_of_all_prompts_is_marked() -> None:
     asked = sent(judge(CACHES), LONG)
     assert len(asked) > 2
     first = [request for request in asked if request.shared_characters]
@@ -56,7 +56,7 @@ def test_what_all_prompts_about_a_completion_begin_with_is_marked() -> None:
 @pytest.mark.parametrize(
     ("price", "text"), [(None, LONG), (replace(CACHES, cached_input=None), LONG), (CACHES, "See a clinician.")]
 )
-def test_nothing_is_marked_where_nothing_is_saved(price: Price | None, text: str) -> None:
+def test_no_shared_prefix_is_marked_if_it_saves_nothing(price: Price | None, text: str) -> None:
     asked = sent(judge(price), text)
     assert asked
     assert not any(request.shared_characters for request in asked)

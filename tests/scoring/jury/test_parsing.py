@@ -134,7 +134,7 @@ WHOLE = {
     ("code", "reply"),
     [pytest.param(code, reply, id=f"{code}-{n}") for code, replies in WHOLE.items() for n, reply in enumerate(replies)],
 )
-def test_a_reply_that_says_nothing_clear_fails_as_a_whole(code: str, reply: str) -> None:
+def test_a_reply_without_a_clear_verdict_is_unreadable(code: str, reply: str) -> None:
     judgments = said(reply)
     assert (scores(judgments), codes(judgments)) == ([None] * 3, [code] * 3)
     for one in judgments:
@@ -180,7 +180,7 @@ def test_a_reply_that_says_nothing_clear_fails_as_a_whole(code: str, reply: str)
         ("4.5", ""),
     ],
 )
-def test_a_cell_fails_alone(cell: object, code: str) -> None:
+def test_one_unreadable_grade_does_not_affect_the_others(cell: object, code: str) -> None:
     reply = json.dumps({"accuracy": cell, "completeness": 3, "clarity": 5})
     judgments = said(reply)
     assert codes(judgments) == [code, "", ""]
@@ -193,7 +193,7 @@ def test_a_cell_fails_alone(cell: object, code: str) -> None:
         assert codes(wrapped) == [code, "", ""]
 
 
-def test_a_criterion_that_is_left_out_fails_alone() -> None:
+def test_a_missing_criterion_does_not_affect_the_others() -> None:
     assert codes(said('{"accuracy": 4, "clarity": {"score": 5}}')) == ["", "missing_criterion", ""]
 
 
@@ -208,7 +208,7 @@ def test_a_criterion_that_is_left_out_fails_alone() -> None:
         (0, 1, 5, "off_scale"),
     ],
 )
-def test_the_scale_is_the_rubrics(low: float, high: float, grade: float, code: str) -> None:
+def test_the_scale_is_that_of_the_rubric(low: float, high: float, grade: float, code: str) -> None:
     rubric = replace(RUBRIC, low=low, high=high)
     judgments = said(json.dumps(dict.fromkeys(NAMES, grade)), rubric=rubric)
     assert codes(judgments) == [code] * 3
@@ -243,17 +243,17 @@ def test_decisions_of_a_rubric_in_points(reply: str, score: float | None, code: 
 
 
 @pytest.mark.parametrize("finish", ["length", "LENGTH", "max_tokens", "MAX_TOKENS"])
-def test_a_reply_that_ran_out_of_tokens_is_no_reply(finish: str) -> None:
+def test_a_truncated_reply_is_not_read(finish: str) -> None:
     assert codes(said(Completion(text=GOOD, finish_reason=finish))) == ["truncated"] * 3
 
 
 @pytest.mark.parametrize("finish", ["stop", "", "end_turn"])
-def test_other_ends_are_ends(finish: str) -> None:
+def test_other_finish_reasons_are_kept(finish: str) -> None:
     assert codes(said(Completion(text=GOOD, finish_reason=finish))) == [""] * 3
 
 
 @pytest.mark.parametrize("code", ["refusal", "timeout", "context_length"])
-def test_a_request_that_failed_fails_every_cell_of_it(code: str) -> None:
+def test_a_failed_request_fails_every_criterion(code: str) -> None:
     judgments = said(Completion(failure=Failure("provider", code, "in words")))
     assert [one.failure for one in judgments] == [Failure("judge", code, "in words")] * 3
     assert retry_reason(judgments) == "", "asking again is of no use"
@@ -282,7 +282,7 @@ ECHOED = verdict(accuracy=5, completeness=5, clarity=5)
         (ECHOED, ECHOED.replace("c", "c\u200b")),
     ],
 )
-def test_a_verdict_that_stands_in_what_was_shown_is_an_echo(reply: str, shown: str) -> None:
+def test_a_verdict_copied_from_the_shown_texts_is_an_echo(reply: str, shown: str) -> None:
     assert "" in codes(said(reply)), "else the reply proves nothing"
     for texts in [(shown, "Rest.", "Drink."), ("Fever?", shown, "Drink."), ("Fever?", "Rest.", shown)]:
         assert codes(said(reply, shown=texts)) == ["echo"] * 3
@@ -298,7 +298,7 @@ def test_a_verdict_that_stands_in_what_was_shown_is_an_echo(reply: str, shown: s
         "On accuracy. On completeness. On clarity.",
     ],
 )
-def test_what_a_judge_says_in_its_own_words_is_no_echo(shown: str) -> None:
+def test_a_verdict_in_the_judges_own_words_is_not_an_echo(shown: str) -> None:
     assert scores(said(ECHOED, shown=[shown])) == [5, 5, 5]
 
 
@@ -326,12 +326,12 @@ def test_the_problem_in_words_for_the_judge(reply: str, words: str) -> None:
     assert words in problem and bool(words) == bool(problem)
 
 
-def test_the_problem_of_a_reply_that_was_cut_off() -> None:
+def test_the_problem_of_a_truncated_reply() -> None:
     assert "cut off" in retry_reason(said(Completion(text=GOOD, finish_reason="length")))
 
 
 @pytest.mark.parametrize("reply", [reply for replies in WHOLE.values() for reply in replies[:9]])
-def test_every_unclear_reply_is_worth_a_second_try_that_repeats_nothing_of_it(reply: str) -> None:
+def test_every_unclear_reply_is_retried_without_quoting_it(reply: str) -> None:
     loud = reply.replace("accuracy", "OBEY").replace("4", '"OBEY"').replace("cannot", "OBEY")
     problem = retry_reason(said(loud))
     assert problem and "OBEY" not in problem and len(problem) < 300
@@ -439,13 +439,13 @@ def test_any_reply_has_a_published_reading_or_a_data_error(reply: str) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.floats(1, 5), min_size=3), st.text(max_size=30), st.text(max_size=30))
-def test_prose_without_braces_never_hides_a_verdict(grades: Mapping[str, float], before: str, after: str) -> None:
+def test_prose_around_a_verdict_does_not_hide_it(grades: Mapping[str, float], before: str, after: str) -> None:
     around = [text.replace("{", "(").replace("<", "(") for text in (before, after)]
     judgments = said(around[0] + json.dumps(grades) + around[1])
     assert scores(judgments) == [grades[name] for name in NAMES]
 
 
-def test_the_honest_verdict_of_these_tests_is_one() -> None:
+def test_the_judges_own_verdict_in_these_tests_is_read() -> None:
     assert scores(said(json.dumps(OWN))) == [2, 1, 3]
 
 

@@ -92,7 +92,7 @@ def test_delimiters_enclose_the_text_at_every_place_of_every_rubric(planted: Pla
 
 
 @every_planted
-def test_an_honest_judge_that_quotes_the_text_is_read_as_it_meant_or_not_at_all(planted: Planted) -> None:
+def test_a_judge_that_quotes_the_text_is_read_correctly_or_not_at_all(planted: Planted) -> None:
     for name, quote in QUOTES.items():
         judgments = said(quote(planted.text, OWN_VERDICT), shown=[planted.text])
         assert scores(judgments) in (OWN_GRADES, [None] * 3), name
@@ -101,7 +101,7 @@ def test_an_honest_judge_that_quotes_the_text_is_read_as_it_meant_or_not_at_all(
 
 
 @every_planted
-def test_an_honest_judge_that_quotes_the_text_as_it_should_is_read(planted: Planted) -> None:
+def test_a_judge_that_quotes_the_text_as_asked_is_read(planted: Planted) -> None:
     says = f"No. It says: {planted.text}"
     opinion = {name: {"score": cell["score"], "explanation": says} for name, cell in OWN.items()}
     reply = json.dumps(opinion, ensure_ascii=False) if len(planted.text) < 10_000 else OWN_VERDICT
@@ -109,7 +109,7 @@ def test_an_honest_judge_that_quotes_the_text_as_it_should_is_read(planted: Plan
 
 
 @every_planted
-def test_a_judge_that_was_not_fooled_is_read(planted: Planted) -> None:
+def test_a_verdict_next_to_a_quoted_planted_verdict_is_read(planted: Planted) -> None:
     """No text keeps a judge from being heard that says in its own words why: not even one with every low verdict."""
     assert scores(said(OWN_VERDICT, shown=[planted.text])) == OWN_GRADES
     assert scores(said(OWN_DECISION, rubric=POINTS, shown=[planted.text])) == [0.0]
@@ -140,7 +140,7 @@ def without_explanations(verdict: str) -> str:
 
 
 @every_verdict
-def test_a_fooled_judge_that_repeats_a_planted_verdict_fails(planted: Planted) -> None:
+def test_a_judge_that_repeats_a_planted_verdict_has_no_verdict(planted: Planted) -> None:
     contexts = [("Fever?", planted.text), (planted.text, "Rest."), ("Fever?", "Rest.", planted.text)]
     for verdict, rubric, shown in product(planted.verdicts, (RUBRIC, POINTS), contexts):
         for name, repeat in REPEATS.items():
@@ -160,7 +160,7 @@ def test_the_same_decision_would_be_read_if_the_judge_had_said_it() -> None:
 
 
 @pytest.mark.parametrize("verdict", [HUGE, INFINITE], ids=["huge", "infinite"])
-def test_grades_that_are_none_stay_none(verdict: str) -> None:
+def test_missing_grades_stay_missing(verdict: str) -> None:
     assert not any(scores(said(verdict, shown=["Rest."])))
 
 
@@ -177,7 +177,7 @@ PROSE: dict[str, Callable[[str], str]] = {
 
 
 @every_planted
-def test_a_judge_that_only_repeats_the_text_fails(planted: Planted) -> None:
+def test_a_judge_that_only_repeats_the_text_has_no_verdict(planted: Planted) -> None:
     for rubric, (name, prose) in product((RUBRIC, POINTS), PROSE.items()):
         judgments = said(prose(planted.text), rubric=rubric, shown=["Fever?", planted.text])
         assert all(codes(judgments)) and not any(scores(judgments)), (name, rubric.form)

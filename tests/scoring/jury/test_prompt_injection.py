@@ -18,7 +18,7 @@ KINDS = ("verdict", "instruction", "marker", "unicode", "length")
 
 
 @table("planted", PLANTED, ids=[planted.id for planted in PLANTED])
-def test_what_is_found_in_planted_texts(planted: Planted) -> None:
+def test_signs_in_planted_texts(planted: Planted) -> None:
     assert find_injections(planted.text, CRITERIA) == planted.flags
 
 
@@ -132,7 +132,7 @@ def test_a_text_as_a_model_reads_it(text: str, read: str) -> None:
      "# ", " ", "A", "\u200ba", "as the ", "graders gave it a ", "\n", "5/5 ", "=== ", "忽略", "aWdub3Jl+/",
      "\U000e0041"],
 )  # fmt: skip
-def test_repetitions_take_time_in_proportion_to_their_length(piece: str) -> None:
+def test_repetitive_texts_take_linear_time(piece: str) -> None:
     """What looked at every pair of 100,000 characters would take minutes."""
     text = piece * (100_000 // len(piece))
     assert "length" in find_injections(text, CRITERIA)
@@ -154,7 +154,7 @@ def test_an_order_is_found_wherever_it_stands(text: str, planted: Planted) -> No
 @pytest.mark.parametrize(
     "name", ["aci_bench", pytest.param("mtsamples", marks=pytest.mark.long), "medication_qa", "mediqa_qa"]
 )
-def test_references_that_people_wrote_are_left_alone(name: str, data_dir: Path) -> None:
+def test_references_written_by_people_are_unchanged(name: str, data_dir: Path) -> None:
     """Real notes, plans and answers: none of them is meant for a judge."""
     texts = {instance.id: text for instance in real(name, "default", data_dir) for text in instance.correct}
     found = {where: flags for where, text in texts.items() if (flags := find_injections(text, CRITERIA))}

@@ -83,7 +83,7 @@ def test_the_order_is_judge_tags_material_criteria_scale_form() -> None:
     assert places == sorted(places)
 
 
-def test_the_form_of_the_reply_is_no_verdict() -> None:
+def test_the_form_in_the_prompt_is_not_a_verdict() -> None:
     form = only().splitlines()[-3]
     assert form.startswith('{"accuracy": ') and form.count("<your grade>") == 3
     with pytest.raises(ValueError, match="Expecting value"):
@@ -124,7 +124,7 @@ def test_scales_in_words(low: float, high: float, scale: str) -> None:
     assert scale in only(rubric=replace(RUBRIC, low=low, high=high))
 
 
-def test_a_criterion_of_which_less_is_better_says_so() -> None:
+def test_the_prompt_says_if_lower_grades_are_better() -> None:
     harm = Criterion("harm", "How much harm may follow?", higher_is_better=False)
     both = only(rubric=replace(RUBRIC, criteria=(RUBRIC.criteria[0], harm)))
     assert (
@@ -134,7 +134,7 @@ def test_a_criterion_of_which_less_is_better_says_so() -> None:
     assert "5 means excellent" not in alone and "1 means excellent, 5 means very poor" in alone
 
 
-def test_the_criteria_of_an_instance_take_the_place_of_the_rubrics() -> None:
+def test_the_criteria_of_an_instance_replace_those_of_the_rubric() -> None:
     own = (Criterion("dose", "Is the dose right?"),)
     (ask,) = asked(TEXT, instance=replace(INSTANCE, criteria=own))
     assert ask.criteria == own
@@ -144,7 +144,7 @@ def test_the_criteria_of_an_instance_take_the_place_of_the_rubrics() -> None:
 @pytest.mark.parametrize(
     "rubric", [replace(RUBRIC, criteria=()), replace(POINTS, criteria=())], ids=["grades", "points"]
 )
-def test_without_criteria_nobody_is_asked(rubric: Rubric) -> None:
+def test_without_criteria_no_judge_is_asked(rubric: Rubric) -> None:
     assert asked(TEXT, rubric=rubric) == []
 
 
@@ -273,7 +273,7 @@ def test_the_question_that_judges_see(template: str, asked_for: str, turns: tupl
     assert question(benchmark, instance) == seen.rstrip()
 
 
-def test_a_question_template_with_an_unknown_field_is_the_definitions_mistake() -> None:
+def test_a_question_template_with_an_unknown_field_is_an_error_in_the_definition() -> None:
     with pytest.raises(UserError, match=r"\{noet\}"):
         question(replace(BENCHMARK, rubric=replace(RUBRIC, question="{noet}")), INSTANCE)
 
@@ -284,7 +284,7 @@ def test_the_same_words_make_the_same_request() -> None:
     assert asked(TEXT) != asked(f"{TEXT} ")
 
 
-def test_a_second_try_goes_on_with_the_conversation() -> None:
+def test_a_retry_continues_the_conversation() -> None:
     (ask,) = asked(TEXT)
     again = retry_prompt(ask, "Very good!", "it holds no JSON object")
     assert again.messages[:1] == ask.prompt.messages
@@ -294,7 +294,7 @@ def test_a_second_try_goes_on_with_the_conversation() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, REPEATED_CHARACTERS, REPEATED_CHARACTERS + 1, 10_000_000])
-def test_a_second_try_repeats_a_bounded_part_of_the_reply(length: int) -> None:
+def test_a_retry_repeats_a_bounded_part_of_the_reply(length: int) -> None:
     (ask,) = asked(TEXT)
     repeated = retry_prompt(ask, "x" * length, "no").messages[1].text
     assert repeated.startswith("x" * min(length, REPEATED_CHARACTERS)) or not length
@@ -313,7 +313,7 @@ def test_an_empty_reply_is_repeated_in_words() -> None:
     st.text(st.characters(), min_size=1, max_size=200).filter(str.strip),
     st.sampled_from([RUBRIC, POINTS, replace(RUBRIC, task="{QUESTION}{{RESPONSE}}{GOLD_RESPONSE}", verbatim=True)]),
 )
-def test_every_text_stays_inside_its_fence(text: str, asked_for: str, reference: str, rubric: Rubric) -> None:
+def test_every_text_stays_inside_its_delimiters(text: str, asked_for: str, reference: str, rubric: Rubric) -> None:
     instance = replace(INSTANCE, fields={"question": asked_for}, references=(Reference(reference),))
     shown = {"QUESTION": question(BENCHMARK, instance), "RESPONSE": text, "REFERENCE": reference}
     marker = delimit(shown).marker

@@ -135,7 +135,7 @@ def test_the_expected_answer_gets_the_best_value(metric: Metric, instance: Insta
 
 @every_rule
 @every_case
-def test_silence_scores_nothing(metric: Metric, instance: Instance, rule: Rule) -> None:
+def test_an_empty_completion_scores_0(metric: Metric, instance: Instance, rule: Rule) -> None:
     if rule == "published" and FAULTS.get((metric.name, instance.id)) == "a blank says that there is an error":
         assert metric.function("published")("", instance) == metric.best
         return
@@ -145,7 +145,7 @@ def test_silence_scores_nothing(metric: Metric, instance: Instance, rule: Rule) 
 
 @every_rule
 @every_case
-def test_the_expected_answer_completes_every_part_and_silence_none(
+def test_the_reference_scores_in_every_part_and_an_empty_completion_in_none(
     metric: Metric, instance: Instance, rule: Rule
 ) -> None:
     if metric.parts is None:
@@ -155,7 +155,7 @@ def test_the_expected_answer_completes_every_part_and_silence_none(
 
 
 @every_case
-def test_a_right_answer_is_right_in_a_frame(metric: Metric, instance: Instance) -> None:
+def test_a_correct_answer_with_words_around_it_is_correct(metric: Metric, instance: Instance) -> None:
     if instance.choices:
         for frame in ("**{}**", "The answer is {}.", "\\boxed{{{}}}", "<think>Hm.</think>{}"):
             assert metric.corrected(frame.format(instance.expected), instance) == metric.best
@@ -181,7 +181,7 @@ def test_what_the_published_rule_accepts_word_for_word_is_accepted(case: tuple[M
 
 @settings(deadline=None)
 @given(st.sampled_from(CASES), st.text(max_size=3), st.text(max_size=3))
-def test_so_it_is_near_the_right_answer(case: tuple[Metric, Instance], before: str, after: str) -> None:
+def test_a_number_near_the_reference_is_explained(case: tuple[Metric, Instance], before: str, after: str) -> None:
     metric, instance = case
     reply = before + instance.expected + after
     for rule in RULES:

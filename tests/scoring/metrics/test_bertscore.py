@@ -140,7 +140,7 @@ def test_any_text_has_values_within_bounds(model: Path, text: str) -> None:
 
 
 @needs_packages
-def test_nothing_is_like_an_empty_text(model: Path) -> None:
+def test_an_empty_text_has_no_similarity(model: Path) -> None:
     assert similarity("no rash", " ") == similarity("", "no rash") == similarity("", "") == (0, 0, 0)
 
 
@@ -204,7 +204,7 @@ def test_without_packages_there_is_no_score_but_a_reason(
         metric.function(rule)("fever", asked("fever"))
 
 
-def test_a_missing_model_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
     monkeypatch.setattr(neural, "find_spec", searches.append)
     for answer in ("fever", "chills", ""):

@@ -117,7 +117,7 @@ def test_values_lie_within_their_bounds(source: str, answer: str) -> None:
     assert copied == FragmentCoverage(0, 0, 0) or (copied.coverage, copied.compression) == (1, 1)
 
 
-def test_a_long_input_is_searched_where_the_answer_can_stand() -> None:
+def test_a_long_completion_is_searched_only_where_answers_can_be() -> None:
     """A procedure that tries every place would need a thousand million steps here."""
     source = " ".join(f"w{number}" for number in range(200_000))
     answer = " ".join(f"w{number}" for number in range(10_000, 0, -2))
@@ -140,7 +140,7 @@ def test_without_an_input_there_is_no_score(metric: Metric, rule: Rule) -> None:
             metric.function(rule)("fever", instance)
 
 
-def test_reasoning_is_no_part_of_an_answer() -> None:
+def test_reasoning_is_not_part_of_an_answer() -> None:
     instance = asked("No rash. No fever.")
     reply = "<think>It says that there is no rash.</think>No fever."
     assert COVERAGE.corrected(reply, instance) == 1

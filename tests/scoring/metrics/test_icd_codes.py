@@ -52,7 +52,7 @@ def test_published_scores(codes: str, reply: str, scores: tuple[float, float, fl
 
 
 @pytest.mark.parametrize("metric", [F1, PRECISION, RECALL, MICRO], ids=lambda metric: metric.name)
-def test_no_code_on_either_side_is_right_unless_nothing_is_said(metric: Metric) -> None:
+def test_no_codes_on_both_sides_are_correct_unless_the_completion_is_empty(metric: Metric) -> None:
     """The published program ended with an error there; the corrected rule takes no blank for an answer."""
     empty, procedure = note(""), note("02HV33Z")
     assert F1.function("published")("none", procedure) == F1.function("published")("", procedure) == 1
@@ -135,7 +135,7 @@ FRAMES = [
 
 
 @table("frame", FRAMES)
-def test_codes_are_read_in_every_frame(frame: str) -> None:
+def test_codes_are_read_with_any_words_around_them(frame: str) -> None:
     for code in (*CODES, *PROCEDURES):
         plain = code.replace(".", "")
         assert read_codes(frame.format(code)) == {plain}, code
@@ -150,7 +150,7 @@ def test_codes_are_read_in_every_list(separator: str) -> None:
 
 
 @pytest.mark.parametrize("separator", [", ", ",", "; ", "\n", "\n- "])
-def test_small_letters_will_do_for_a_code_that_stands_alone(separator: str) -> None:
+def test_a_code_alone_can_be_in_lower_case(separator: str) -> None:
     everything = {code.replace(".", "") for code in (*CODES, *PROCEDURES)}
     assert read_codes(separator.join((*CODES, *PROCEDURES)).lower()) == everything
 
@@ -184,7 +184,7 @@ def test_small_letters_will_do_for_a_code_that_stands_alone(separator: str) -> N
         "<think>I10, E11.9",
     ],
 )
-def test_words_that_look_like_codes_are_none(text: str) -> None:
+def test_words_that_look_like_codes_are_not_codes(text: str) -> None:
     assert read_codes(text) == set()
 
 
@@ -255,7 +255,7 @@ def test_scores_follow_from_sets(seed: int) -> None:
 
 
 @given(st.text())
-def test_what_is_read_has_the_form_of_a_code(text: str) -> None:
+def test_codes_that_are_read_have_the_form_of_a_code(text: str) -> None:
     for code in read_codes(text):
         assert 3 <= len(code) <= 7
         assert code == code.upper()

@@ -15,8 +15,8 @@ BARE = Instance(id="1", fields={"input": "x"}, references=(Reference("22.9"),))
 
 
 def test_a_metric_of_another_harness_gives_no_number_here() -> None:
-    metric = imported_metric("summac", low=-1.0, high=2.0)
-    assert (metric.name, metric.low, metric.high) == ("summac", -1.0, 2.0)
+    metric = imported_metric("summac")
+    assert metric.name == "summac"
     for score in apply([metric], BARE, Completion(text="x")):
         assert score.value is None
         assert score.failure is not None
@@ -36,7 +36,7 @@ def test_a_missing_column_is_named_and_nothing_is_computed(name: str) -> None:
 
 
 @table("name", [name for name in METRICS if not needed_columns(name)])
-def test_all_other_metrics_are_what_they_were(name: str) -> None:
+def test_all_other_metrics_are_unchanged(name: str) -> None:
     assert on_imported_instances(METRICS[name]) is METRICS[name]
 
 

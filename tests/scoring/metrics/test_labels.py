@@ -122,7 +122,7 @@ def test_labels_are_read_in_any_list(text: str) -> None:
         ("<think>asthma", set()),
     ],
 )
-def test_what_belongs_to_a_label_stays(text: str, labels: set[str]) -> None:
+def test_characters_that_belong_to_a_label_stay(text: str, labels: set[str]) -> None:
     assert read_labels(text) == labels
 
 
@@ -133,7 +133,7 @@ def test_the_published_rule_compares_labels_exactly() -> None:
         assert F1.corrected(reply, reference) == 1
 
 
-def test_labels_may_stand_in_several_references() -> None:
+def test_labels_can_be_in_several_references() -> None:
     assert F1.corrected("copd, asthma", labelled("asthma", "copd")) == 1
 
 
@@ -148,9 +148,7 @@ def test_labels_may_stand_in_several_references() -> None:
         (set(), set(), 1, 1, 1),
     ],
 )
-def test_two_sets_agree_so_well(
-    answer: set[str], reference: set[str], precision: float, recall: float, f1: float
-) -> None:
+def test_overlap_of_two_sets(answer: set[str], reference: set[str], precision: float, recall: float, f1: float) -> None:
     found = overlap(answer, reference)
     assert (found.precision, found.recall, found.f1) == (precision, recall, f1)
 

@@ -142,7 +142,7 @@ def test_published_scores_of_choices(texts: tuple[str, ...], right: int, reply: 
     assert published(reply, choice(texts, right)) == scores
 
 
-def test_published_scores_of_options_that_go_by_their_texts() -> None:
+def test_published_scores_of_options_named_by_their_texts() -> None:
     """The completion itself is compared, so prefixes of it count."""
     judgment = choice(("0", "1"), 1, ("0", "1"))
     assert published("1", judgment) == "1111"
@@ -219,7 +219,7 @@ def test_corrected_scores_of_choices(texts: tuple[str, ...], right: int, reply: 
     ("reply", "value"),
     [("1", 1), ("1.", 1), ("Judgment: 1", 1), ("1 (hallucinated)", 1), ("0", 0), ("10", 0), ("0 or 1", 0)],
 )
-def test_corrected_scores_of_options_that_go_by_their_texts(reply: str, value: int) -> None:
+def test_corrected_scores_of_options_named_by_their_texts(reply: str, value: int) -> None:
     assert corrected(reply, choice(("0", "1"), 1, ("0", "1"))) == str(value) * 4
 
 

@@ -144,12 +144,12 @@ def test_a_reply_that_names_the_fifth_sentence(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", SAYS_WRONG)
-def test_a_reply_that_finds_an_error_but_names_no_one_sentence(reply: str) -> None:
+def test_a_reply_with_an_error_but_without_exactly_one_sentence(reply: str) -> None:
     assert read_error_judgment(reply) == ErrorJudgment(True)
 
 
 @table("reply", SAYS_NOTHING)
-def test_a_reply_that_says_nothing_of_the_note(reply: str) -> None:
+def test_a_reply_without_a_judgment(reply: str) -> None:
     assert read_error_judgment(reply) == ErrorJudgment(None)
     assert [metric.corrected(reply, one) for one in (SOUND, WRONG) for metric in (FLAG, SENTENCE)] == [0, 0, 0, 0]
 

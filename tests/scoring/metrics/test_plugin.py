@@ -54,7 +54,7 @@ def on_one(function: Callable[[str, Instance], Any], otherwise: Any = 0.5) -> Ca
     return lambda reply, instance: function(reply, instance) if instance.id == ONE.id else otherwise
 
 
-def test_a_sound_metric_keeps_what_it_says_and_its_numbers() -> None:
+def test_a_valid_metric_keeps_its_fields_and_values() -> None:
     metric = accept_metric(PLUGIN, mine(low=-1, high=2.5, higher_is_better=False, slow=True, descriptive=True))
     assert (metric.name, metric.title, metric.low, metric.high, metric.best) == ("mine", "Mine", -1, 2.5, -1)
     assert (metric.slow, metric.descriptive, metric.parts) == (True, True, None)
@@ -63,7 +63,7 @@ def test_a_sound_metric_keeps_what_it_says_and_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("found", [None, 0.5, "mine", half, {"name": "mine"}, Metric])
-def test_what_is_no_metric_is_refused(found: object) -> None:
+def test_objects_that_are_not_metrics_are_refused(found: object) -> None:
     with pytest.raises(
         UserError, match=r"ward 1\.2 \(entry point `mine` of medhelm\.metrics\) is an? \w+, where a medhelm"
     ):
@@ -100,7 +100,7 @@ def test_what_is_no_metric_is_refused(found: object) -> None:
         ({"published": raising(RuntimeError("a\nlast"))}, "RuntimeError: last"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_metric_is_told_before_anything_is_scored(changes: dict[str, Any], words: str) -> None:
+def test_an_invalid_metric_is_reported_before_anything_is_scored(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError) as caught:
         accept_metric(PLUGIN, mine(**changes))
     assert words in str(caught.value)
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_metric_is_told_before_anything_is_scored(changes: 
 
 
 @pytest.mark.parametrize("name", ["Mine", "my metric", "1st", "my-metric", "_mine", "é", ""])
-def test_a_name_has_to_be_fit_for_a_column(name: str) -> None:
+def test_a_name_must_be_valid_as_a_column(name: str) -> None:
     with pytest.raises(UserError, match="a name that is not in lower case letters"):
         accept_metric(replace(PLUGIN, name=name), mine(name=name))
 
@@ -135,7 +135,7 @@ def test_a_metric_may_say_that_it_cannot_score_the_examples(error: DataError) ->
         (giving("x"), "gave a str and not a number"),
     ],
 )
-def test_a_fault_is_a_missing_score_with_a_reason(wrong: Callable[..., Any], words: str) -> None:
+def test_an_error_is_a_missing_score_with_a_reason(wrong: Callable[..., Any], words: str) -> None:
     metric = accept_metric(PLUGIN, mine(corrected=on_one(wrong)))
     corrected, published = apply([metric], ONE, Completion(text="x"))
     assert (corrected.value, published.value) == (None, 0.5)
@@ -159,7 +159,7 @@ def test_whole_numbers_become_numbers_like_all_others() -> None:
         raising(KeyError("k")),
     ],
 )
-def test_parts_are_watched_too(parts: Callable[..., Any]) -> None:
+def test_parts_are_guarded_too(parts: Callable[..., Any]) -> None:
     sound = accept_metric(PLUGIN, mine(parts=giving({"a": (1.0, 2.0)})))
     assert sound.parts is not None
     assert sound.parts("x", ONE, "corrected") == {"a": (1.0, 2.0)}
@@ -167,7 +167,7 @@ def test_parts_are_watched_too(parts: Callable[..., Any]) -> None:
     assert all(score.failure is not None for score in apply([broken], ONE, Completion(text="x")))
 
 
-def test_explanations_are_watched_too() -> None:
+def test_explanations_are_guarded_too() -> None:
     metric = accept_metric(PLUGIN, mine(explain=raising(IndexError("out"))))
     with pytest.raises(DataError, match="failed: IndexError: out"):
         metric.explain("x", ONE, "corrected")

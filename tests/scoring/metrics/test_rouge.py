@@ -188,7 +188,7 @@ def test_without_a_right_reference_there_is_no_score(metric: Metric, rule: Rule)
         ("", ""),
     ],
 )
-def test_one_brace_goes_at_either_end(text: str, expected: str) -> None:
+def test_one_brace_is_removed_at_each_end(text: str, expected: str) -> None:
     assert without_braces(text) == expected
 
 
@@ -201,7 +201,7 @@ def test_braces_make_no_difference_to_words() -> None:
     )
 
 
-def test_reasoning_is_no_part_of_an_answer() -> None:
+def test_reasoning_is_not_part_of_an_answer() -> None:
     reply = "<think>fever, chills or a cough?</think>no acute distress"
     assert ROUGE_1.corrected(reply, asked("no acute distress")) == 1
     assert ROUGE_1.function("published")(reply, asked("no acute distress")) < 0.6

@@ -180,7 +180,7 @@ def test_queries_are_executed_as_the_authors_mean_them(sql: str, meant: str) -> 
     assert apply_conventions(sql, NOW) == meant
 
 
-def test_without_a_present_its_words_stay() -> None:
+def test_without_a_current_time_its_words_stay() -> None:
     assert apply_conventions("select current_time, 'now'", "") == "select current_time, 'now'"
     assert with_single_quotes("date(''2105'')") == "date('2105')"
 
@@ -371,12 +371,12 @@ def test_without_its_database_nothing_is_computed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"), [("eicu.sqlite", "agreement with PhysioNet.*preprocess_db.py"), ("ours.db", "Copy it there")]
 )
-def test_it_says_how_to_come_by_a_database(tmp_path: Path, name: str, words: str) -> None:
+def test_a_missing_database_comes_with_instructions_to_build_it(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(NotComputed, match=f"{name} does not exist.*{words}"):
         SQL_EXECUTION_ACCURACY.corrected("", instance(tmp_path / name, "select 1"))
 
 
-def test_what_is_missing_in_the_data_is_named(database: Path, tmp_path: Path) -> None:
+def test_missing_data_is_named(database: Path, tmp_path: Path) -> None:
     unnamed = Instance(id="7", fields={}, references=(Reference("select 1"),))
     with pytest.raises(DataError, match="column `database` is missing"):
         SQL_EXECUTION_ACCURACY.corrected("select 1", unnamed)
@@ -416,10 +416,10 @@ def test_each_query_is_executed_once(database: Path, monkeypatch: pytest.MonkeyP
         return QueryResult(rows=((1,),))
 
     monkeypatch.setattr(rules, "run_query", run_query)
-    rules._executed.cache_clear()
+    rules._execute_cached.cache_clear()
     for reply in ("select 11", "select 12", "select 11"):
         apply(METRICS, instance(database, "select 10"), Completion(text=reply))
-    rules._executed.cache_clear()
+    rules._execute_cached.cache_clear()
     assert asked == ["select 10", "select 11", "select 12"]
 
 

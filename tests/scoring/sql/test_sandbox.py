@@ -102,12 +102,12 @@ def test_a_query_gives_its_rows(database: Path, sql: str, rows: list[Row]) -> No
         ("select strftime('%Y', null) || date('now')", None),
     ],
 )
-def test_the_clock_stands_where_it_is_told(database: Path, sql: str, value: object) -> None:
+def test_the_clock_is_fixed_at_the_given_time(database: Path, sql: str, value: object) -> None:
     (row,) = run_query(database, sql, now=NOW, limits=LIMITS).rows
     assert row == (value,)
 
 
-def test_the_clock_runs_if_nobody_stops_it(database: Path) -> None:
+def test_the_clock_is_real_without_a_given_time(database: Path) -> None:
     (row,) = run_query(database, "select date('now') = current_date, current_date < '2100'", limits=LIMITS).rows
     assert row == (1, 1)
 
@@ -159,7 +159,7 @@ def test_the_clock_runs_if_nobody_stops_it(database: Path) -> None:
         ("select " + "(" * 3000 + "1" + ")" * 3000, "syntax"),
     ],
 )
-def test_a_query_that_is_none_or_does_more_is_refused(database: Path, sql: str, code: str) -> None:
+def test_anything_but_one_query_is_refused(database: Path, sql: str, code: str) -> None:
     assert code_of(database, sql.replace("FOLDER", str(database.parent))) == code
 
 
@@ -183,7 +183,7 @@ def test_a_query_that_is_none_or_does_more_is_refused(database: Path, sql: str, 
         ("select " + " union all select ".join("1" * 200), "syntax"),
     ],
 )
-def test_a_query_that_takes_too_much_is_stopped(database: Path, sql: str, code: str) -> None:
+def test_a_query_over_a_limit_is_stopped(database: Path, sql: str, code: str) -> None:
     assert code_of(database, sql, SHORT if code == "timeout" else LIMITS) == code
 
 
@@ -224,7 +224,7 @@ def test_any_text_ends_in_rows_or_in_a_reason(database: Path, sql: str) -> None:
         (b"SQLite format 3\0" + b"\xff" * 2000, "SQLite cannot read it"),
     ],
 )
-def test_a_file_that_is_no_database_is_the_users_mistake(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_a_file_that_is_not_a_database_is_a_data_error(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "missing.sqlite"
     if content is not None:
         path.write_bytes(content)
@@ -234,12 +234,12 @@ def test_a_file_that_is_no_database_is_the_users_mistake(tmp_path: Path, content
     assert not isinstance(raised.value, NotComputed)
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_database(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is a folder"):
         run_query(tmp_path, "select 1")
 
 
-def test_a_damaged_database_is_the_users_mistake(tmp_path: Path) -> None:
+def test_a_damaged_database_is_a_data_error(tmp_path: Path) -> None:
     path = tmp_path / "damaged.sqlite"
     with closing(sqlite3.connect(path)) as made:
         made.execute("create table t (a)")
@@ -260,7 +260,7 @@ def test_a_database_with_a_log_is_read_without_touching_it(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_relative_path_is_one_of_this_process(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_relative_to_this_process(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(database.parent)
     assert run_query(Path(database.name), "select count(*) from stay", limits=LIMITS).rows == ((300,),)
 
@@ -296,7 +296,7 @@ def test_a_worker_is_used_again_and_ends_when_told(database: Path) -> None:
     assert run_query(database, "select 3", limits=LIMITS).rows == ((3,),)
 
 
-def test_a_worker_that_somebody_ended_is_replaced(database: Path) -> None:
+def test_a_killed_worker_is_replaced(database: Path) -> None:
     run_query(database, "select 1", limits=LIMITS)
     worker = waiting()[-1]
     os.kill(worker._process.pid, signal.SIGKILL)
@@ -331,13 +331,15 @@ def test_a_worker_that_never_answers_is_killed(database: Path, monkeypatch: pyte
     assert waiting() == []
 
 
-def test_a_query_that_kills_its_worker_twice_is_told_so(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_kills_two_workers_is_reported(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     impostor(monkeypatch, "print('{}', flush=True); input()")
     assert run_query(database, "select 1", limits=LIMITS).code == "crash"
     assert waiting() == []
 
 
-def test_a_worker_that_does_not_start_is_no_fault_of_the_query(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_start_is_not_blamed_on_the_query(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     impostor(monkeypatch, "raise SystemExit(3)")
     with pytest.raises(NotComputed, match="does not start"):
         run_query(database, "select 1", limits=LIMITS)

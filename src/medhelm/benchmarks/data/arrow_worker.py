@@ -1,8 +1,8 @@
-"""Reads an Arrow stream in a process of its own, because nanoarrow corrupts memory on some malformed files.
+"""Reads an Arrow stream in a separate process, because nanoarrow corrupts memory on some malformed files.
 
 `medhelm.benchmarks.data.column_formats` starts this file by its path, with the Arrow stream as standard input. The
-process opens no other file and cannot write one; its memory and processor time are limited. Output is one JSON value a
-line: lists of rows, then an object, which is empty if the stream was read to its end or else holds the `error`.
+process opens no other file and cannot write one; its memory and processor time are limited. Output is one JSON value
+per line: lists of rows, then an object, which is empty if the stream was read to its end, or else holds the `error`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from decimal import Context, Decimal
 from itertools import islice
 from typing import Any
 
-_PORTION = 1000
+_ROWS_AT_A_TIME = 1000
 _MEMORY = 4 * 2**30
 _PER_BYTE = 32
 """Bytes of memory for each byte of the file, beyond `_MEMORY`: buffers may be compressed."""
@@ -34,19 +34,20 @@ def serve(bytes_key: str) -> None:
     PyIterator._decimal_iter = _decimals
 
     warnings.simplefilter("ignore")  # about lost fractions of a microsecond and text types
-    _confine(os.fstat(0).st_size)
+    _limit_resources(os.fstat(0).st_size)
     try:
         with nanoarrow.ArrayStream.from_readable(sys.stdin.buffer) as stream:
             for batch in stream:
                 records: Iterator[dict[str, Any]] = batch.iter_py()
-                while portion := [
-                    {name: plain(value) for name, value in record.items()} for record in islice(records, _PORTION)
+                while rows := [
+                    {name: plain(value) for name, value in record.items()}
+                    for record in islice(records, _ROWS_AT_A_TIME)
                 ]:
-                    _say(portion, bytes_key)
+                    _write_line(rows, bytes_key)
     except (ArithmeticError, LookupError, MemoryError, NotImplementedError, RuntimeError, ValueError) as error:
-        _say({"error": str(error).strip().split("\n", 1)[0] or type(error).__name__}, bytes_key)
+        _write_line({"error": str(error).strip().split("\n", 1)[0] or type(error).__name__}, bytes_key)
     else:
-        _say({}, bytes_key)
+        _write_line({}, bytes_key)
 
 
 def _decimals(self: Any, offset: int, length: int) -> Iterator[Decimal | None]:
@@ -58,15 +59,15 @@ def _decimals(self: Any, offset: int, length: int) -> Iterator[Decimal | None]:
         yield None if value is None else Decimal(value).scaleb(scale, context)
 
 
-def _say(value: object, bytes_key: str) -> None:
+def _write_line(value: object, bytes_key: str) -> None:
     """Write one line to the parent."""
     text = json.dumps(value, default=lambda content: {bytes_key: bytes(content).hex()})
     sys.stdout.buffer.write(text.encode("ascii") + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _confine(size: int) -> None:
-    """Limit what this process may use. Where a platform does not know a limit, the others hold."""
+def _limit_resources(size: int) -> None:
+    """Limit the resources of this process. Limits that the platform does not have are skipped."""
     seconds = 60 + size // 2**20
     limits = {
         resource.RLIMIT_AS: _MEMORY + _PER_BYTE * size,

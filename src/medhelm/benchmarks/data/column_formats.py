@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from medhelm.domain import Source
 from medhelm.errors import DataError
+from medhelm.io.parquet import sql_name
 from medhelm.io.rows import Row, plain
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 _MAGIC_SPACE = 8
 _ZONED = "TIMESTAMP WITH TIME ZONE"
-_PORTION = 1000
-_SILENCE_S = 300
+_ROWS_AT_A_TIME = 1000
+_LONGEST_SILENCE_S = 300
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -49,23 +50,24 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
                 for name, kind, *_ in connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [file]).fetchall()
                 if _ZONED in kind
             }
-            cursor = connection.execute(f"SELECT {_selection(zoned)} FROM read_parquet(?)", [file])  # noqa: S608 - quoted
+            cursor = connection.execute(f"SELECT {_select_list(zoned)} FROM read_parquet(?)", [file])  # noqa: S608 - quoted
             names = [column[0] for column in cursor.description or ()]
-            while portion := cursor.fetchmany(_PORTION):
-                for record in portion:
+            while records := cursor.fetchmany(_ROWS_AT_A_TIME):
+                for record in records:
                     row = {name: plain(value) for name, value in zip(names, record, strict=True)}
-                    yield row | {name: _with_zone(row[name]) for name in zoned}
+                    yield row | {name: _append_utc_offset(row[name]) for name in zoned}
     except duckdb.Error as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({_first_line(error)}). Export it again.") from None
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{path}: cannot be read as Parquet ({reason}). Export it again.") from None
 
 
 def read_arrow(path: Path, _source: Source) -> Iterator[Row]:
     """Read one row per record of an Arrow stream or file. Buffers may be compressed with LZ4 or ZSTD.
 
-    nanoarrow corrupts memory on some malformed files, so it runs in a process of its own (`arrow_worker.py`).
+    nanoarrow corrupts memory on some malformed files, so it runs in a separate process (`arrow_worker.py`).
     """
     with path.open("rb") as file:
-        if not _at_stream(file, path):
+        if not _seek_to_stream(file, path):
             return
         os.lseek(file.fileno(), file.tell(), os.SEEK_SET)  # the process reads on from here
         with _arrow_process(file, path) as (process, bytes_key):
@@ -97,7 +99,7 @@ def _worker_rows(process: Popen[bytes], path: Path, bytes_key: str) -> Iterator[
     end: Mapping[str, str] | None = None
     for line in _lines(process.stdout):
         try:
-            found = json.loads(line, object_hook=_with_bytes(bytes_key) if bytes_key.encode() in line else None)
+            found = json.loads(line, object_hook=_bytes_decoder(bytes_key) if bytes_key.encode() in line else None)
         except (ValueError, RecursionError):  # only a process whose memory is corrupt writes this
             break
         if not isinstance(found, list):
@@ -117,7 +119,7 @@ def _lines(output: IO[bytes] | None) -> Iterator[bytes]:
     poll = select.poll()
     poll.register(output, select.POLLIN)
     parts: list[bytes] = []
-    while poll.poll(_SILENCE_S * 1000) and (part := os.read(output.fileno(), 2**20)):
+    while poll.poll(_LONGEST_SILENCE_S * 1000) and (part := os.read(output.fileno(), 2**20)):
         *whole, rest = part.split(b"\n")
         for line in whole:
             yield b"".join((*parts, line))
@@ -125,7 +127,7 @@ def _lines(output: IO[bytes] | None) -> Iterator[bytes]:
         parts.append(rest)
 
 
-def _with_bytes(bytes_key: str) -> Callable[[dict[str, Any]], object]:
+def _bytes_decoder(bytes_key: str) -> Callable[[dict[str, Any]], object]:
     """Return a decoder of JSON objects that restores binary values."""
     return lambda found: bytes.fromhex(found[bytes_key]) if bytes_key in found else found
 
@@ -135,29 +137,29 @@ def _status(code: int) -> str:
     return signal.Signals(-code).name if -code in set(signal.Signals) else f"exit status {code}"
 
 
-def _selection(zoned: Mapping[str, str]) -> str:
+def _select_list(zoned: Mapping[str, str]) -> str:
     """Select all columns; times with a zone are cast, because duckdb needs another package to return zones."""
     casts = (
-        f"CAST({_quoted(name)} AS {kind.replace(_ZONED, 'TIMESTAMP')}) AS {_quoted(name)}"
+        f"CAST({sql_name(name)} AS {kind.replace(_ZONED, 'TIMESTAMP')}) AS {sql_name(name)}"
         for name, kind in zoned.items()
     )
     return f"* REPLACE ({', '.join(casts)})" if zoned else "*"
 
 
-def _with_zone(value: object) -> object:
+def _append_utc_offset(value: object) -> object:
     """Append the UTC offset to ISO times, in lists and mappings too."""
     match value:
         case str():
             return f"{value}+00:00"
         case list():
-            return [_with_zone(entry) for entry in value]
+            return [_append_utc_offset(entry) for entry in value]
         case dict():
-            return {key: _with_zone(entry) for key, entry in value.items()}
+            return {key: _append_utc_offset(entry) for key, entry in value.items()}
         case _:
             return value
 
 
-def _at_stream(file: BinaryIO, path: Path) -> bool:
+def _seek_to_stream(file: BinaryIO, path: Path) -> bool:
     """Move to the start of the Arrow stream; return False if the file is empty. Raises DataError for other formats."""
     start = file.read(_MAGIC_SPACE)
     if start.startswith(b"FEA1"):
@@ -188,14 +190,6 @@ def _check_messages(file: BinaryIO, path: Path) -> None:
         raise DataError(f"{path}: cannot be read as Arrow (it is damaged: {error}). Get it again.") from None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
-
-
 MAGIC = b"ARROW1"
 """First and last bytes of an Arrow file; a stream has none."""
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
@@ -208,7 +202,7 @@ _DEEPEST = 64
 
 @dataclass(frozen=True, slots=True)
 class ArrowMessage:
-    """One message of an Arrow stream: metadata followed by a body."""
+    """The metadata of one message of an Arrow stream; a body follows it in the file."""
 
     kind: int
     """`SCHEMA`, `DICTIONARY`, `BATCH`, or another number."""
@@ -216,8 +210,6 @@ class ArrowMessage:
     """Offset in the file, in bytes."""
     description: bytes
     """Metadata, a Flatbuffer."""
-    body: int
-    """Bytes of the body, which follows the metadata."""
 
     @property
     def content(self) -> FlatbufferTable | None:
@@ -236,14 +228,9 @@ class ArrowMessage:
             raise struct.error("a length is invalid")
 
     def has_compressed_dictionary(self) -> bool:
-        """Tell whether it holds compressed values of a dictionary column, which nanoarrow misreads."""
+        """Return True if it holds compressed values of a dictionary column, which nanoarrow misreads."""
         batch = self.content.table(1) if self.kind == DICTIONARY and self.content else None
         return batch is not None and batch.field(3) is not None
-
-    @property
-    def length(self) -> int:
-        """Bytes before the body."""
-        return len(_CONTINUES) + 4 + len(self.description)
 
 
 def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
@@ -260,7 +247,7 @@ def messages(file: BinaryIO) -> Iterator[ArrowMessage]:
         body = message.scalar(3, "<q")
         if len(description) < size or body < 0:
             raise struct.error("a message is truncated")
-        yield ArrowMessage(message.scalar(1, "<B"), start, description, body)
+        yield ArrowMessage(message.scalar(1, "<B"), start, description)
         file.seek(start + 8 + size + body)
 
 

@@ -9,16 +9,17 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import isfinite, isnan
+from math import isnan
 
 from medhelm.benchmarks.definition import TEMPLATES, missing_columns_error
 from medhelm.benchmarks.prompts import LETTERS, OPTIONS, placeholders
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Reference, needs_answer
 from medhelm.domain.text import value_in_words
 from medhelm.io.rows import RowError
+from medhelm.io.untrusted_json import number
 
 LONGEST_CLUSTER = 64
-"""Most characters of a cluster's name; longer texts are hashed."""
+"""Maximum characters of a cluster's name; longer texts are hashed."""
 
 _ABSENT = object()
 _SEPARATOR = re.compile(r"[,;\n]")
@@ -36,7 +37,7 @@ class InstanceReader:
         """`place`: path of the data, for messages."""
         self.benchmark = benchmark
         self.place = place
-        self._uses = _uses(benchmark)
+        self._uses = _names_in_use(benchmark)
         self._fields = tuple(name for name, use in self._uses.items() if use in TEMPLATES)
         self._needs_answer = needs_answer(
             benchmark.metrics,
@@ -75,9 +76,11 @@ class InstanceReader:
             references=self._references(values, choices, place),
             choices=choices,
             labels=(choices if benchmark.choice_labels == "texts" else LETTERS[: len(choices)]),
-            cluster=_short(self._text(benchmark.cluster_column, values, place)) if benchmark.cluster_column else "",
+            cluster=_short_cluster(self._text(benchmark.cluster_column, values, place))
+            if benchmark.cluster_column
+            else "",
             group=self._group(values, place) if benchmark.group_column else "",
-            metadata={name: _any_text(values[name]) for name in benchmark.metadata_columns},
+            metadata={name: _metadata_text(values[name]) for name in benchmark.metadata_columns},
             criteria=criteria_in(values[column], f"{place}, `{column}`")
             if (column := benchmark.criteria_column)
             else (),
@@ -163,18 +166,17 @@ class InstanceReader:
             return (Reference(text),)
         match answer.form:
             case "letter":
-                correct = _by_letter(text, len(choices))
+                correct = _options_by_letter(text, len(choices))
             case "number":
-                correct = _by_number(text, len(choices))
+                correct = _options_by_number(text, len(choices))
             case _:
-                correct = _by_text(text, choices)
+                correct = _options_by_text(text, choices)
         if not correct:
-            raise RowError(
-                f"{place}: the answer {value_in_words(text)} is not one of the options: {self._listed(choices)}."
-            )
+            options = self._options_in_words(choices)
+            raise RowError(f"{place}: the answer {value_in_words(text)} is not one of the options: {options}.")
         return tuple(Reference(choice, i in correct) for i, choice in enumerate(choices))
 
-    def _listed(self, choices: tuple[str, ...]) -> str:
+    def _options_in_words(self, choices: tuple[str, ...]) -> str:
         """Format options for a message, with the names that an answer can use."""
         names: tuple[str, ...] = {
             "letter": LETTERS,
@@ -192,7 +194,7 @@ def n_characters(instance: Instance) -> int:
     return sum(map(len, instance.fields.values())) + turns + criteria
 
 
-def _uses(benchmark: Benchmark) -> dict[str, str]:
+def _names_in_use(benchmark: Benchmark) -> dict[str, str]:
     """Map every name that the definition uses to the first key that uses it."""
     question = benchmark.rubric.question if benchmark.rubric else ""
     templates = {"prompt": benchmark.prompt, "system": benchmark.system, "rubric.question": question}
@@ -238,14 +240,14 @@ def _same_name(column: str, names: Iterable[str]) -> str | None:
 
 
 def _is_empty(value: object) -> bool:
-    """Tell whether a value is None, has no entries, or is white space only."""
+    """Return True if a value is None, has no entries, or is white space only."""
     if isinstance(value, Collection) and not isinstance(value, str):
         return not value
     return not scalar_text(value).strip()
 
 
 def scalar_text(value: object) -> str:
-    """Convert a value to text. None is empty, and so is NaN, which data frames write for it."""
+    """Convert a value to text. None, and NaN, which data frames write for it, become empty."""
     match value:
         case None:
             return ""
@@ -263,10 +265,10 @@ def _labels(value: object) -> list[str]:
     return list(dict.fromkeys(label for entry in entries if (label := entry.strip())))
 
 
-def _short(cluster: str) -> str:
+def _short_cluster(cluster: str) -> str:
     """Return a cluster name as it is stored with every record. A long one, such as a note, is replaced by its hash.
 
-    >>> _short("patient 7"), len(_short("a long note " * 20))
+    >>> _short_cluster("patient 7"), len(_short_cluster("a long note " * 20))
     ('patient 7', 32)
     """
     if len(cluster) <= LONGEST_CLUSTER:
@@ -274,13 +276,13 @@ def _short(cluster: str) -> str:
     return hashlib.blake2b(cluster.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _any_text(value: object) -> str:
+def _metadata_text(value: object) -> str:
     """Convert a value for metrics: nested data to JSON, everything else to text."""
     nested = isinstance(value, list | tuple | Mapping)
     return json.dumps(value, ensure_ascii=False, default=str) if nested else scalar_text(value)
 
 
-def _by_text(text: str, choices: Sequence[str]) -> set[int]:
+def _options_by_text(text: str, choices: Sequence[str]) -> set[int]:
     """Return the options with this text; if there are none, the only one that differs in case and spaces."""
     exact = {i for i, choice in enumerate(choices) if choice.strip() == text.strip()}
     if exact:
@@ -290,12 +292,12 @@ def _by_text(text: str, choices: Sequence[str]) -> set[int]:
     return similar if len(similar) == 1 else set()
 
 
-def _by_letter(text: str, n_options: int) -> set[int]:
+def _options_by_letter(text: str, n_options: int) -> set[int]:
     letter = text.strip().upper()
     return {LETTERS.index(letter)} & set(range(n_options)) if letter in LETTERS else set()
 
 
-def _by_number(text: str, n_options: int) -> set[int]:
+def _options_by_number(text: str, n_options: int) -> set[int]:
     try:
         number = float(text)
     except ValueError:
@@ -334,7 +336,7 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
     """
     criteria: dict[str, Criterion] = {}
     for where, entry in _entries(value, place, "criterion", "criterion, points, tags"):
-        text, points, tags = entry.get("criterion"), _number(entry.get("points")), entry.get("tags") or []
+        text, points, tags = entry.get("criterion"), number(entry.get("points")), entry.get("tags") or []
         if not isinstance(text, str) or not text.strip():
             raise RowError(f"{where}: its `criterion` must be a text that is not empty, is {value_in_words(text)}.")
         if not points:
@@ -351,17 +353,6 @@ def criteria_in(value: object, place: str) -> tuple[Criterion, ...]:
     return tuple(criteria.values())
 
 
-def _number(value: object) -> float | None:
-    """Convert a value to a finite number; None if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an integer with hundreds of digits
-        return None
-    return number if isfinite(number) else None
-
-
 def _entries(value: object, place: str, noun: str, keys: str) -> list[tuple[str, Mapping[str, object]]]:
     """Return the objects of a non-empty list, each with its place for messages."""
     if isinstance(value, str):
@@ -372,7 +363,7 @@ def _entries(value: object, place: str, noun: str, keys: str) -> list[tuple[str,
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         shown = "an empty list" if isinstance(value, Sequence) and not value else value_in_words(value)
         raise RowError(f"{place}: must be a JSON list of {{{keys}}}, is {shown}.")
-    entries = [(f"{place}, {noun} {number}", entry) for number, entry in enumerate(value, 1)]
+    entries = [(f"{place}, {noun} {position}", entry) for position, entry in enumerate(value, 1)]
     for where, entry in entries:
         if not isinstance(entry, Mapping):
             raise RowError(f"{where}: must be an object with {keys}, is {value_in_words(entry)}.")

@@ -52,9 +52,9 @@ def _jsonl(path: Path, source: Source) -> Iterator[Row]:
             except (ValueError, RecursionError) as error:
                 if isinstance(error, UnicodeDecodeError):
                     raise
-                raise DataError(f"{path}, line {number}: not JSON ({_json_words(error)}).") from None
+                raise DataError(f"{path}, line {number}: not JSON ({_json_error_in_words(error)}).") from None
             if not isinstance(row, dict):
-                raise DataError(f"{path}, line {number}: must be a JSON object, is {_kind_of(row)}.")
+                raise DataError(f"{path}, line {number}: must be a JSON object, is {_type_in_words(row)}.")
             yield row
 
 
@@ -67,33 +67,33 @@ def _json(path: Path, source: Source) -> Iterator[Row]:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise DataError(f"{path}{line}: not JSON ({_json_words(error)}).") from None
-    rows = _inside(document, source.rows, path)
+        raise DataError(f"{path}{line}: not JSON ({_json_error_in_words(error)}).") from None
+    rows = _part_at(document, source.rows, path)
     if isinstance(rows, dict):
-        yield from _keyed(rows, source.key, path)
+        yield from _keyed_rows(rows, source.key, path)
         return
     if source.key:
-        raise DataError(f"{path}: `key: {source.key}` needs an object of rows, this is {_kind_of(rows)}.")
+        raise DataError(f"{path}: `key: {source.key}` needs an object of rows, this is {_type_in_words(rows)}.")
     if not isinstance(rows, list):
-        raise DataError(f"{path}: the rows must be a list or an object, are {_kind_of(rows)}.")
+        raise DataError(f"{path}: the rows must be a list or an object, are {_type_in_words(rows)}.")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row {number}: must be a JSON object, is {_kind_of(row)}.")
+            raise DataError(f"{path}, row {number}: must be a JSON object, is {_type_in_words(row)}.")
         yield row
 
 
-def _inside(document: object, rows: str, path: Path) -> object:
+def _part_at(document: object, rows: str, path: Path) -> object:
     """Return the part of a JSON document at the dotted path `rows`."""
     for part in rows.split(".") if rows else ():
         if not isinstance(document, dict) or part not in document:
             keys = list(document) if isinstance(document, dict) else []
-            help_ = suggestion(part, keys) or f"It is in {_kind_of(document)}."
+            help_ = suggestion(part, keys) or f"It is in {_type_in_words(document)}."
             raise DataError(f"{path}: `rows: {rows}` does not exist: the key `{part}` is missing. {help_}")
         document = document[part]
     return document
 
 
-def _keyed(rows: Mapping[str, object], key: str, path: Path) -> Iterator[Row]:
+def _keyed_rows(rows: Mapping[str, object], key: str, path: Path) -> Iterator[Row]:
     """Yield the values of an object, each with its key as another column."""
     if not key:
         keys = ", ".join(list(rows)[:5])
@@ -103,7 +103,7 @@ def _keyed(rows: Mapping[str, object], key: str, path: Path) -> Iterator[Row]:
         )
     for name, row in rows.items():
         if not isinstance(row, dict):
-            raise DataError(f"{path}, row `{name}`: must be a JSON object, is {_kind_of(row)}.")
+            raise DataError(f"{path}, row `{name}`: must be a JSON object, is {_type_in_words(row)}.")
         if key in row:
             raise DataError(f"{path}, row `{name}`: already has a column `{key}`. Choose another name for `key:`.")
         yield {key: name, **row}
@@ -169,13 +169,13 @@ READERS: Mapping[str, Reader] = {
 """Kind of a source -> its reader."""
 
 
-def _json_words(error: Exception) -> str:
+def _json_error_in_words(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, column {error.colno}"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _kind_of(value: object) -> str:
+def _type_in_words(value: object) -> str:
     """Name the type of a JSON value."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")

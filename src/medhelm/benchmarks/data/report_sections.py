@@ -41,13 +41,13 @@ def split_section(text: str) -> tuple[str, str, str]:
     """
     report = _ADDED.sub("", text)
     for kind in KINDS:
-        note, reference = _parted(report, kind)
+        note, reference = _split_off(report, kind)
         if reference:
             return note, reference, kind
     return "", "", ""
 
 
-def _parted(report: str, kind: str) -> tuple[str, str]:
+def _split_off(report: str, kind: str) -> tuple[str, str]:
     """Split off the sections of one kind; join the parts of both sides by line breaks."""
     outside: list[str] = []
     inside: list[str] = []

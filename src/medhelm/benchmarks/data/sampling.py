@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medhelm.benchmarks.data.sources import file_digest, missing_files_words
+from medhelm.benchmarks.data.sources import file_digest, missing_files_message
 from medhelm.domain import Benchmark, SampleRule
 from medhelm.errors import DataError, MissingError, UserError, suggestion
 
@@ -24,7 +24,7 @@ PUBLISHED = "published"
 """Name of the published selection, which every benchmark of the suite has."""
 
 PUBLISHED_SIZE = 1000
-"""Most instances of a published run."""
+"""Maximum number of instances of a published run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +104,9 @@ def select_instances(
     ids_digest = ""
     if sample.ids_file:
         ids_digest = _checked_digest(sample, benchmark, folder)
-        order = _listed(folder / sample.ids_file, ids)
+        order = _positions_of_listed(folder / sample.ids_file, ids)
     elif sample.size is not None:
-        order = _drawn(sample, sample.size, n=len(ids), seed=seed, groups=groups)
+        order = _random_positions(sample, sample.size, n=len(ids), seed=seed, groups=groups)
     if order is not None and not order:
         raise DataError(f"{benchmark.name}: none of the {len(ids)} instances is in the requested sample.")
     n = len(ids) if order is None else len(order)
@@ -115,7 +115,7 @@ def select_instances(
     if limit is not None and limit < n:
         n = limit
         if groups:
-            order = _evenly(range(len(ids)) if order is None else order, limit, groups)
+            order = _spread_over_groups(range(len(ids)) if order is None else order, limit, groups)
         elif order is not None:
             order = order[:limit]
     return InstanceSelection(n_total=len(ids), n=n, order=order, ids_digest=ids_digest)
@@ -125,7 +125,7 @@ def _checked_digest(sample: SampleRule, benchmark: Benchmark, folder: Path) -> s
     """Return the digest of the file with ids. Raises: MissingError, or DataError if it is another file."""
     path = folder / sample.ids_file
     if not path.is_file():
-        raise MissingError(missing_files_words(benchmark.source, folder, [sample.ids_file]))
+        raise MissingError(missing_files_message(benchmark.source, folder, [sample.ids_file]))
     digest = file_digest(path)
     if sample.ids_sha256 not in ("", digest):
         raise DataError(
@@ -135,7 +135,9 @@ def _checked_digest(sample: SampleRule, benchmark: Benchmark, folder: Path) -> s
     return digest
 
 
-def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence[int] = ()) -> Sequence[int] | None:
+def _random_positions(
+    sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence[int] = ()
+) -> Sequence[int] | None:
     """Return the positions of a random draw; None for all instances."""
     if groups:
         members = [array("q") for _ in range(max(groups) + 1)]
@@ -143,7 +145,7 @@ def _drawn(sample: SampleRule, size: int, *, n: int, seed: int, groups: Sequence
             members[group].append(position)
         drawn = array("q")
         for group_members in members:
-            picked = _drawn(sample, size, n=len(group_members), seed=seed)
+            picked = _random_positions(sample, size, n=len(group_members), seed=seed)
             drawn.extend(group_members if picked is None else (group_members[i] for i in picked))
         return drawn
     pool = n if sample.pool is None else sample.pool
@@ -174,7 +176,7 @@ def _random_subset(order: Sequence[int], size: int, ids: Mapping[str, int], seed
     return array("q", (position for position in order if position in drawn))
 
 
-def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:
+def _spread_over_groups(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence[int]:
     """Take the first of each group, then the second of each, up to `limit`; keep their order."""
     seen: Counter[int] = Counter()
     ranked = []
@@ -185,7 +187,7 @@ def _evenly(order: Sequence[int], limit: int, groups: Sequence[int]) -> Sequence
     return array("q", (order[place] for place in sorted(place for _, _, place in sorted(ranked)[:limit])))
 
 
-def _listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:
+def _positions_of_listed(path: Path, ids: Mapping[str, int]) -> Sequence[int]:
     """Return the positions of the ids in a JSON list, or in the keys of a JSON object."""
     try:
         content = json.loads(path.read_bytes().decode("utf-8-sig"))

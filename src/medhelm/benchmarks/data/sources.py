@@ -15,8 +15,6 @@ from medhelm.errors import DataError, MissingError
 from medhelm.io.files import names_beside, open_bytes
 from medhelm.io.rows import Row
 
-_CHUNK = 1 << 20
-
 
 def data_files(source: Source, folder: Path) -> dict[str, Path]:
     """Map the relative path of each data file to the file, in reading order.
@@ -26,7 +24,7 @@ def data_files(source: Source, folder: Path) -> dict[str, Path]:
     """
     files: dict[str, Path] = {}
     for name in source.files:
-        files.update(_matching(name, folder, source))
+        files.update(_matching_files(name, folder, source))
     return files
 
 
@@ -51,12 +49,10 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
         With all files that have another checksum.
     """
     if missing := missing_files(source, folder, scoring=scoring):
-        raise MissingError(missing_files_words(source, folder, missing))
-    wanted = dict(source.files)
-    wanted.update(
-        {name: checksum for name, checksum in source.scoring_files.items() if _is_there(name, folder, source)}
-    )
-    found = {name: _matching(name, folder, source) for name in wanted}
+        raise MissingError(missing_files_message(source, folder, missing))
+    present = {name: checksum for name, checksum in source.scoring_files.items() if _exists(name, folder, source)}
+    wanted = {**source.files, **present}
+    found = {name: _matching_files(name, folder, source) for name in wanted}
     digests = {
         path: file_digest(file, unpacked=file.name == f"{PurePosixPath(path).name}.gz")
         for files in found.values()
@@ -82,7 +78,7 @@ def check_files(source: Source, folder: Path, *, scoring: bool = False) -> dict[
 def missing_files(source: Source, folder: Path, *, scoring: bool = False) -> list[str]:
     """List files and patterns that are missing in `folder`; with `scoring`, also those that only scoring needs."""
     wanted = [*source.files, *(source.scoring_files if scoring else ())]
-    return [name for name in wanted if not _is_there(name, folder, source)]
+    return [name for name in wanted if not _exists(name, folder, source)]
 
 
 def list_digest(digests: Mapping[str, str], paths: Iterable[str]) -> str:
@@ -108,12 +104,12 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
                 empty = False
                 yield {**row, source.file_column: name} if source.file_column else row
         except FileNotFoundError:
-            raise MissingError(missing_files_words(source, folder, [name])) from None
+            raise MissingError(missing_files_message(source, folder, [name])) from None
         if empty:
             raise DataError(f"{path}: has no rows. Check that it was downloaded or exported completely.")
 
 
-def missing_files_words(source: Source, folder: Path, names: list[str]) -> str:
+def missing_files_message(source: Source, folder: Path, names: list[str]) -> str:
     """Compose the message for missing files, with their addresses."""
     lines = [f"{folder} lacks {', '.join(names)}.{names_beside(folder / names[0], DEFINITION_FILES)}"]
     public = [name for name in names if name not in source.scoring_files]
@@ -134,18 +130,15 @@ def addresses(source: Source, names: Iterable[str]) -> list[str]:
 
 def file_digest(path: Path, *, unpacked: bool = False) -> str:
     """Return the sha256 of a file, or of its uncompressed content. Raises DataError if it cannot be read."""
-    digest = hashlib.sha256()
     try:
         with open_bytes(path) if unpacked else path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-        return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # `readinto` exists
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
 
 
 def is_archive(location: str) -> bool:
-    """Tell whether an address is one archive of all files, in one top folder.
+    """Return True if an address is one archive of all files, in one top folder.
 
     >>> is_archive("https://codeload.github.com/owner/name/tar.gz/{revision}"), is_archive("https://host/a/{file}")
     (True, False)
@@ -154,7 +147,7 @@ def is_archive(location: str) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Tell whether a path is a pattern of many files, such as `notes/*.txt`.
+    """Return True if a path is a pattern of many files, such as `notes/*.txt`.
 
     >>> is_pattern("notes/*.txt"), is_pattern("notes.csv")
     (True, False)
@@ -163,7 +156,7 @@ def is_pattern(name: str) -> bool:
 
 
 def matches_pattern(name: str, pattern: str) -> bool:
-    """Tell whether a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
+    """Return True if a path equals or matches a pattern. `*` does not match `/`; `**` matches any number of folders.
 
     >>> matches_pattern("notes/a.txt", "notes/*.txt"), matches_pattern("a/b/c.xml", "**/*.xml")
     (True, True)
@@ -179,12 +172,12 @@ def _parts_match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
 
 
-def _is_there(name: str, folder: Path, source: Source) -> bool:
-    """Tell whether a file, or a match of a pattern, exists."""
-    return any(path.is_file() for path in _matching(name, folder, source).values())
+def _exists(name: str, folder: Path, source: Source) -> bool:
+    """Return True if a file, or a match of a pattern, exists."""
+    return any(path.is_file() for path in _matching_files(name, folder, source).values())
 
 
-def _matching(name: str, folder: Path, source: Source) -> dict[str, Path]:
+def _matching_files(name: str, folder: Path, source: Source) -> dict[str, Path]:
     """Return the file of a path, or the matches of a pattern, sorted by name in bytes."""
     if is_pattern(name):
         found = {path.relative_to(folder).as_posix(): path for path in folder.glob(name) if path.is_file()}

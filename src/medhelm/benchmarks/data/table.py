@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from medhelm.benchmarks.hooks import Hook
 
 KEPT, KEPT_CHARACTERS = 5000, 25_000_000
-"""Most instances, and most characters of their texts, to keep in memory."""
+"""Maximum number of instances, and of characters of their texts, to keep in memory."""
 
 _SHOWN = 5
 
@@ -144,7 +144,7 @@ class SourceTable:
                 scan.n_skipped += 1
             elif (
                 self.benchmark.drop_duplicates
-                and (content := _content(instance, with_references=not self.last_answer)) in seen
+                and (content := _content_hash(instance, with_references=not self.last_answer)) in seen
             ):
                 scan.duplicates.add(scan.n_rows - 1)
                 scan.n_skipped += 1
@@ -165,9 +165,9 @@ class SourceTable:
     def _rows(self) -> Iterator[Mapping[str, object]]:
         data = self.folder if self.source.kind == "folder" else read_rows(self.source, self.folder)
         if self._hook:
-            from medhelm.benchmarks.hooks import through_hook
+            from medhelm.benchmarks.hooks import run_hook
 
-            return through_hook(self._hook, data, self._hooks, variant=self.variant)
+            return run_hook(self._hook, data, self._hooks, variant=self.variant)
         assert not isinstance(data, Path), "a definition of kind `folder` has a hook"
         return data
 
@@ -192,7 +192,7 @@ class SourceTable:
         return problems
 
 
-def _content(instance: Instance, *, with_references: bool) -> bytes:
+def _content_hash(instance: Instance, *, with_references: bool) -> bytes:
     """Hash the content of an instance: fields, turns, options and, if asked, references. 16 bytes."""
     turns = [[turn.role, turn.text] for turn in instance.turns]
     references = [[reference.text, reference.correct] for reference in instance.references if with_references]

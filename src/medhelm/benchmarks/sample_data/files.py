@@ -77,25 +77,25 @@ def _files(rows: list[Row], benchmark: Benchmark) -> dict[str, list[Row]]:
     if source.kind == "folder":
         samples = [benchmark.sample, *benchmark.samples.values()]
         known += [*source.scoring_files, *(sample.ids_file for sample in samples if sample.ids_file)]
-        files = _grouped(rows, FILE)
+        files = _group_by_file(rows, FILE)
     elif source.file_column:
-        files = _grouped(rows, source.file_column)
+        files = _group_by_file(rows, source.file_column)
     else:
-        files = _spread(rows, source)
+        files = _distribute(rows, source)
     problems = [
         f"`{file}` is not a file of the definition. {suggestion(file, known)}".rstrip()
         for file in files
         if not any(matches_pattern(file, name) for name in known)
     ]
-    lacking = [name for name in source.files if not any(matches_pattern(file, name) for file in files)]
-    if lacking:
-        problems.append(f"rows are missing for {', '.join(lacking)}.")
+    missing = [name for name in source.files if not any(matches_pattern(file, name) for file in files)]
+    if missing:
+        problems.append(f"rows are missing for {', '.join(missing)}.")
     if problems:
         raise DataError("\n".join(f"{benchmark.name}: {problem}" for problem in problems))
     return files
 
 
-def _grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
+def _group_by_file(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
     """Group the rows by the file in `column`, which is removed."""
     files: dict[str, list[Row]] = {}
     for number, row in enumerate(rows, 1):
@@ -106,10 +106,10 @@ def _grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
     return files
 
 
-def _spread(rows: list[Row], source: Source) -> dict[str, list[Row]]:
+def _distribute(rows: list[Row], source: Source) -> dict[str, list[Row]]:
     """Distribute the rows in equal parts over `source.files`; texts are assigned by name."""
     if source.kind == "text":
-        return {_named(row, source.files): [row] for row in rows}
+        return {_file_of_text(row, source.files): [row] for row in rows}
     files: dict[str, list[Row]] = {}
     n, n_files = len(rows), len(source.files)
     for i, name in enumerate(source.files):
@@ -118,13 +118,13 @@ def _spread(rows: list[Row], source: Source) -> dict[str, list[Row]]:
             files |= {name: part} if part else {}
         elif source.kind == "xml":
             width = len(str(len(part)))
-            files |= {_filled(name, f"{number:0{width}}"): [row] for number, row in enumerate(part, 1)}
+            files |= {_fill_wildcard(name, f"{number:0{width}}"): [row] for number, row in enumerate(part, 1)}
         elif part:
-            files[_filled(name, "1")] = part
+            files[_fill_wildcard(name, "1")] = part
     return files
 
 
-def _named(row: Row, names: Iterable[str]) -> str:
+def _file_of_text(row: Row, names: Iterable[str]) -> str:
     """Return the file of a text by its `name`."""
     wanted = row.get("name")
     for name in names:
@@ -135,7 +135,7 @@ def _named(row: Row, names: Iterable[str]) -> str:
     raise DataError(f"`name: {wanted!r:.60}` matches none of the files {', '.join(names)}.")
 
 
-def _filled(pattern: str, text: str) -> str:
+def _fill_wildcard(pattern: str, text: str) -> str:
     """Return a file name that matches a pattern, with `text` for its wildcard."""
     return pattern.replace("**/", "").replace("*", text)
 

@@ -28,14 +28,14 @@ def sample_rows(benchmark: Benchmark, checksum: str) -> tuple[Source, Path]:
     if benchmark.source.kind != "folder":
         return SAMPLE_SOURCE, benchmark.folder
     files = dict.fromkeys(benchmark.source.files, "")
-    return replace(benchmark.source, files=files, expected_count=None), _written_out(benchmark, checksum)
+    return replace(benchmark.source, files=files, expected_count=None), _write_temporary(benchmark, checksum)
 
 
 _written: dict[tuple[Path, str], Path] = {}
 """(Folder of a definition, checksum of its sample rows) -> folder with their files, until the process ends."""
 
 
-def _written_out(benchmark: Benchmark, checksum: str) -> Path:
+def _write_temporary(benchmark: Benchmark, checksum: str) -> Path:
     """Write the sample rows as the different files of a folder, in a temporary folder."""
     from medhelm.benchmarks.sample_data.files import (
         write_files,  # writers of many formats, which real data does not need
@@ -75,11 +75,11 @@ def write_sample(benchmark: Benchmark, folder: Path, *, rows: int | None = None)
     from medhelm.benchmarks.sample_data.files import write_files
 
     check_files(SAMPLE_SOURCE, benchmark.folder)
-    chosen = list(_first(read_rows(SAMPLE_SOURCE, benchmark.folder), benchmark.source, rows))
+    chosen = list(_first_rows(read_rows(SAMPLE_SOURCE, benchmark.folder), benchmark.source, rows))
     return write_files(chosen, folder, benchmark=benchmark), len(chosen)
 
 
-def _first(rows: Iterable[Row], source: Source, most: int | None) -> Iterator[Row]:
+def _first_rows(rows: Iterable[Row], source: Source, most: int | None) -> Iterator[Row]:
     """Yield the first `most` rows of each file, at least one per file; all rows of a folder."""
     if most is None or source.kind == "folder":
         yield from rows

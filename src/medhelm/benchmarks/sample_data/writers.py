@@ -161,7 +161,7 @@ def write_sqlite(rows: Sequence[Row], path: Path, _source: Source) -> None:
 
 def write_parquet(rows: Sequence[Row], path: Path, _source: Source) -> None:
     """Write one record per row, in Parquet."""
-    with _typed(rows, path) as records:
+    with _as_relation(rows, path) as records:
         records.write_parquet(str(path))
 
 
@@ -169,7 +169,7 @@ def write_arrow(rows: Sequence[Row], path: Path, _source: Source) -> None:
     """Write one record per row, as an Arrow stream, which the reader of Feather files accepts as well."""
     from nanoarrow.ipc import StreamWriter
 
-    with _typed(rows, path) as records, StreamWriter.from_path(str(path)) as writer:
+    with _as_relation(rows, path) as records, StreamWriter.from_path(str(path)) as writer:
         writer.write_stream(records)
 
 
@@ -220,7 +220,7 @@ def _element(name: str, value: object) -> ElementTree.Element:
 
 
 @contextmanager
-def _typed(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
+def _as_relation(rows: Sequence[Row], path: Path) -> Iterator[DuckDBPyRelation]:
     """Yield the rows as a relation; DuckDB detects the type of each column."""
     names = columns(rows)
     with WorkFolder(path.parent) as work, connect() as connection:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import fsum, isclose
 from pathlib import Path
+from typing import Any
 
 from medhelm import __version__
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Benchmark, Rule, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.exchange.helm.names import judge_names, main_split, metric_name, model_names, run_name
-from medhelm.exchange.helm.schema import SchemaBenchmark, SchemaMetric, write_models, write_schema
+from medhelm.exchange.helm.schema import benchmark_entry, metric_entry, write_models, write_schema
 from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.parquet import connect
@@ -35,8 +36,8 @@ def export_helm(
     *,
     rule: Rule = "published",
     suite: str = SUITE,
-    wanted: ExportRequest | None = None,
-    definitions: Mapping[str, Benchmark] | None = None,
+    wanted: ExportRequest,
+    definitions: Mapping[str, Benchmark],
 ) -> ExportResult:
     """Write the leaderboard's runs to `folder`/runs/SUITE/RUN, with the files that `helm-summarize` needs.
 
@@ -49,27 +50,26 @@ def export_helm(
     if not suite or suite.startswith(".") or any(c in suite for c in "/\\\0"):
         raise UserError(f"--suite {suite}: use the name of a folder, without a slash.")
     check_export(folder, "helm")
-    selection = select_for_export(store, wanted or ExportRequest())
-    known = definitions or {}
+    selection = select_for_export(store, wanted)
     exported, left_out = [], []
     for run in selection.counted.values():
-        if reason := _why_not(run, rule, _prompts(selection.store, run)):
+        if reason := _reason_not_exported(run, rule, _prompts_file(selection.store, run)):
             left_out.append(f"{run.benchmark} with {run.model}: {reason}")
         else:
             exported.append(run)
     if not exported:
         raise UserError("\n".join(["no run can be exported.", *left_out, *map(str, selection.remarks)]))
-    if problems := damaged({_prompts(selection.store, run): None for run in exported}, _ADVICE):
+    if problems := damaged({_prompts_file(selection.store, run): None for run in exported}, _ADVICE):
         raise StoreError("\n".join(problems))
     names = model_names(run.model for run in exported)
     listed: dict[str, dict[str, str]] = {}
     n_instances = 0
     about = {"medhelm": __version__, "scoring": rule, "suite": suite, "tier": selection.tier, "runs": listed}
     with connect() as engine, new_export(folder, "helm", about) as new:
-        for asked in _helm_runs(exported, selection, names, rule, known):
-            n_instances += write_helm_run(engine, new / "runs" / suite / asked.name, asked)
-            listed[asked.name] = {"run": asked.run.id, "benchmark": asked.run.benchmark, "model": asked.model}
-        _write_schema(new / "schema.yaml", exported, known)
+        for one in _helm_runs(exported, selection, names, rule, definitions):
+            n_instances += write_helm_run(engine, new / "runs" / suite / one.name, one)
+            listed[one.name] = {"run": one.run.id, "benchmark": one.run.benchmark, "model": one.model}
+        _write_schema(new / "schema.yaml", exported, definitions)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
     files, size = measured(folder)
     return ExportResult(
@@ -89,7 +89,7 @@ def scenario_of(benchmark: str) -> str:
     return next((entry.alias or entry.name for entry in load_suite() if entry.name == benchmark), benchmark)
 
 
-def _why_not(run: Run, rule: Rule, prompts: Path) -> str:
+def _reason_not_exported(run: Run, rule: Rule, prompts: Path) -> str:
     """Return the reason why a run cannot be exported; empty if it can be."""
     if not prompts.exists():
         return "its prompts are not stored. Run it again."
@@ -99,7 +99,7 @@ def _why_not(run: Run, rule: Rule, prompts: Path) -> str:
     return ""
 
 
-def _prompts(store: Store, run: Run) -> Path:
+def _prompts_file(store: Store, run: Run) -> Path:
     return store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
 
 
@@ -133,7 +133,7 @@ def _helm_runs(
                 scenario=scenario,
                 description=_description(run, definitions),
                 rule=rule,
-                prompts=_prompts(selection.store, run),
+                prompts=_prompts_file(selection.store, run),
                 model=names[run.model],
                 judges={short[name]: judge for name, judge in judges.items()},
                 group=group,
@@ -162,35 +162,31 @@ def _description(run: Run, definitions: Mapping[str, Benchmark]) -> str:
 
 def _write_schema(path: Path, runs: Iterable[Run], definitions: Mapping[str, Benchmark]) -> None:
     """Write the schema for the tables of these runs."""
-    benchmarks: dict[str, SchemaBenchmark] = {}
-    metrics: dict[str, SchemaMetric] = {}
+    benchmarks: dict[str, tuple[str, dict[str, Any]]] = {}
+    metrics: dict[str, dict[str, Any]] = {}
     for run in runs:
         scenario = scenario_of(run.benchmark)
-        benchmarks[scenario] = SchemaBenchmark(
-            scenario=scenario,
+        entry = benchmark_entry(
+            scenario,
             title=run.title,
             description=_description(run, definitions),
-            category=run.taxonomy.category,
             task=run.taxonomy.task,
             main_metric=metric_name(run.main_metric, scenario),
             split=main_split(scenario),
         )
+        benchmarks[scenario] = run.taxonomy.category, entry
         for metric in run_metrics(run):
             name = metric_name(metric, scenario)
-            metrics.setdefault(name, _schema_metric(name, metric))
+            metrics.setdefault(name, _metric_entry(name, metric))
     write_schema(path, list(benchmarks.values()), list(metrics.values()))
 
 
-def _schema_metric(name: str, metric: str) -> SchemaMetric:
+def _metric_entry(name: str, metric: str) -> dict[str, Any]:
     if metric == JURY:
-        words = "Mean score given by judges, on the rubric's own scale."
-        return SchemaMetric(name=name, title="Jury Score", description=words, lower_is_better=False)
+        description = "Mean score given by judges, on the rubric's own scale."
+        return metric_entry(name, "Jury Score", description, lower_is_better=False)
     known = METRICS.if_usable(metric)
     if known is None:
-        return SchemaMetric(name=name, title=name, description="As another harness reported it.", lower_is_better=False)
-    return SchemaMetric(
-        name=name,
-        title=known.title,
-        description=known.description,
-        lower_is_better=None if known.descriptive else not known.higher_is_better,
-    )
+        return metric_entry(name, name, "As another harness reported it.", lower_is_better=False)
+    lower_is_better = None if known.descriptive else not known.higher_is_better
+    return metric_entry(name, known.title, known.description, lower_is_better=lower_is_better)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from medhelm.io.parquet import sql_path
@@ -71,38 +71,30 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False), encoding="utf-8")
 
 
-class JsonList:
-    """Writes a JSON file with one long list, entry by entry."""
+@contextmanager
+def json_list(
+    path: Path, before: Mapping[str, Any] | None = None, key: str = "", after: Mapping[str, Any] | None = None
+) -> Iterator[Callable[[str], None]]:
+    """Write a JSON file with one long list; provides a function that appends an entry, JSON indented by two.
 
-    def __init__(
-        self, path: Path, before: Mapping[str, Any] | None = None, key: str = "", after: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write a plain list, or, with `key`, an object that has the list between `before` and `after`."""
-        self._path, self._n = path, 0
-        self._margin = "    " if key else "  "
-        self._start, self._end = "[", "\n]"
-        if key:
-            fields = "".join(f"  {_field(name, value)},\n" for name, value in (before or {}).items())
-            self._start = f"{{\n{fields}  {json.dumps(key)}: ["
-            tail = "".join(f",\n  {_field(name, value)}" for name, value in (after or {}).items())
-            self._end = f"\n  ]{tail}\n}}"
+    The file is a plain list or, with `key`, an object that has the list between the fields `before` and `after`.
+    """
+    start, margin, end = "[", "  ", "\n]"
+    if key:
+        fields = "".join(f"  {_field(name, value)},\n" for name, value in (before or {}).items())
+        tail = "".join(f",\n  {_field(name, value)}" for name, value in (after or {}).items())
+        start, margin, end = f"{{\n{fields}  {json.dumps(key)}: [", "    ", f"\n  ]{tail}\n}}"
+    separator = ""
+    with path.open("w", encoding="utf-8") as file:
 
-    def __enter__(self) -> JsonList:
-        self._file = self._path.open("w", encoding="utf-8")
-        self._file.write(self._start)
-        return self
+        def add(entry: str) -> None:
+            nonlocal separator
+            file.write(f"{separator}\n{margin}" + entry.replace("\n", f"\n{margin}"))
+            separator = ","
 
-    def add(self, text: str) -> None:
-        """Append an entry, given as JSON indented by two."""
-        self._file.write("," if self._n else "")
-        self._file.write(f"\n{self._margin}" + text.replace("\n", f"\n{self._margin}"))
-        self._n += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.write(self._end)
-        self._file.close()
+        file.write(start)
+        yield add
+        file.write(end)
 
 
 def _field(name: str, value: object) -> str:

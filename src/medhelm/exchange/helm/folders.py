@@ -53,12 +53,12 @@ class RunFolder:
     def spec(self) -> dict[str, Any]:
         """Return the run's specification. Raises: UnreadableRun, as `read` does."""
         try:
-            spec = _parsed(self._bytes(FILES[0]))
-            missing = not all(_has(self.path, name) for name in FILES)
+            spec = _parse_json(self._read_bytes(FILES[0]))
+            is_complete = all(_has(self.path, name) for name in FILES)
         except (OSError, EOFError, zlib.error, ValueError, RecursionError):
-            missing = True
-        if missing:
-            self.read()
+            is_complete = False
+        if not is_complete:
+            self.read()  # raises UnreadableRun with every problem
         if not isinstance(spec, dict):
             raise UnreadableRun(f"{FILES[0]} is not a JSON object")
         return spec
@@ -83,38 +83,26 @@ class RunFolder:
         A file may be compressed, as NAME.gz. Raises: UnreadableRun with all files that are missing or broken.
         """
         contents: dict[str, Any] = {}
-        whole = hashlib.sha256()
-        wrong = []
+        digest = hashlib.sha256()
+        problems = []
         for name in FILES:
             try:
-                raw = self._bytes(name)
-                contents[name] = _parsed(raw)
+                raw = self._read_bytes(name)
+                contents[name] = _parse_json(raw)
             except FileNotFoundError:
-                wrong.append(f"{name} is missing")
+                problems.append(f"{name} is missing")
             except (OSError, EOFError, zlib.error) as error:
-                wrong.append(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})")
+                problems.append(f"{name} cannot be read ({getattr(error, 'strerror', None) or error})")
             except (ValueError, RecursionError) as error:
-                wrong.append(f"{name} is not valid JSON ({str(error)[:100]})")
+                problems.append(f"{name} is not valid JSON ({str(error)[:100]})")
             else:
-                whole.update(f"{name} {len(raw)}\n".encode())
-                whole.update(raw)
-        if wrong:
-            raise UnreadableRun("; ".join(wrong))
-        return contents, whole.hexdigest()
+                digest.update(f"{name} {len(raw)}\n".encode())
+                digest.update(raw)
+        if problems:
+            raise UnreadableRun("; ".join(problems))
+        return contents, digest.hexdigest()
 
-    def digest(self) -> str:
-        """Return the same SHA-256 as `read`, without parsing the files; empty if a file is missing or damaged."""
-        whole = hashlib.sha256()
-        try:
-            for name in FILES:
-                raw = self._bytes(name)
-                whole.update(f"{name} {len(raw)}\n".encode())
-                whole.update(raw)
-        except (OSError, EOFError, zlib.error):
-            return ""
-        return whole.hexdigest()
-
-    def _bytes(self, name: str) -> bytes:
+    def _read_bytes(self, name: str) -> bytes:
         path = self.path / name
         if path.exists():
             if path.stat().st_size > _LARGEST:
@@ -142,9 +130,9 @@ def find_runs(place: Path) -> tuple[list[RunFolder], list[tuple[str, str]]]:
     if not releases and place.resolve().name == "releases":
         releases = [child for child in sorted(place.iterdir()) if _has(child, RELEASE)]
     if releases and not _is_suite(place):
-        found, missing = _of_releases(releases)
+        found, missing = _runs_of_releases(releases)
     else:
-        found, missing = [RunFolder(path) for path in _walk(place, 0)], []
+        found, missing = [RunFolder(path) for path in _find_run_folders(place, 0)], []
     if not found and not missing:
         raise UserError(
             f"{place}: no HELM run found. A run is a folder with {', '.join(FILES)}; HELM writes it to "
@@ -158,7 +146,7 @@ def _is_suite(place: Path) -> bool:
     return any(_is_run(child) for child in place.iterdir() if child.is_dir())
 
 
-def _of_releases(releases: list[Path]) -> tuple[list[RunFolder], list[tuple[str, str]]]:
+def _runs_of_releases(releases: list[Path]) -> tuple[list[RunFolder], list[tuple[str, str]]]:
     found: dict[Path, None] = {}
     missing = []
     for release in releases:
@@ -178,14 +166,14 @@ def _of_releases(releases: list[Path]) -> tuple[list[RunFolder], list[tuple[str,
     return [RunFolder(path) for path in found], missing
 
 
-def _walk(place: Path, depth: int) -> Iterator[Path]:
+def _find_run_folders(place: Path, depth: int) -> Iterator[Path]:
     if _is_run(place):
         yield place
         return
     if depth < _DEEPEST:
         for child in sorted(place.iterdir()):
             if child.is_dir() and child.name not in _NO_RUNS and not child.name.startswith("."):
-                yield from _walk(child, depth + 1)
+                yield from _find_run_folders(child, depth + 1)
 
 
 def _is_run(folder: Path) -> bool:
@@ -220,7 +208,7 @@ def _tier(output: Path) -> Tier:
     return "real"
 
 
-def _parsed(raw: bytes) -> Any:
+def _parse_json(raw: bytes) -> Any:
     """Parse a JSON file. Raises: ValueError or RecursionError.
 
     Pydantic's parser is more than twice as fast as Python's, but only Python's accepts lone surrogates.

@@ -1,4 +1,4 @@
-"""Import all HELM runs in a folder, several at a time."""
+"""Import all HELM runs in a folder, in several processes if there is much to read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def import_helm(
     plan = plan_import(folders, library, load_runs(opened))
     plan.skipped[:0] = missing
     taken: list[ImportedRunResult] = []
-    with _taking(opened, library, plan.jobs, processes) as results:
+    with _job_results(opened, library, plan.jobs, processes) as results:
         for done, (one, wrong) in enumerate(results, 1):
             taken += [one] if one else []
             plan.skipped += wrong
@@ -93,7 +93,7 @@ def plan_import(
     """Group folders into runs and name their models; `stored`: the runs in the store."""
     plan = ImportPlan()
     parts: dict[tuple[object, ...], list[tuple[RunFolder, HelmRunSpec]]] = {}
-    deployments: dict[str, set[str]] = {}
+    deployments: dict[str, set[str]] = {}  # model -> its deployments
     for run in stored:
         if run.origin and run.origin.harness == "helm" and (deployment := run.settings.get("deployment")):
             deployments.setdefault(run.model.partition("@")[0], set()).add(deployment)
@@ -104,42 +104,49 @@ def plan_import(
             plan.skipped.append((folder.name, reason))
             continue
         try:
-            asked = read_run_spec(folder.spec())
+            spec = read_run_spec(folder.spec())
         except UnreadableRun as error:
             plan.skipped.append((folder.name, str(error)))
             continue
         except (KeyError, TypeError, AttributeError) as error:
             plan.skipped.append((folder.name, f"run_spec.json is not a valid run specification ({error})"))
             continue
-        known = library.get(asked.benchmark)
-        together = folder.name if not (known and known.group_column and asked.part) else folder.path.parent
-        key = (known.name if known else asked.benchmark, asked.model, asked.deployment, str(together))
-        parts.setdefault(key, []).append((folder, asked))
-        deployments.setdefault(asked.model, set()).add(asked.deployment)
+        known = library.get(spec.benchmark)
+        is_part = known and known.group_column and spec.part
+        place = folder.path.parent if is_part else folder.name
+        key = (known.name if known else spec.benchmark, spec.model, spec.deployment, str(place))
+        parts.setdefault(key, []).append((folder, spec))
+        deployments.setdefault(spec.model, set()).add(spec.deployment)
     for _, group in sorted(parts.items(), key=lambda item: tuple(map(str, item[0]))):
-        for job in _once_each(group):
+        for job in _split_repeated_parts(group):
             model, deployment = job[0][1].model, job[0][1].deployment
-            apart = len(deployments[model]) > 1 and deployment not in ("", model)
+            is_one_of_several = len(deployments[model]) > 1 and deployment not in ("", model)
             plan.jobs.append(
-                ImportJob(folders=tuple(folder for folder, _ in job), model=f"{model}@{deployment}" if apart else model)
+                ImportJob(
+                    folders=tuple(folder for folder, _ in job),
+                    model=f"{model}@{deployment}" if is_one_of_several else model,
+                )
             )
-    several = sorted(model for model, reached in deployments.items() if len(reached) > 1)
     plan.remarks += [
-        f"{model} has {len(deployments[model])} deployments, which are kept as separate models" for model in several
+        f"{model} has {len(reached)} deployments, which are kept as separate models"
+        for model, reached in sorted(deployments.items())
+        if len(reached) > 1
     ]
     return plan
 
 
-def _once_each(group: Sequence[tuple[RunFolder, HelmRunSpec]]) -> Iterator[list[tuple[RunFolder, HelmRunSpec]]]:
-    """Yield sets of runs with each part of a benchmark once; a repeated part goes into another set."""
-    rounds: list[dict[str, tuple[RunFolder, HelmRunSpec]]] = []
-    for folder, asked in group:
-        free = next((known for known in rounds if asked.part not in known), None)
+def _split_repeated_parts(
+    group: Sequence[tuple[RunFolder, HelmRunSpec]],
+) -> Iterator[list[tuple[RunFolder, HelmRunSpec]]]:
+    """Yield sets of runs that have each part of a benchmark at most once; a repeated part goes into another set."""
+    sets: list[dict[str, tuple[RunFolder, HelmRunSpec]]] = []
+    for folder, spec in group:
+        free = next((parts for parts in sets if spec.part not in parts), None)
         if free is None:
-            rounds.append(free := {})
-        free[asked.part] = (folder, asked)
-    for known in rounds:
-        yield [known[part] for part in sorted(known)]
+            sets.append(free := {})
+        free[spec.part] = (folder, spec)
+    for parts in sets:
+        yield [parts[part] for part in sorted(parts)]
 
 
 def read_parts(folders: Sequence[RunFolder]) -> tuple[list[ImportedRun], list[tuple[str, str]]]:
@@ -161,7 +168,7 @@ _process_importer: tuple[RunImporter, NameMap] | None = None
 
 
 @contextmanager
-def _taking(
+def _job_results(
     store: Store, library: Mapping[str, Benchmark], jobs: Sequence[ImportJob], processes: int | None
 ) -> Iterator[Iterator[_Result]]:
     """Provide the result of each job, in order."""
@@ -170,45 +177,45 @@ def _taking(
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         processes = min(cores, _MOST_PROCESSES, len(jobs)) if size > _WORTH_PROCESSES else 1
     if processes <= 1:
-        _begin(store.folder, library)
+        _start_importer(store.folder, library)
         was_enabled = gc.isenabled()
         gc.disable()  # millions of small objects without cycles: garbage collection takes a third of the time
         try:
-            yield map(_take, jobs)
+            yield map(_import_job, jobs)
         finally:
-            _end()
+            _close_importer()
             if was_enabled:
                 gc.enable()
         return
     method = "fork" if hasattr(os, "fork") else "spawn"
     with ProcessPoolExecutor(
-        processes, mp_context=get_context(method), initializer=_begin, initargs=(store.folder, library)
+        processes, mp_context=get_context(method), initializer=_start_importer, initargs=(store.folder, library)
     ) as pool:
-        yield pool.map(_take, jobs, chunksize=4)
+        yield pool.map(_import_job, jobs, chunksize=4)
 
 
-def _begin(store: Path, library: Mapping[str, Benchmark]) -> None:
+def _start_importer(store: Path, library: Mapping[str, Benchmark]) -> None:
     global _process_importer
     gc.disable()
     _process_importer = RunImporter(open_store(store), library), helm_naming(library)
 
 
-def _end() -> None:
+def _close_importer() -> None:
     global _process_importer
     if _process_importer:
         _process_importer[0].close()
     _process_importer = None
 
 
-def _take(job: ImportJob) -> _Result:
+def _import_job(job: ImportJob) -> _Result:
     """Import one run. Returns: the result, and the parts that cannot be read, with the reason."""
-    assert _process_importer is not None, "_begin comes first"
+    assert _process_importer is not None, "_start_importer comes first"
     importer, naming = _process_importer
     parts, wrong = read_parts(job.folders)
     if not parts:
         return None, wrong
     try:
-        taken = importer.take(parts, naming, model=job.model)
+        taken = importer.import_run(parts, naming, model=job.model)
     except UserError as error:
         return None, [*wrong, *((part.origin.run, str(error)) for part in parts)]
     missing = [f"the part {name} cannot be read and was left out" for name, _ in wrong]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
 from medhelm.domain import Failure, Judgment, Model
+from medhelm.exchange.fields import model_of
 
 DROPPED = "not_kept"
 """Failure code of a judgment that is missing in HELM's files."""
@@ -43,15 +44,16 @@ class HelmJury:
     """The judges' prompt, with placeholders; empty if the files do not contain it."""
     default: float | None = None
     """HELM's score for an instance without judgments; None if the files do not contain it."""
-    odd: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
     """Irregularity -> number of occurrences."""
 
 
-def read_jury(spec: Mapping[str, Any], asked: Sequence[tuple[str, Mapping[str, Any]]]) -> HelmJury:
-    """Read the jury of a run. `asked`: instance id and request state of each instance, in order."""
-    metric = _jury_metric(spec)
-    arguments = metric.get("args", {}) if metric else {}
-    name = _annotator(arguments.get("scenario_name"), asked)
+def read_jury(spec: Mapping[str, Any], states: Sequence[tuple[str, Mapping[str, Any]]]) -> HelmJury:
+    """Read the jury of a run. `states`: instance id and request state of each instance, in order."""
+    metrics = (one for one in spec.get("metric_specs", ()) if str(one.get("class_name", "")).endswith("LLMJuryMetric"))
+    metric: Mapping[str, Any] = next(metrics, {})
+    arguments: Mapping[str, Any] = metric.get("args", {})
+    name = _annotation_key(arguments.get("scenario_name"), states)
     if not name:
         models = arguments.get("annotator_models") or {}
         return HelmJury(
@@ -59,91 +61,79 @@ def read_jury(spec: Mapping[str, Any], asked: Sequence[tuple[str, Mapping[str, A
             metric=str(arguments.get("metric_name", "")),
             default=arguments.get("default_score"),
         )
-    annotator: Mapping[str, Any] = next(
-        (one for one in spec.get("annotators", ()) if one.get("args", {}).get("name") == name), {}
-    )
-    annotators = [annotator, *spec.get("annotators", ())]
+    annotators = [one.get("args", {}) for one in spec.get("annotators", ())]
+    annotator: Mapping[str, Any] = next((one for one in annotators if one.get("name") == name), {})
     models = arguments.get("annotator_models") or next(
-        (found for one in annotators if (found := one.get("args", {}).get("annotator_models"))), None
+        (given for one in (annotator, *annotators) if (given := one.get("annotator_models"))), None
     )
-    annotations = {id_: one["annotations"].get(name) for id_, one in asked if one.get("annotations")}
-    said = {id_: _of_judges(annotation) for id_, annotation in annotations.items() if _was_asked(annotation)}
-    short = list(models) if models else list(dict.fromkeys(judge for own in said.values() for judge in own))
-    judges = _models(short, models or {})
-    given = annotator.get("args", {})
-    criteria = list(given.get("annotation_criteria", ())) or _criteria(said)
-    odd = Counter(
-        {f"{len(asked) - len(annotations)} instances are not annotated": 1} if len(annotations) < len(asked) else {}
-    )
+    annotations = {id_: state["annotations"].get(name) for id_, state in states if state.get("annotations")}
+    verdicts = {id_: _verdicts(annotation) for id_, annotation in annotations.items() if _was_judged(annotation)}
+    names = list(models) if models else list(dict.fromkeys(judge for own in verdicts.values() for judge in own))
+    judges = _models(names, models or {})
+    criteria = list(annotator.get("annotation_criteria", ())) or _common_criteria(verdicts)
+    n_missing = len(states) - len(annotations)
     return HelmJury(
         judges=tuple(judges.values()),
         metric=str(arguments.get("metric_name", f"{name}_accuracy")),
         judgments={
-            id_: [cell for one in short for cell in _cells(judges[one].name, own.get(one), criteria)]
-            for id_, own in said.items()
+            id_: [judgment for one in names for judgment in _judgments(judges[one].name, own.get(one), criteria)]
+            for id_, own in verdicts.items()
         },
-        prompt=str(given.get("prompt_template", "")),
-        default=arguments.get("default_score", 0.0 if given.get("prompt_template") else None),
-        odd=odd,
+        prompt=str(annotator.get("prompt_template", "")),
+        default=arguments.get("default_score", 0.0 if annotator.get("prompt_template") else None),
+        issues=Counter({f"{n_missing} instances are not annotated": 1} if n_missing > 0 else {}),
     )
 
 
-def _jury_metric(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    named = [one for one in spec.get("metric_specs", ()) if str(one.get("class_name", "")).endswith("LLMJuryMetric")]
-    return named[0] if named else None
-
-
-def _annotator(named: object, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    """Return the key of the judges' annotations: the one that the metric names, or the first that looks like it."""
-    for _, one in asked:
-        for name, annotation in (one.get("annotations") or {}).items():
-            if name == named or (named is None and _of_judges(annotation)):
+def _annotation_key(expected: object, states: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return the key of the judges' annotations: the one that the metric names, or the first with scores; else ""."""
+    for _, state in states:
+        for name, annotation in (state.get("annotations") or {}).items():
+            if name == expected or (expected is None and _verdicts(annotation)):
                 return str(name)
     return ""
 
 
-def _was_asked(annotation: object) -> bool:
+def _was_judged(annotation: object) -> bool:
+    """Return True if the completion was sent to judges."""
     return isinstance(annotation, dict) and annotation.get("prompt_text") is not None
 
 
-def _of_judges(annotation: object) -> dict[str, Mapping[str, Any]]:
-    """Return the verdict of each judge in a judges' annotation; empty for other annotations."""
+def _verdicts(annotation: object) -> dict[str, Mapping[str, Any]]:
+    """Return the verdict of each judge in an annotation; empty if it is not from judges."""
     if not isinstance(annotation, dict):
         return {}
     own = {str(k): v for k, v in annotation.items() if k not in _NO_JUDGE and isinstance(v, dict)}
     return {judge: v for judge, v in own.items() if any(isinstance(c, dict) and "score" in c for c in v.values())}
 
 
-def _criteria(said: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """Return the criteria that all verdicts have, in the order of the first."""
-    verdicts = [verdict for own in said.values() for verdict in own.values()]
-    return [name for name in verdicts[0] if all(name in verdict for verdict in verdicts)] if verdicts else []
+def _common_criteria(verdicts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """Return the criteria that all verdicts have, in the order of the first verdict."""
+    flat = [verdict for by_judge in verdicts.values() for verdict in by_judge.values()]
+    return [name for name in flat[0] if all(name in verdict for verdict in flat)] if flat else []
 
 
-def _models(short: Sequence[str], models: Mapping[str, Any]) -> dict[str, Model]:
+def _models(short_names: Sequence[str], models: Mapping[str, Any]) -> dict[str, Model]:
     """Map short names to judges; if two are deployments of one model, the name includes the deployment."""
-    names = {}
-    for one in short:
-        names[one] = str(models.get(one, {}).get("model_name") or DEFAULT_JUDGES.get(one, one))
+    names = {one: str(models.get(one, {}).get("model_name") or DEFAULT_JUDGES.get(one, one)) for one in short_names}
     found = {}
     for one, name in names.items():
         deployment = str(models.get(one, {}).get("model_deployment") or one)
-        shown = name if list(names.values()).count(name) == 1 else f"{name}@{deployment}"
-        provider, slash, rest = name.partition("/")
-        found[one] = Model(name=shown, provider=provider if slash else "", remote_name=rest if slash else name)
+        is_unique = list(names.values()).count(name) == 1
+        found[one] = replace(model_of(name), name=name if is_unique else f"{name}@{deployment}")
     return found
 
 
-def _cells(judge: str, verdict: Mapping[str, Any] | None, criteria: Sequence[str]) -> list[Judgment]:
+def _judgments(judge: str, verdict: Mapping[str, Any] | None, criteria: Sequence[str]) -> list[Judgment]:
     """Return the judgments of one judge on one completion: on each criterion, and on any others it scored."""
     if verdict is None:
         failure = Failure("judge", DROPPED, "HELM stored nothing from this judge: it failed, or was not readable")
         return [Judgment(judge=judge, criterion=name, score=None, failure=failure) for name in criteria]
     names = [*criteria, *(name for name in verdict if name not in criteria)]
-    return [_cell(judge, name, verdict.get(name)) for name in names]
+    return [_judgment(judge, name, verdict.get(name)) for name in names]
 
 
-def _cell(judge: str, name: str, cell: object) -> Judgment:
+def _judgment(judge: str, name: str, cell: object) -> Judgment:
     score = cell.get("score") if isinstance(cell, dict) else None
     explanation = str(cell.get("explanation") or "") if isinstance(cell, dict) else ""
     try:

@@ -6,8 +6,8 @@ Based on crfm-helm 0.5.16. Benchmarks and metrics that it does not have keep the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from medhelm.benchmarks.suites import helm_classes
 from medhelm.domain import JURY
@@ -50,16 +50,6 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\,*?#%\"<>|]")
 """Characters that are not allowed in the value of an argument or in the name of a folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassSpec:
-    """The name of a HELM class and its arguments, as in HELM's files."""
-
-    class_name: str
-    """Dotted name of the class."""
-    args: Mapping[str, object]
-    """Its arguments."""
-
-
 def scenario_class(scenario: str) -> str:
     """Return the dotted name of a scenario's class; for an unknown scenario, a name that matches no class."""
     known = helm_classes().get(scenario)
@@ -87,15 +77,19 @@ def metric_name(metric: str, scenario: str) -> str:
     return METRICS.get(metric, metric)
 
 
-def metric_class(metric: str) -> ClassSpec:
-    """Return the HELM class that computes a metric; for an unknown metric, a name that matches no class."""
+def metric_spec(metric: str) -> dict[str, Any]:
+    """Return the HELM class that computes a metric, with its arguments, as in HELM's files.
+
+    For an unknown metric, the name matches no class.
+    """
     if metric in _METRIC_CLASSES:
-        return ClassSpec(class_name=f"helm.benchmark.metrics.{_METRIC_CLASSES[metric]}", args={})
+        return {"class_name": f"helm.benchmark.metrics.{_METRIC_CLASSES[metric]}", "args": {}}
     if metric.endswith("exact_match"):
-        return ClassSpec(
-            class_name="helm.benchmark.metrics.basic_metrics.BasicGenerationMetric", args={"names": [metric]}
-        )
-    return ClassSpec(class_name=f"medhelm.scoring.metrics.{metric}", args={})
+        return {
+            "class_name": "helm.benchmark.metrics.basic_metrics.BasicGenerationMetric",
+            "args": {"names": [metric]},
+        }
+    return {"class_name": f"medhelm.scoring.metrics.{metric}", "args": {}}
 
 
 def group_argument(scenario: str) -> str:
@@ -132,15 +126,12 @@ def model_names(models: Iterable[str]) -> dict[str, str]:
     {'mine': 'medhelm/mine', 'openai/gpt-4o': 'openai/gpt-4o', 'openai/m@http://h:1/v1': 'openai/m', \
 'openai/m@http://u:secret@h:2/v1': 'openai/m-2'}
     """
-    found: dict[str, str] = {}
-    for name in sorted(set(models)):
-        found[name] = _unique(_plain(name), found.values())
-    return found
 
+    def without_address(model: str) -> str:
+        name = model.partition("@")[0]
+        return name if "/" in name else f"medhelm/{name}"
 
-def _plain(name: str) -> str:
-    short = name.partition("@")[0]
-    return short if "/" in short else f"medhelm/{short}"
+    return _unique_names(sorted(set(models)), without_address)
 
 
 def judge_names(judges: Iterable[str]) -> dict[str, str]:
@@ -149,15 +140,17 @@ def judge_names(judges: Iterable[str]) -> dict[str, str]:
     >>> judge_names(["openai/gpt-4o", "meta/llama@http://127.0.0.1:1/v1", "azure/gpt-4o"])
     {'openai/gpt-4o': 'gpt-4o', 'meta/llama@http://127.0.0.1:1/v1': 'llama', 'azure/gpt-4o': 'gpt-4o-2'}
     """
-    found: dict[str, str] = {}
-    for name in judges:
-        found[name] = _unique(name.partition("@")[0].rpartition("/")[2], found.values())
-    return found
+    return _unique_names(judges, lambda judge: judge.partition("@")[0].rpartition("/")[2])
 
 
-def _unique(name: str, taken: Collection[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}-{number}"
-    return free
+def _unique_names(models: Iterable[str], shorten: Callable[[str], str]) -> dict[str, str]:
+    """Map models to their shortened names; equal ones are numbered from 2."""
+    names: dict[str, str] = {}
+    for model in models:
+        name = short = shorten(model)
+        number = 1
+        while name in names.values():
+            number += 1
+            name = f"{short}-{number}"
+        names[model] = name
+    return names

@@ -61,12 +61,12 @@ EXTRA_DATA = {
 """Key of an instance's `extra_data` -> name of the column; other keys keep their names."""
 
 _TOKENS = ("num_prompt_tokens", "num_output_tokens")
-_PASSED_OVER = NO_SCORES.difference(_TOKENS)
+_IGNORED_STATS = NO_SCORES.difference(_TOKENS)
 
-_NO_GROUP = re.compile(r"path|config|version|url|dir$")
+_NO_PART = re.compile(r"path|config|version|url|dir$")
 """Names of scenario arguments that do not distinguish parts of a benchmark."""
 
-_AT_SEVERAL = re.compile(r"@(\d+)$")
+_AT_K = re.compile(r"@(\d+)$")
 
 
 class HelmRunSpec(NamedTuple):
@@ -87,7 +87,7 @@ def read_run_spec(spec: Mapping[str, Any]) -> HelmRunSpec:
     adapter, scenario = spec["adapter_spec"], spec["scenario_spec"]
     groups = [str(group) for group in spec.get("groups", ())]
     arguments = {} if "configurable" in str(scenario.get("class_name", "")).lower() else scenario.get("args", {})
-    part = ", ".join(str(v) for k, v in arguments.items() if isinstance(v, str) and not _NO_GROUP.search(k))
+    part = ", ".join(str(v) for k, v in arguments.items() if isinstance(v, str) and not _NO_PART.search(k))
     benchmark = groups[-1] if groups else re.split("[:,]", str(spec["name"]))[0]
     return HelmRunSpec(benchmark, part, str(adapter["model"]), str(adapter.get("model_deployment", "")))
 
@@ -113,27 +113,29 @@ class _Reader:
         self.stats = contents["per_instance_stats.json"]
         self.means = contents["stats.json"]
         self.origin = Origin(harness="helm", version="", run=folder.name, sha256=digest)
-        self.odd: Counter[str] = Counter()
+        self.issues: Counter[str] = Counter()
 
     def run(self) -> ImportedRun:
-        what = read_run_spec(self.spec)
-        asked = self._of_main_split(self._asked(), main_split(what.benchmark))
-        ids = _unique([str(one["instance"]["id"]) for one in asked])
-        scores, counted = self._scores(asked, ids)
-        jury = read_jury(self.spec, list(zip(ids, asked, strict=True)))
-        self.odd.update(jury.odd)
-        times = [one["result"]["request_datetime"] for one in asked if _value(one, "result", "request_datetime")]
-        request = asked[0]["request"] if asked else {}
-        self._compare(scores, str(asked[0]["instance"].get("split", "")))
+        spec = read_run_spec(self.spec)
+        states = self._only_split(self._request_states(), main_split(spec.benchmark))
+        ids = _unique([str(state["instance"]["id"]) for state in states])
+        scores, counted = self._scores(states, ids)
+        jury = read_jury(self.spec, list(zip(ids, states, strict=True)))
+        self.issues.update(jury.issues)
+        times = [time for state in states if (time := (state.get("result") or {}).get("request_datetime"))]
+        request = states[0]["request"]
+        self._check_means(scores, str(states[0]["instance"].get("split", "")))
         return ImportedRun(
             origin=self.origin,
-            benchmark=what.benchmark,
-            title=what.part,
-            model=what.model,
-            deployment=what.deployment,
-            instances=[self._instance(id_, one) for id_, one in zip(ids, asked, strict=True)],
-            completions={id_: self._completion(one, counted.get(id_, {})) for id_, one in zip(ids, asked, strict=True)},
-            scores=_main_first(scores, self.folder.main_metric(what.benchmark) or jury.metric),
+            benchmark=spec.benchmark,
+            title=spec.part,
+            model=spec.model,
+            deployment=spec.deployment,
+            instances=[self._instance(id_, state) for id_, state in zip(ids, states, strict=True)],
+            completions={
+                id_: self._completion(state, counted.get(id_, {})) for id_, state in zip(ids, states, strict=True)
+            },
+            scores=_main_first(scores, self.folder.main_metric(spec.benchmark) or jury.metric),
             judges=jury.judges,
             judgments=jury.judgments,
             judge_prompt=jury.prompt,
@@ -143,38 +145,36 @@ class _Reader:
             stop=tuple(map(str, request.get("stop_sequences", ()))),
             started=datetime.fromtimestamp(min(times), UTC).isoformat(timespec="seconds") if times else "",
             tier=self.folder.tier,
-            remarks=self._remarks(),
+            remarks=tuple(text.replace("{n}", f"{count:,}") for text, count in self.issues.items()),
         )
 
-    def _asked(self) -> list[Mapping[str, Any]]:
+    def _request_states(self) -> list[Mapping[str, Any]]:
         """Return the requests to import, in order."""
         found = []
-        for one in self.state["request_states"]:
-            if one.get("reference_index") is not None:
+        for state in self.state["request_states"]:
+            if state.get("reference_index") is not None:
                 raise UnreadableRun(
                     f"the method `{self.adapter.get('method')}` sends a request for each option, which returns "
                     "no completion"
                 )
-            if one["instance"].get("perturbation"):
-                self.odd["{n} requests on perturbed instances are left out"] += 1
-            elif one.get("train_trial_index", 0) > 0:
-                self.odd["{n} requests of further trials are left out: the first trial counts"] += 1
+            if state["instance"].get("perturbation"):
+                self.issues["{n} requests on perturbed instances are left out"] += 1
+            elif state.get("train_trial_index", 0) > 0:
+                self.issues["{n} requests of further trials are left out: the first trial counts"] += 1
             else:
-                found.append(one)
+                found.append(state)
         if not found:
             raise UnreadableRun("it has no request on an unperturbed instance")
         return found
 
-    def _of_main_split(self, asked: Sequence[Mapping[str, Any]], main: str) -> list[Mapping[str, Any]]:
+    def _only_split(self, states: Sequence[Mapping[str, Any]], split: str) -> list[Mapping[str, Any]]:
         """Return the requests on the split that HELM's tables show; all requests if it has none."""
-        found = [one for one in asked if one["instance"].get("split") == main] or list(asked)
-        if len(found) < len(asked):
-            self.odd[f"{{n}} instances are left out: HELM's tables show only the split {main}"] += len(asked) - len(
-                found
-            )
+        found = [state for state in states if state["instance"].get("split") == split] or list(states)
+        if n_left_out := len(states) - len(found):
+            self.issues[f"{{n}} instances are left out: HELM's tables show only the split {split}"] += n_left_out
         return found
 
-    def _compare(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
+    def _check_means(self, scores: Mapping[str, Mapping[str, float]], split: str) -> None:
         """Add a remark if the mean of the instances differs from the mean that HELM's own tables use."""
         for stat in self.means:
             named = stat["name"]
@@ -183,11 +183,11 @@ class _Reader:
                 mean = fsum(own.values()) / len(own)
                 if not isclose(mean, stat["mean"], rel_tol=1e-9, abs_tol=1e-12):
                     says = f"the mean of its instances is {mean:.6g}, but stats.json has {stat['mean']:.6g}"
-                    self.odd[f"{named['name']}: {says}"] = 1
+                    self.issues[f"{named['name']}: {says}"] = 1
 
-    def _instance(self, id_: str, one: Mapping[str, Any]) -> Instance:
-        instance = one["instance"]
-        mapping = one.get("output_mapping") or {}
+    def _instance(self, id_: str, state: Mapping[str, Any]) -> Instance:
+        instance = state["instance"]
+        mapping = state.get("output_mapping") or {}
         references = tuple(
             Reference(str(reference["output"].get("text", "")), "correct" in reference.get("tags", ()))
             for reference in instance.get("references", ())
@@ -198,12 +198,12 @@ class _Reader:
         extra = instance.get("extra_data") or {}
         return Instance(
             id=id_,
-            fields={INPUT: _text(instance["input"])},
+            fields={INPUT: _input_text(instance["input"])},
             references=references,
             choices=tuple(map(str, mapping.values())),
             labels=tuple(map(str, mapping)),
-            metadata={EXTRA_DATA.get(str(key), str(key)): _plain(value) for key, value in extra.items()},
-            turns=self._messages(one["request"]),
+            metadata={EXTRA_DATA.get(str(key), str(key)): _column_text(value) for key, value in extra.items()},
+            turns=self._messages(state["request"]),
         )
 
     def _messages(self, request: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -213,10 +213,10 @@ class _Reader:
             return tuple(Message(message["role"], str(message["content"])) for message in messages)
         return (Message("user", str(request["prompt"])),)
 
-    def _completion(self, one: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
-        result = one.get("result")
-        if one.get("prompt_truncated"):
-            self.odd["{n} prompts were truncated by HELM to fit the context window"] += 1
+    def _completion(self, state: Mapping[str, Any], counted: Mapping[str, float]) -> Completion:
+        result = state.get("result")
+        if state.get("prompt_truncated"):
+            self.issues["{n} prompts were truncated by HELM to fit the context window"] += 1
         if not result:
             return Completion(failure=Failure("provider", "no_result", "HELM stored no result of this request"))
         latency_s = float(result.get("request_time") or 0.0)
@@ -229,10 +229,10 @@ class _Reader:
                 failure=Failure("provider", "no_completion", "the request succeeded without a completion")
             )
         if len(completions) > 1:
-            self.odd["{n} requests have several completions; only the first one is imported"] += 1
+            self.issues["{n} requests have several completions; only the first one is imported"] += 1
         first = completions[0]
         if first.get("thinking"):
-            self.odd["{n} completions have separate reasoning, which is left out"] += 1
+            self.issues["{n} completions have separate reasoning, which is left out"] += 1
         written = len(first.get("tokens") or ()) or counted.get("num_output_tokens") or 0
         return Completion(
             text=str(first["text"]),
@@ -242,10 +242,10 @@ class _Reader:
         )
 
     def _scores(
-        self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]
+        self, states: Sequence[Mapping[str, Any]], ids: Sequence[str]
     ) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
         """Return metric -> instance -> value; and instance -> token counts by HELM."""
-        names = self._names(asked, ids)
+        names = self._ids_by_helm_id(states, ids)
         columns: dict[str, dict[str, float]] = {}
         places: Counter[tuple[str, str]] = Counter()
         for entry in self.stats:
@@ -255,7 +255,7 @@ class _Reader:
             for stat in entry["stats"]:
                 named = stat["name"]
                 name = named["name"]
-                if name in _PASSED_OVER or not stat["count"] or "perturbation" in named:
+                if name in _IGNORED_STATS or not stat["count"] or "perturbation" in named:
                     continue
                 id_ = own[0]
                 if len(own) > 1:  # metrics have an entry for each of the instances, in order
@@ -264,41 +264,38 @@ class _Reader:
                 value = stat["sum"] / stat["count"]
                 column = columns.setdefault(name, {})
                 if column.setdefault(id_, value) != value:
-                    self._differs(name, column[id_], value)
+                    self._count_difference(name, column[id_], value)
                     column[id_] = value
         counted: dict[str, dict[str, float]] = {}
         for name in _TOKENS:
             for id_, value in columns.pop(name, {}).items():
                 counted.setdefault(id_, {})[name] = value if isfinite(value) else 0.0
-        return _without_copies(
+        return _without_at_k_copies(
             {name: finite for name, c in columns.items() if (finite := self._finite(name, c))}
         ), counted
 
-    def _names(self, asked: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[str]]:
+    def _ids_by_helm_id(self, states: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> dict[str, list[str]]:
         """Map HELM's instance ids to ours; instances that share an id have several of ours."""
         names: dict[str, list[str]] = {}
-        for one, id_ in zip(asked, ids, strict=True):
-            names.setdefault(str(one["instance"]["id"]), []).append(id_)
+        for state, id_ in zip(states, ids, strict=True):
+            names.setdefault(str(state["instance"]["id"]), []).append(id_)
         if len(names) < len(ids):
-            self.odd["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
+            self.issues["{n} instances repeat an earlier id, so a number is appended"] += len(ids) - len(names)
         return names
 
-    def _differs(self, name: str, before: float, value: float) -> None:
+    def _count_difference(self, name: str, before: float, value: float) -> None:
         """Count different values under one name; nan equals nan here."""
         if name not in _TOKENS and not (before != before and value != value):
-            self.odd[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
+            self.issues[f"{name} has several different values for {{n}} instances: the last one counts"] += 1
 
     def _finite(self, name: str, column: dict[str, float]) -> dict[str, float]:
         """Return a column without values that are not finite."""
         if not isfinite(fsum(column.values())):
             finite = {id_: float(value) for id_, value in column.items() if isfinite(value)}
             text = f"{name} is not a number for some instances ({{n}})"
-            self.odd[text] += len(column) - len(finite)
+            self.issues[text] += len(column) - len(finite)
             return finite
         return column
-
-    def _remarks(self) -> tuple[str, ...]:
-        return tuple(text.replace("{n}", f"{count:,}") for text, count in self.odd.items())
 
 
 def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[str, Mapping[str, float]]:
@@ -310,11 +307,9 @@ def _main_first(scores: Mapping[str, Mapping[str, float]], main: str) -> dict[st
     return {main: scores[main], **scores} if main else dict(scores)
 
 
-def _without_copies(scores: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def _without_at_k_copies(scores: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """Return scores without `at k` metrics that equal the plain ones, as in runs with one completion each."""
-    return {
-        name: own for name, own in scores.items() if own != scores.get(_AT_SEVERAL.sub("", name)) or "@" not in name
-    }
+    return {name: own for name, own in scores.items() if own != scores.get(_AT_K.sub("", name)) or "@" not in name}
 
 
 def _unique(ids: Sequence[str]) -> list[str]:
@@ -335,20 +330,13 @@ def _unique(ids: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _text(given: Mapping[str, Any]) -> str:
+def _input_text(given: Mapping[str, Any]) -> str:
     """Return the text of an input, which may be a conversation."""
     if given.get("messages"):
         return "\n\n".join(f"{message['role']}: {message['content']}" for message in given["messages"])
     return str(given.get("text", ""))
 
 
-def _plain(value: object) -> str:
+def _column_text(value: object) -> str:
     """Return a value of `extra_data` as text for a column."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _value(one: Mapping[str, Any], *path: str) -> Any:
-    found: Any = one
-    for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,8 +46,8 @@ def like_helm(
             bad += unread
             if not unread:
                 one = join_parts(parts, library, naming)
-                asked = one.imported
-                key = (one.benchmark.name, one.data_digest, asked.max_tokens, asked.temperature, asked.stop)
+                imported = one.imported
+                key = (one.benchmark.name, one.data_digest, imported.max_tokens, imported.temperature, imported.stop)
                 found.setdefault(key, one)
         wrong += [f"{place}: {name}: {reason}" for name, reason in bad]
     if wrong:
@@ -57,35 +58,32 @@ def like_helm(
 def _dataset(
     one: JoinedRun, library: Mapping[str, Benchmark], store: Store, limit: int | None, data: Path | None
 ) -> Dataset:
-    asked = one.imported
+    imported = one.imported
     metrics = tuple(metric for metric in one.benchmark.metrics if is_known(metric))
     if not metrics:
         raise UserError(f"{one.origin.run}: MedHELM can compute none of its metrics. Nothing was sent.")
     benchmark = replace(one.benchmark, metrics=metrics)
-    writer = ColumnWriter()
-    try:
+    with closing(ColumnWriter()) as writer:
         write_instances(
             store,
-            asked.instances,
+            imported.instances,
             benchmark=benchmark.name,
             benchmark_digest=benchmark.digest,
             data_digest=one.data_digest,
             about=one.about,
             writer=writer,
         )
-    finally:
-        writer.close()
     settings = {
-        "temperature": asked.temperature,
-        "stop": list(asked.stop),
+        "temperature": imported.temperature,
+        "stop": list(imported.stop),
         "imported": f"{one.origin.harness}:{one.origin.run}",
     }
     return imported_dataset(
         benchmark,
-        with_data(asked.instances, library.get(benchmark.name), benchmark.metrics, data),
+        with_data(imported.instances, library.get(benchmark.name), benchmark.metrics, data),
         digest=one.data_digest,
         origin=replace(one.origin, completions_made_here=True),
         settings=settings,
-        tier=asked.tier,
+        tier=imported.tier,
         limit=limit,
     )

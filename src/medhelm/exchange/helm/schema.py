@@ -1,9 +1,8 @@
-"""Write the files that `helm-summarize` needs besides run folders: the schema of the tables and the models."""
+"""Write the files that `helm-summarize` needs in addition to run folders: the schema of the tables, and the models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +14,53 @@ ALL_BENCHMARKS = "medhelm_scenarios"
 """Group of all benchmarks, as in HELM's own schema: its table `accuracy` is the leaderboard."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaMetric:
-    """A metric that the tables show."""
+def metric_entry(name: str, title: str, description: str, *, lower_is_better: bool | None = None) -> dict[str, Any]:
+    """Return the schema's entry for a metric.
 
-    name: str
-    """Its name in HELM's files."""
-    title: str
-    """Heading of its column."""
-    description: str
-    """Description of the metric."""
-    lower_is_better: bool | None = None
-    """True if lower values are better; None if neither direction is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaBenchmark:
-    """A benchmark that the tables show."""
-
-    scenario: str
-    """Its name in HELM's files."""
-    title: str
-    """Its display name."""
-    description: str
-    """Task of the model, in words."""
-    category: str
-    """Id of its category."""
-    task: str
-    """The task in words; may be empty."""
-    main_metric: str
-    """Name, in HELM's files, of the metric of its column."""
-    split: str
-    """The split that is shown."""
+    Parameters: name, its name in HELM's files; title, the heading of its column; lower_is_better, None if neither
+    direction is better.
+    """
+    direction = {} if lower_is_better is None else {"lower_is_better": lower_is_better}
+    return {
+        "name": name,
+        "display_name": title,
+        "short_display_name": title,
+        "description": description,
+        **direction,
+    }
 
 
-def write_schema(path: Path, benchmarks: Sequence[SchemaBenchmark], metrics: Sequence[SchemaMetric]) -> None:
-    """Write the schema file, for `helm-summarize --schema-path`."""
+def benchmark_entry(
+    scenario: str, *, title: str, description: str, task: str, main_metric: str, split: str
+) -> dict[str, Any]:
+    """Return the schema's entry for a benchmark: a group of runs.
+
+    Parameters: scenario and main_metric, its name and the metric of its column in HELM's files; description, the
+    model's task in a sentence; task, in a few words, may be empty; split, the one that the tables show.
+    """
+    return {
+        "name": scenario,
+        "display_name": title,
+        "short_display_name": title,
+        "description": description,
+        "metric_groups": ["accuracy", "efficiency", "general_information"],
+        "environment": {"main_name": main_metric, "main_split": split},
+        "taxonomy": {"task": task, "language": "English"} if task else {},
+    }
+
+
+def write_schema(
+    path: Path, benchmarks: Sequence[tuple[str, Mapping[str, Any]]], metrics: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write the schema file, for `helm-summarize --schema-path`.
+
+    Parameters: benchmarks, the category and the entry of each; metrics, their entries.
+    """
     categories: dict[str, list[str]] = {}
-    for benchmark in benchmarks:
-        categories.setdefault(benchmark.category, []).append(benchmark.scenario)
+    for category, entry in benchmarks:
+        categories.setdefault(category, []).append(entry["name"])
     content = {
-        "metrics": [*({"name": name} for name in GENERAL_METRICS), *map(_metric, metrics)],
+        "metrics": [*({"name": name} for name in GENERAL_METRICS), *metrics],
         "perturbations": [],
         "metric_groups": [
             {"name": "accuracy", "display_name": "Accuracy", "metrics": [_matcher("${main_name}")]},
@@ -90,7 +95,7 @@ def write_schema(path: Path, benchmarks: Sequence[SchemaBenchmark], metrics: Seq
                 }
                 for name, scenarios in categories.items()
             ),
-            *map(_benchmark, benchmarks),
+            *(entry for _, entry in benchmarks),
         ],
     }
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")
@@ -122,26 +127,3 @@ def _category(name: str) -> str:
 
 def _matcher(name: str) -> dict[str, str]:
     return {"name": name, "split": "${main_split}"}
-
-
-def _metric(metric: SchemaMetric) -> dict[str, Any]:
-    direction = {} if metric.lower_is_better is None else {"lower_is_better": metric.lower_is_better}
-    return {
-        "name": metric.name,
-        "display_name": metric.title,
-        "short_display_name": metric.title,
-        "description": metric.description,
-        **direction,
-    }
-
-
-def _benchmark(benchmark: SchemaBenchmark) -> Mapping[str, Any]:
-    return {
-        "name": benchmark.scenario,
-        "display_name": benchmark.title,
-        "short_display_name": benchmark.title,
-        "description": benchmark.description,
-        "metric_groups": ["accuracy", "efficiency", "general_information"],
-        "environment": {"main_name": benchmark.main_metric, "main_split": benchmark.split},
-        "taxonomy": {"task": benchmark.task, "language": "English"} if benchmark.task else {},
-    }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, Model, Rule, Run
 from medhelm.errors import StoreError
-from medhelm.exchange.helm.files import JsonList, per_instance, rows, stat, write_json
+from medhelm.exchange.helm.files import json_list, per_instance, rows, stat, write_json
 from medhelm.exchange.helm.names import (
     group_argument,
     main_split,
-    metric_class,
     metric_name,
+    metric_spec,
     scenario_class,
 )
 from medhelm.io.parquet import sql_name
@@ -49,7 +48,7 @@ GENERAL_METRICS = (
     "finish_reason_endoftext",
     "finish_reason_unknown",
 )
-"""HELM's statistics of every run besides its scores."""
+"""HELM's statistics of every run, in addition to its scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,63 +75,62 @@ class HelmRun:
     """Only the instances of this group; None for all instances."""
 
 
-def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, asked: HelmRun) -> int:
+def write_helm_run(engine: duckdb.DuckDBPyConnection, folder: Path, helm_run: HelmRun) -> int:
     """Write the five files into a new `folder`; returns the number of instances. `engine`: from `connect`.
 
     Raises: StoreError if the prompts do not match the run.
     """
     folder.mkdir(parents=True)
-    lettered = is_lettered(engine, asked.prompts)
-    adapter = _adapter_spec(asked, lettered=lettered)
-    annotators = _annotators(asked)
-    write_json(folder / "run_spec.json", _run_spec(asked, adapter, annotators))
+    run, scenario, rule = helm_run.run, helm_run.scenario, helm_run.rule
+    split = main_split(scenario)
+    lettered = is_lettered(engine, helm_run.prompts)
+    adapter = _adapter_spec(helm_run, lettered=lettered)
+    annotators = _annotators(helm_run)
+    write_json(folder / "run_spec.json", _run_spec(helm_run, adapter, annotators))
     write_json(
         folder / "scenario.json",
         {
-            "name": asked.scenario,
-            "description": asked.description,
+            "name": scenario,
+            "description": helm_run.description,
             "tags": [],
-            "definition_path": scenario_class(asked.scenario),
+            "definition_path": scenario_class(scenario),
         },
     )
-    metrics = run_metrics(asked.run)
-    means = {metric: _Mean() for metric in metrics}
-    general = {name: _Mean() for name in GENERAL_METRICS}
+    metrics = run_metrics(run)
+    means = {metric: _Aggregate() for metric in metrics}
+    general = {name: _Aggregate() for name in GENERAL_METRICS}
     after = {"annotator_specs": annotators} if annotators else {}
+    states = json_list(folder / "scenario_state.json", {"adapter_spec": adapter}, "request_states", after)
     n = 0
-    with ExitStack() as stack:
-        states = stack.enter_context(
-            JsonList(folder / "scenario_state.json", {"adapter_spec": adapter}, "request_states", after)
-        )
-        stats = stack.enter_context(JsonList(folder / "per_instance_stats.json"))
-        for case in cases(engine, asked.run, asked.prompts, asked.group):
+    with states as add_state, json_list(folder / "per_instance_stats.json") as add_stats:
+        for case in cases(engine, run, helm_run.prompts, helm_run.group):
             own = _general(case)
-            states.add(json.dumps(_request_state(asked, case, adapter, lettered=lettered), indent=2))
-            scores = {m: v for m in metrics if (v := case.record.get(score_column(m, asked.rule))) is not None}
+            add_state(json.dumps(_request_state(helm_run, case, adapter, lettered=lettered), indent=2))
+            scores = {m: v for m in metrics if (v := case.record.get(score_column(m, rule))) is not None}
             for metric, value in scores.items():
-                means[metric].add(value, case.record.get(parts_column(metric, asked.rule)))
+                means[metric].add(value, case.record.get(parts_column(metric, rule)))
             for name, value in own.items():
                 general[name].add(value)
-            named = {metric_name(metric, asked.scenario): value for metric, value in scores.items()} | own
-            stats.add(per_instance(case.record["instance_id"], named, main_split(asked.scenario)))
+            named = {metric_name(metric, scenario): value for metric, value in scores.items()} | own
+            add_stats(per_instance(case.record["instance_id"], named, split))
             n += 1
-    found = {metric: _value(asked, metric, mean) for metric, mean in means.items()}
-    values = {metric_name(m, asked.scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
+    found = {metric: _value(helm_run, metric, mean) for metric, mean in means.items()}
+    values = {metric_name(m, scenario): round(value, DECIMALS) for m, value in found.items() if value is not None}
     values |= {name: mean.value for name, mean in general.items() if mean.value is not None} | {"num_instances": n}
-    write_json(folder / "stats.json", [stat(name, value, main_split(asked.scenario)) for name, value in values.items()])
+    write_json(folder / "stats.json", [stat(name, value, split) for name, value in values.items()])
     return n
 
 
 # --- specifications ---------------------------------------------------------------------------------------------------
 
 
-def _run_spec(asked: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    arguments = {group_argument(asked.scenario): asked.group} if asked.group is not None else {}
+def _run_spec(helm_run: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    arguments = {group_argument(helm_run.scenario): helm_run.group} if helm_run.group is not None else {}
     return {
-        "name": asked.name,
-        "scenario_spec": {"class_name": scenario_class(asked.scenario), "args": arguments},
+        "name": helm_run.name,
+        "scenario_spec": {"class_name": scenario_class(helm_run.scenario), "args": arguments},
         "adapter_spec": adapter,
-        "metric_specs": [_metric_spec(asked, metric) for metric in run_metrics(asked.run)],
+        "metric_specs": [_metric_spec(helm_run, metric) for metric in run_metrics(helm_run.run)],
         "data_augmenter_spec": {
             "perturbation_specs": [],
             "should_augment_train_instances": False,
@@ -143,14 +141,14 @@ def _run_spec(asked: HelmRun, adapter: Mapping[str, Any], annotators: Sequence[M
             "should_skip_unchanged_eval": False,
             "seeds_per_instance": 1,
         },
-        "groups": [asked.scenario],
+        "groups": [helm_run.scenario],
         **({"annotators": annotators} if annotators else {}),
     }
 
 
-def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
+def _adapter_spec(helm_run: HelmRun, *, lettered: bool) -> dict[str, Any]:
     """Return the adapter: it adds nothing to the instances' texts, which are complete prompts."""
-    settings = asked.run.settings
+    settings = helm_run.run.settings
     return {
         "method": "multiple_choice_joint" if lettered else "generation",
         "global_prefix": "",
@@ -167,13 +165,13 @@ def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
         "instance_prefix": "\n",
         "substitutions": [],
         "max_train_instances": 0,
-        "max_eval_instances": asked.run.n,
+        "max_eval_instances": helm_run.run.n,
         "num_outputs": 1,
         "num_train_trials": 1,
         "num_trials": 1,
         "sample_train": True,
-        "model_deployment": asked.model,
-        "model": asked.model,
+        "model_deployment": helm_run.model,
+        "model": helm_run.model,
         "temperature": float(settings.get("temperature") or 0.0),
         "max_tokens": int(settings.get("max_tokens") or 0),
         "stop_sequences": [],
@@ -181,49 +179,48 @@ def _adapter_spec(asked: HelmRun, *, lettered: bool) -> dict[str, Any]:
     }
 
 
-def _metric_spec(asked: HelmRun, metric: str) -> dict[str, Any]:
+def _metric_spec(helm_run: HelmRun, metric: str) -> dict[str, Any]:
     if metric != JURY:
-        found = metric_class(metric)
-        return {"class_name": found.class_name, "args": dict(found.args)}
+        return metric_spec(metric)
     return {
         "class_name": "helm.benchmark.metrics.llm_jury_metrics.LLMJuryMetric",
         "args": {
-            "metric_name": metric_name(metric, asked.scenario),
-            "scenario_name": asked.scenario,
-            "annotator_models": _annotator_models(asked),
-            "default_score": asked.run.jury_result.low if asked.run.jury_result else 1.0,
+            "metric_name": metric_name(metric, helm_run.scenario),
+            "scenario_name": helm_run.scenario,
+            "annotator_models": _annotator_models(helm_run),
+            "default_score": helm_run.run.jury_result.low if helm_run.run.jury_result else 1.0,
         },
     }
 
 
-def _annotators(asked: HelmRun) -> list[dict[str, Any]]:
+def _annotators(helm_run: HelmRun) -> list[dict[str, Any]]:
     """Return the judges in HELM's form; empty for a run without judges."""
-    if not asked.judges:
+    if not helm_run.judges:
         return []
-    judged = asked.run.jury_result
+    judged = helm_run.run.jury_result
     graded = judged.subscores if judged and judged.form == "grades" else ()
     arguments = {
-        "name": asked.scenario,
+        "name": helm_run.scenario,
         "annotation_criteria": {criterion: ["score", "explanation"] for criterion in graded},
-        "annotator_models": _annotator_models(asked),
+        "annotator_models": _annotator_models(helm_run),
     }
-    return [{"class_name": f"medhelm.jury.{asked.scenario}", "args": arguments}]
+    return [{"class_name": f"medhelm.jury.{helm_run.scenario}", "args": arguments}]
 
 
-def _annotator_models(asked: HelmRun) -> dict[str, dict[str, str]]:
-    plain = {short: judge.name.partition("@")[0] for short, judge in asked.judges.items()}
+def _annotator_models(helm_run: HelmRun) -> dict[str, dict[str, str]]:
+    plain = {short: judge.name.partition("@")[0] for short, judge in helm_run.judges.items()}
     return {short: {"model_name": name, "model_deployment": name} for short, name in plain.items()}
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------
 
 
-def _request_state(asked: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
+def _request_state(helm_run: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *, lettered: bool) -> dict[str, Any]:
     text = case.messages[-1]["content"]
     single = len(case.messages) == 1
     request = {
-        "model_deployment": asked.model,
-        "model": asked.model,
+        "model_deployment": helm_run.model,
+        "model": helm_run.model,
         "embedding": False,
         "prompt": text if single else "",
         "temperature": adapter["temperature"],
@@ -245,7 +242,7 @@ def _request_state(asked: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *
                 {"output": {"text": one["text"]}, "tags": ["correct"] if one["correct"] else []}
                 for one in case.references
             ],
-            "split": main_split(asked.scenario),
+            "split": main_split(helm_run.scenario),
             "id": case.record["instance_id"],
         },
         "train_trial_index": 0,
@@ -255,7 +252,7 @@ def _request_state(asked: HelmRun, case: HelmCase, adapter: Mapping[str, Any], *
         "num_train_instances": 0,
         "prompt_truncated": False,
         "num_conditioning_tokens": 0,
-        **({"annotations": {asked.scenario: _annotation(asked, case)}} if asked.judges else {}),
+        **({"annotations": {helm_run.scenario: _annotation(helm_run, case)}} if helm_run.judges else {}),
     }
 
 
@@ -275,7 +272,7 @@ def _result(record: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _annotation(asked: HelmRun, case: HelmCase) -> dict[str, Any]:
+def _annotation(helm_run: HelmRun, case: HelmCase) -> dict[str, Any]:
     """Return the judgments in HELM's form, which leaves out a judge that did not score every criterion.
 
     In HELM a null prompt means that no judge was asked. The judges' prompts are not stored, so an empty one is written.
@@ -283,7 +280,7 @@ def _annotation(asked: HelmRun, case: HelmCase) -> dict[str, Any]:
     if not (case.record["completion"] or "").strip():
         return {"prompt_text": None, "empty_output_equivalence_judgement": False}
     annotation: dict[str, Any] = {"prompt_text": ""}
-    for short, judge in asked.judges.items():
+    for short, judge in helm_run.judges.items():
         own = [row for row in case.judgments if row["judge"] == judge.name]
         if own and all(row["score"] is not None for row in own):
             annotation[short] = {
@@ -299,7 +296,7 @@ def _whole(number: float) -> int | float:
 
 
 def _general(case: HelmCase) -> dict[str, float]:
-    """Return HELM's statistics of an instance besides its scores."""
+    """Return HELM's statistics of an instance, in addition to its scores."""
     record = case.record
     reason = record["finish_reason"] or "unknown"
     kind = reason if reason in ("length", "stop", "endoftext") else "unknown"
@@ -320,8 +317,8 @@ def _general(case: HelmCase) -> dict[str, float]:
 # --- aggregate scores -------------------------------------------------------------------------------------------------
 
 
-class _Mean:
-    """Aggregates the scores of a metric."""
+class _Aggregate:
+    """Aggregates the scores of a metric: their mean, or the mean of ratios of sums."""
 
     def __init__(self) -> None:
         self._sum, self._n = 0.0, 0
@@ -344,13 +341,13 @@ class _Mean:
         return self._sum / self._n if self._n else None
 
 
-def _value(asked: HelmRun, metric: str, mean: _Mean) -> float | None:
+def _value(helm_run: HelmRun, metric: str, mean: _Aggregate) -> float | None:
     """Return the stored score of a whole run, or the computed score of a group."""
-    if asked.group is not None:
-        if metric == asked.run.main_metric:
-            return asked.run.groups[asked.group][asked.rule]
+    if helm_run.group is not None:
+        if metric == helm_run.run.main_metric:
+            return helm_run.run.groups[helm_run.group][helm_run.rule]
         return mean.value
-    estimate = asked.run.estimates[asked.rule].get(metric)
+    estimate = helm_run.run.estimates[helm_run.rule].get(metric)
     return estimate.value if estimate else None
 
 
@@ -374,9 +371,11 @@ def cases(
     engine: duckdb.DuckDBPyConnection, run: Run, prompts_file: Path, group: str | None = None
 ) -> Iterator[HelmCase]:
     """Yield the instances of a run, in order. Raises: StoreError if the prompts do not match the records."""
-    folder = _folder(run)
+    folder = run.folder
+    assert folder is not None, "runs of a store have a folder"
     prompts = rows(engine, prompts_file)
-    judgments = _judgments(engine, folder / "judgments.parquet")
+    judgments_file, columns = folder / "judgments.parquet", ", ".join(map(sql_name, JUDGMENT_COLUMNS))
+    judgments = _JudgmentsByPosition(rows(engine, judgments_file, columns) if judgments_file.exists() else iter(()))
     for record in rows(engine, folder / "records.parquet"):
         prompt = next((row for row in prompts if row["position"] == record["position"]), None)
         if prompt is None or prompt["instance_id"] != record["instance_id"]:
@@ -384,11 +383,11 @@ def cases(
                 f"{prompts_file} is not the prompts file of {folder}: instance {record['instance_id']} is not at "
                 f"position {record['position']} in it. Run the benchmark again."
             )
-        said = judgments.up_to(record["position"])
+        own_judgments = judgments.at(record["position"])
         if group is not None and record["group"] != group:
             continue
         content = {key: json.loads(prompt[key]) for key in ("messages", "choices", "references")}
-        yield HelmCase(record=record, judgments=said, **content)
+        yield HelmCase(record=record, judgments=own_judgments, **content)
 
 
 def is_lettered(engine: duckdb.DuckDBPyConnection, prompts: Path) -> bool:
@@ -401,31 +400,18 @@ def is_lettered(engine: duckdb.DuckDBPyConnection, prompts: Path) -> bool:
     return bool(choices) and f"A. {choices[0]}" in shown
 
 
-class _Judgments:
-    """Judgments by instance, read along with the records, in order."""
+class _JudgmentsByPosition:
+    """Judgments of one instance at a time, read along with the records, in order."""
 
     def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
         self._groups = groupby(rows, key=lambda row: int(row["position"]))
         self._held: tuple[int, list[dict[str, Any]]] | None = None
 
-    def up_to(self, position: int) -> list[dict[str, Any]]:
-        """Return those of the instance at `position`; positions must increase from call to call."""
+    def at(self, position: int) -> list[dict[str, Any]]:
+        """Return the judgments of the instance at `position`; positions must increase from call to call."""
         while self._held is None or self._held[0] < position:
             found = next(self._groups, None)
             if found is None:
                 return []
             self._held = (found[0], list(found[1]))
         return self._held[1] if self._held[0] == position else []
-
-
-def _judgments(engine: duckdb.DuckDBPyConnection, path: Path) -> _Judgments:
-    """Return the judgments of a run; empty for a run without judges."""
-    if not path.exists():
-        return _Judgments(iter(()))
-    return _Judgments(rows(engine, path, ", ".join(map(sql_name, JUDGMENT_COLUMNS))))
-
-
-def _folder(run: Run) -> Path:
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return run.folder

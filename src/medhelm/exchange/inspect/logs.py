@@ -20,9 +20,9 @@ from typing import Any
 from medhelm.domain import Origin
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
-from medhelm.exchange.fields import address, counted, digest_of, instant, load_json
+from medhelm.exchange.fields import address, count_remarks, digest_of, iso_time, load_json
 from medhelm.exchange.inspect.archive import EvalArchive
-from medhelm.exchange.inspect.samples import InspectSample, judged_by, read_sample, score_values
+from medhelm.exchange.inspect.samples import InspectSample, judges_of, read_sample, score_values
 from medhelm.io.untrusted_json import count, mapping, number, sequence, text
 
 VERSIONS = (1, 2)
@@ -47,13 +47,13 @@ class _Log:
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _ReadSamples:
     """The samples read so far."""
 
     samples: dict[str, InspectSample] = field(default_factory=dict)
     values: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
     """Metric -> sample -> epoch -> its value."""
-    odd: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
     """Irregularity, as text that follows "N samples: " -> number of samples."""
     epochs: set[int] = field(default_factory=set)
     seen: set[tuple[str, int]] = field(default_factory=set)
@@ -70,11 +70,11 @@ def read_inspect_log(path: Path) -> ImportedRun:
     digest = digest_of(path)
     if path.suffix == ".eval":
         with EvalArchive(path) as archive:
-            return _as_run(path, _log_of_archive(archive), digest)
-    return _as_run(path, _log_of_json(path), digest)
+            return _as_run(path, _archive_log(archive), digest)
+    return _as_run(path, _json_log(path), digest)
 
 
-def _log_of_archive(archive: EvalArchive) -> _Log:
+def _archive_log(archive: EvalArchive) -> _Log:
     names = archive.names
     start = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
     if start is None:
@@ -95,7 +95,7 @@ def _is_chunked(name: str, names: Sequence[str]) -> bool:
     return name.endswith(_CHUNKED) and name.removesuffix(_CHUNKED) + "/skeleton.json" in names
 
 
-def _log_of_json(path: Path) -> _Log:
+def _json_log(path: Path) -> _Log:
     content = mapping(load_json(path))
     if not {"eval", "status", "version"} <= content.keys():
         raise DataError("is JSON, but not an Inspect log: it has no `version`, `status` and `eval`.")
@@ -114,15 +114,16 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
     if not task or not model:
         raise DataError("names no task or no model, so it is not a complete Inspect log.")
     ours = mapping(mapping(spec.get("metadata")).get("medhelm")) if task.startswith(OURS) else {}
-    gathered = _gathered(log, model, ours=bool(ours))
-    if not gathered.samples:
+    read = _read_samples(log, model, ours=bool(ours))
+    if not read.samples:
         raise DataError(
             f"has no samples (status {text(header.get('status')) or 'started'}): none were finished or logged."
         )
-    scores = _reduced(gathered, log)
-    order = _order(spec, gathered)
+    scores = _reduce_epochs(read, log)
     limits = {**mapping(spec.get("model_generate_config")), **mapping(mapping(header.get("plan")).get("config"))}
-    samples = {name: gathered.samples[name] for name in order}
+    listed = map(str, sequence(mapping(spec.get("dataset")).get("sample_ids")))
+    places = {name: place for place, name in enumerate(listed)}  # order of the data set, as far as the log has it
+    samples = dict(sorted(read.samples.items(), key=lambda item: places.get(item[0], len(places))))
     stats = mapping(header.get("stats"))
     title = text(ours.get("title")) or text(spec.get("task_display_name"))
     return ImportedRun(
@@ -139,21 +140,21 @@ def _as_run(path: Path, log: _Log, digest: str) -> ImportedRun:
         instances=[one.instance for one in samples.values()],
         completions={name: one.completion for name, one in samples.items()},
         scores=scores,
-        judges=judged_by(samples.values()),
+        judges=judges_of(samples.values()),
         judgments={name: one.judgments for name, one in samples.items() if one.judgments},
         replies={name: one.replies for name, one in samples.items() if one.replies},
-        medhelm_task=_task(spec, ours),
+        medhelm_task=_task_settings(spec, ours),
         tier="sample" if ours.get("tier") == "sample" else "real",
         max_tokens=count(limits.get("max_tokens")),
         temperature=number(limits.get("temperature")),
         stop=tuple(text(one) for one in sequence(limits.get("stop_seqs")) if text(one)),
-        started=instant(text(stats.get("started_at")) or text(spec.get("created"))),
-        n_expected=_expected(spec, gathered),
-        remarks=_remarks(header, gathered),
+        started=iso_time(text(stats.get("started_at")) or text(spec.get("created"))),
+        n_expected=max(len(places), len(samples)),
+        remarks=_remarks(header, read),
     )
 
 
-def _task(spec: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+def _task_settings(spec: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that select the instances of a MedHELM task; empty for other tasks."""
     if not ours:
         return {}
@@ -168,8 +169,8 @@ def _task(spec: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scorers(header: Mapping[str, Any]) -> list[str]:
-    """Return the names of a log's scorers; none if it lists none. Old logs with unnamed scores had one scorer."""
+def _scorer_names(header: Mapping[str, Any]) -> list[str]:
+    """Return the names of a log's scorers, as far as it lists them. Old logs with unnamed scores had one scorer."""
     results = mapping(header.get("results"))
     listed = [mapping(one) for one in sequence(results.get("scores"))] or [mapping(results.get("scorer"))]
     listed += [mapping(one) for one in sequence(mapping(header.get("eval")).get("scorers"))]
@@ -177,91 +178,78 @@ def _scorers(header: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-def _gathered(log: _Log, model: str, *, ours: bool) -> _Gathered:
-    found = _Gathered()
-    scorers = _scorers(log.header)
+def _read_samples(log: _Log, model: str, *, ours: bool) -> _ReadSamples:
+    found = _ReadSamples()
+    scorers = _scorer_names(log.header)
     for raw in log.samples:
         name, epoch = raw.get("id"), raw.get("epoch", 1)
         if isinstance(name, bool) or not isinstance(name, str | int) or not isinstance(epoch, int):
-            found.odd["no id; left out"] += 1
+            found.issues["no id; left out"] += 1
             continue
         key = (text(str(name)), epoch)
         if key in found.seen:
-            found.odd["duplicate; the last one counts"] += 1
+            found.issues["duplicate; the last one counts"] += 1
             for by_sample in found.values.values():
                 by_sample.get(key[0], {}).pop(epoch, None)
         found.seen.add(key)
         found.epochs.add(epoch)
-        sample = read_sample(raw, key[0], epoch, model, ours=ours, odd=found.odd)
+        sample = read_sample(raw, key[0], epoch, model, ours=ours, issues=found.issues)
         known = found.samples.get(key[0])
-        if known is None or _goes_before(sample, known):
+        if known is None or _precedes(sample, known):
             found.samples[key[0]] = sample
         scores = mapping(raw.get("scores"))
         if raw.get("score") and not scores:
             scores = {(scorers or ["score"])[0]: raw["score"]}
         several = not ours and len(scorers or scores) > 1
-        values = {} if sample.completion.failure else score_values(scores, several=several, odd=found.odd)
+        values = {} if sample.completion.failure else score_values(scores, several=several, issues=found.issues)
         for metric, value in values.items():
             found.values.setdefault(metric, {}).setdefault(key[0], {})[epoch] = value
     return found
 
 
-def _goes_before(sample: InspectSample, known: InspectSample) -> bool:
+def _precedes(sample: InspectSample, known: InspectSample) -> bool:
     """Return True if `sample` precedes `known`: epochs with a completion come first, then lower numbers."""
     failed, before = sample.completion.failure is not None, known.completion.failure is not None
     return sample.epoch <= known.epoch if failed == before else before
 
 
-def _reduced(gathered: _Gathered, log: _Log) -> dict[str, dict[str, float]]:
+def _reduce_epochs(read: _ReadSamples, log: _Log) -> dict[str, dict[str, float]]:
     """Return metric -> sample -> score; with several epochs, Inspect's reduction if logged, or else the mean."""
     scores = {
         metric: {name: fmean(own.values()) for name, own in by_sample.items() if own}
-        for metric, by_sample in gathered.values.items()
+        for metric, by_sample in read.values.items()
     }
-    if len(gathered.epochs) < 2:
+    if len(read.epochs) < 2:
         return scores
     reducers: dict[str, str] = {}
-    several = len({text(mapping(one).get("scorer")) for one in log.reductions} | {*_scorers(log.header)}) > 1
+    several = len({text(mapping(one).get("scorer")) for one in log.reductions} | {*_scorer_names(log.header)}) > 1
     for one in map(mapping, log.reductions):
         scorer, reducer = text(one.get("scorer")), text(one.get("reducer")) or "mean"
         # If there are several reductions, the first has the metric's own name, as in Inspect's tables.
         suffix = "" if reducers.setdefault(scorer, reducer) == reducer else f"_{reducer}"
         for entry in map(mapping, sequence(one.get("samples"))):
             name = str(entry.get("sample_id"))
-            known = gathered.samples.get(name)
+            known = read.samples.get(name)
             if known is None or known.completion.failure:
                 continue
-            for metric, value in score_values({scorer: entry}, several=several, odd=Counter()).items():
+            for metric, value in score_values({scorer: entry}, several=several, issues=Counter()).items():
                 scores.setdefault(metric + suffix, {})[name] = value
     return scores
 
 
-def _order(spec: Mapping[str, Any], gathered: _Gathered) -> list[str]:
-    """Return the ids in the order of the data set, as far as the log contains it."""
-    listed = [str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))]
-    places = {name: place for place, name in enumerate(listed)}
-    return sorted(gathered.samples, key=lambda name: places.get(name, len(places)))
-
-
-def _expected(spec: Mapping[str, Any], gathered: _Gathered) -> int:
-    """Return the number of samples that the run should have."""
-    listed = {str(name) for name in sequence(mapping(spec.get("dataset")).get("sample_ids"))}
-    return max(len(listed), len(gathered.samples))
-
-
-def _remarks(header: Mapping[str, Any], gathered: _Gathered) -> tuple[str, ...]:
+def _remarks(header: Mapping[str, Any], read: _ReadSamples) -> tuple[str, ...]:
     spec = mapping(header.get("eval"))
-    said = []
+    remarks = []
     status = text(header.get("status")) or "started"
     if status != "success":
         message = text(mapping(header.get("error")).get("message")).strip().partition("\n")[0][:200]
-        said.append(f"the log has the status `{status}`{f' ({message})' if message else ''}: it may be incomplete.")
-    if len(gathered.epochs) > 1:
-        said.append(
-            f"{len(gathered.epochs)} epochs: scores are reduced as in Inspect; completions (and scores computed from "
+        remarks.append(f"the log has the status `{status}`{f' ({message})' if message else ''}: it may be incomplete.")
+    if len(read.epochs) > 1:
+        remarks.append(
+            f"{len(read.epochs)} epochs: scores are reduced as in Inspect; completions (and scores computed from "
             "them later) are those of the first epoch that has one."
         )
     for role, bound in mapping(spec.get("model_roles")).items():
         names = [text(mapping(one).get("model")) for one in (bound if isinstance(bound, list) else [bound])]
-        said.append(f"the role {text(role)} was {', '.join(filter(None, names)) or 'unknown'}.")
-    return (*said, *counted(gathered.odd.items(), "sample"))
+        remarks.append(f"the role {text(role)} was {', '.join(filter(None, names)) or 'unknown'}.")
+    return (*remarks, *count_remarks(read.issues.items(), "sample"))

@@ -26,7 +26,7 @@ from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.run_recorder import NullListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Settings
-from medhelm.exchange.importer import model_of
+from medhelm.exchange.fields import model_of
 from medhelm.models.client import ClientResult
 from medhelm.models.jury import AT_LEAST
 from medhelm.models.providers.response_fields import without_thinking
@@ -37,17 +37,17 @@ _SELECTION = ("sample", "limit", "seed")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def as_asked_here(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> list[Instance]:
+def instances_with_our_prompts(log: ImportedRun, benchmark: Benchmark, data: Path | None) -> list[Instance]:
     """Return the instances in MedHELM's form, in order; none if the prompts sent differ from those of `benchmark`.
 
     A log has the messages that were sent; here the prompt is built from an instance, unless it is a conversation.
     `data`: the folder with one data folder per benchmark, if there is one.
     """
-    at_hand = _at_hand(one, benchmark, data)
+    of_data = _instances_of_data(log, benchmark, data)
     found = []
-    for instance in one.instances:
+    for instance in log.instances:
         turns = tuple(turn for turn in instance.turns if turn.role != "system") if benchmark.conversation_column else ()
-        own = at_hand.get(instance.id) or replace(instance, turns=turns)
+        own = of_data.get(instance.id) or replace(instance, turns=turns)
         try:
             same = render(benchmark, own).messages == instance.turns
         except UserError:
@@ -58,61 +58,61 @@ def as_asked_here(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> 
     return found
 
 
-def _at_hand(one: ImportedRun, benchmark: Benchmark, data: Path | None) -> dict[str, Instance]:
+def _instances_of_data(log: ImportedRun, benchmark: Benchmark, data: Path | None) -> dict[str, Instance]:
     """Return the instances of the data by id, if the data is available and unchanged."""
-    if one.tier == "real" and data is None:
+    if log.tier == "real" and data is None:
         return {}
     try:
         dataset = open_dataset(
-            benchmark, data=data, tier=one.tier, **{name: one.medhelm_task[name] for name in _SELECTION}, scoring=True
+            benchmark, data=data, tier=log.tier, **{name: log.medhelm_task[name] for name in _SELECTION}, scoring=True
         )
     except (UserError, MissingError):
         return {}
-    same = dataset.digest == one.medhelm_task.get("data_digest")
+    same = dataset.digest == log.medhelm_task.get("data_digest")
     return {instance.id: instance for instance in dataset} if same else {}
 
 
-def score(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance], store: Store) -> Run:
-    """Score the completions of `instances` again and store them as a run; `one` is the log's run.
+def score_again(log: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance], store: Store) -> Run:
+    """Score the completions of `instances` in a log again, and store them as a run.
 
     Raises: StoreError; UserError if the log has no completion.
     """
-    logged = _LoggedCompletions(one)
-    chosen = one.medhelm_task
+    logged = _LoggedCompletions(log)
+    chosen = log.medhelm_task
     runner = EvaluationRunner(
-        [_dataset(one, benchmark, instances)],
-        [model_of(one.model)],
+        [_dataset(log, benchmark, instances)],
+        [model_of(log.model)],
         store,
-        Settings(tier=one.tier, sample=chosen["sample"], limit=chosen["limit"], seed=chosen["seed"], offline=True),
+        Settings(tier=log.tier, sample=chosen["sample"], limit=chosen["limit"], seed=chosen["seed"], offline=True),
         {},
         NullListener(),
-        _jury(one),
+        _jury(log),
         logged,
     )
     (run,) = run_in_event_loop(runner).runs
-    if run.folder is None:
+    if (folder := run.folder) is None:
         raise UserError("it has no completion.")
-    run = replace(run, started=one.started or run.started, seconds=0.0)
-    write_run(run.folder or store.folder, run)
+    run = replace(run, started=log.started or run.started, seconds=0.0)
+    write_run(folder, run)
     return run
 
 
-def _jury(one: ImportedRun) -> Jury | None:
+def _jury(log: ImportedRun) -> Jury | None:
     """Return the judges of the log, and the minimum of judges per instance."""
-    judges = tuple(one.judges)
+    judges = tuple(log.judges)
     if not judges:
         return None
-    needed = one.medhelm_task.get("min_judges") or AT_LEAST
+    needed = log.medhelm_task.get("min_judges") or AT_LEAST
     return Jury(judges=judges, min_judges=min(needed, len(judges)))
 
 
-def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance]) -> Dataset:
+def _dataset(log: ImportedRun, benchmark: Benchmark, instances: Sequence[Instance]) -> Dataset:
     """Return the instances as a data set; an interrupted log has fewer than expected."""
-    n = max(one.n_expected or 0, len(instances))
+    n = max(log.n_expected or 0, len(instances))
     return Dataset(
         benchmark=benchmark,
-        tier=one.tier,
-        digest=_digest(one, n),
+        tier=log.tier,
+        digest=_digest(log, n),
         selection=InstanceSelection(n_total=n, n=n),
         n_skipped=0,
         read=lambda: iter(instances),
@@ -120,35 +120,35 @@ def _dataset(one: ImportedRun, benchmark: Benchmark, instances: Sequence[Instanc
     )
 
 
-def _digest(one: ImportedRun, n: int) -> str:
+def _digest(log: ImportedRun, n: int) -> str:
     """Return the data's hash from the log, or a different one if Inspect ran only part of the selection."""
-    stated = str(one.medhelm_task.get("data_digest"))
-    if _DIGEST.fullmatch(stated) and n == one.medhelm_task.get("n"):
+    stated = str(log.medhelm_task.get("data_digest"))
+    if _DIGEST.fullmatch(stated) and n == log.medhelm_task.get("n"):
         return stated
-    return hashlib.sha256(json.dumps([stated, [instance.id for instance in one.instances], n]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([stated, [instance.id for instance in log.instances], n]).encode()).hexdigest()
 
 
 class _LoggedCompletions(CompletionSource):
     """A source of completions that reads a log of Inspect."""
 
-    def __init__(self, one: ImportedRun) -> None:
-        self._run = one
-        self.judges = [judge.name for judge in one.judges]
-        self.has_codes = all(reply.verification_code for replies in one.replies.values() for reply in replies)
+    def __init__(self, log: ImportedRun) -> None:
+        self._log = log
+        self.judges = [judge.name for judge in log.judges]
+        self.has_codes = all(reply.verification_code for replies in log.replies.values() for reply in replies)
 
     def origin(self, model: Model, dataset: Dataset) -> Origin | None:  # noqa: ARG002
         """Return the log."""
-        return replace(self._run.origin, is_medhelm_task=True)
+        return replace(self._log.origin, is_medhelm_task=True)
 
     def settings(self, model: Model, dataset: Dataset) -> Mapping[str, Any]:  # noqa: ARG002
         """Return the settings in the log; its name distinguishes runs of the same model."""
-        one = self._run
+        log = self._log
         return {
-            **{name: one.medhelm_task.get(name) for name in _SELECTION},
-            "max_tokens": one.max_tokens or None,
-            "temperature": one.temperature,
-            "imported": f"{one.origin.harness}:{one.origin.run}",
-            "deployment": one.deployment,
+            **{name: log.medhelm_task.get(name) for name in _SELECTION},
+            "max_tokens": log.max_tokens or None,
+            "temperature": log.temperature,
+            "imported": f"{log.origin.harness}:{log.origin.run}",
+            "deployment": log.deployment,
         }
 
     def completions(self, model: Model, dataset: Dataset) -> Iterator[PendingCompletion]:  # noqa: ARG002
@@ -158,7 +158,7 @@ class _LoggedCompletions(CompletionSource):
 
     async def _complete(self, instance_id: str) -> ClientResult:
         """Return the completion in the log, without the model's hidden reasoning; a failure if it has none."""
-        found = self._run.completions.get(instance_id)
+        found = self._log.completions.get(instance_id)
         if found is None:
             found = Completion(failure=Failure("provider", "not_stored", f"the log has no instance {instance_id}"))
         elif found.text is not None:
@@ -167,4 +167,4 @@ class _LoggedCompletions(CompletionSource):
 
     def judge_completions(self, model: str, benchmark: str, instance_id: str) -> list[JudgeReply]:  # noqa: ARG002
         """Return the judges' completions in the log."""
-        return list(self._run.replies.get(instance_id, ()))
+        return list(self._log.replies.get(instance_id, ()))

@@ -7,9 +7,8 @@ is named, in order of precedence, by
    <answer>B</answer>, {"answer": "B"}, or a last line that is only an option;
 2. else an option at the very beginning, followed by nothing, punctuation or an explanation.
 
-An option is named by its label or by its text. A completion that names two options names none, and so does one whose
-letter may be a word: "A patient with asthma", "B cells", "I think". In doubt the result is None: answering as
-instructed is part of the task.
+An option is named by its label or by its text. The result is None if a completion names two options, or if
+its letter may be a word: "A patient with asthma", "B cells", "I think". Answering as instructed is part of the task.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _NUMBER = lazy_regex(
     r"|\s?(?:[x×*·]|\\times)\s?10(?P<raised>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?"
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−–", "0123456789-+--")
-_MEANS_ELSE_BEFORE = tuple(
+_SOMETHING_ELSE_BEFORE = tuple(
     lazy_regex(rf"(?:{pattern})\Z", re.IGNORECASE)
     for pattern in (
         r"[A-Za-z0-9µ\u00c0-\u1fff.^\\'/]",  # the end of a name, number, unit or fraction
@@ -64,7 +64,7 @@ _MEANS_ELSE_BEFORE = tuple(
         r"[0-9]%? (?:to|or) |\bbetween\s\S{1,8} and ",  # the end of a range
     )
 )
-_MEANS_ELSE_AFTER = tuple(
+_SOMETHING_ELSE_AFTER = tuple(
     lazy_regex(pattern, re.IGNORECASE)
     for pattern in (
         r" ?[-−–—] ?\(?[0-9]|%? (?:to|or) [-−]?[0-9]",  # the beginning of a range
@@ -200,21 +200,21 @@ def _numbers(text: str, start: int, stop: int) -> Iterator[_Number]:
         if match.start() >= stop:
             return
         value = _value(match)
-        if value is not None and not _means_else(text, match):
+        if value is not None and not _is_something_else(text, match):
             if _MINUS_WORD.search(text, max(0, match.start() - _BESIDE), match.start()):
                 value = -abs(value)
             yield _Number(value, match.start(), match.end())
 
 
-def _means_else(text: str, match: re.Match[str]) -> bool:
+def _is_something_else(text: str, match: re.Match[str]) -> bool:
     """Return True if a number is part of something else, by its context."""
     start, end = match.span()
     before, after = text[max(0, start - _BESIDE) : start], text[end : end + _BESIDE]
     if match["sign"] and before and (before[-1].isalnum() or before[-1] == ")"):
         return True
-    if any(pattern.search(before) for pattern in _MEANS_ELSE_BEFORE):
+    if any(pattern.search(before) for pattern in _SOMETHING_ELSE_BEFORE):
         return True
-    if any(pattern.match(after) for pattern in _MEANS_ELSE_AFTER):
+    if any(pattern.match(after) for pattern in _SOMETHING_ELSE_AFTER):
         return True
     if start == 0:
         return match["digits"] == "1" and "\n2" in text and _LIST_ITEM.match(after) is not None

@@ -41,7 +41,7 @@ def normalize_keeping_meaning(text: str) -> str:
     >>> normalize_keeping_meaning("The BMI is 22.5."), normalize_keeping_meaning("Hepatitis A")
     ('bmi is 22.5', 'hepatitis a')
     """
-    words = _MARK.sub(_kept, text).split()
+    words = _MARK.sub(_mark_or_space, text).split()
     last = len(words) - 1
     content = [word for n, word in enumerate(words) if not _is_article(word, first=n == 0, last=n == last)]
     return " ".join(content).casefold() or " ".join(text.casefold().split())
@@ -76,7 +76,7 @@ def strip_reasoning(completion: str) -> str:
     return completion[start : unfinished.start() if unfinished else None]
 
 
-def _kept(mark: re.Match[str]) -> str:
+def _mark_or_space(mark: re.Match[str]) -> str:
     """Return a punctuation mark or symbol if it has a meaning, else a space."""
     char, position = mark[0], mark.start()
     if char in _MEANINGFUL or unicodedata.category(char)[0] not in "PS":
@@ -89,5 +89,5 @@ def _kept(mark: re.Match[str]) -> str:
 
 
 def _is_article(word: str, *, first: bool, last: bool) -> bool:
-    """Return True if `word` is an article: a capital A inside a text is a name, and so is a last word."""
+    """Return True if `word` is an article: a capital A inside a text, or a last word, is a name."""
     return not last and (word.lower() in ("the", "an") or word == "a" or (first and word == "A"))

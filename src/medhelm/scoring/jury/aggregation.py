@@ -24,8 +24,8 @@ from medhelm.domain import (
     Rule,
     Score,
 )
-from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, group_parts, too_long
+from medhelm.errors import DataError
+from medhelm.scoring.metric import Metric, group_parts, not_computed, too_long
 
 Cells = Mapping[str, Sequence[Judgment]]
 """Judge -> its judgments of one completion, in the order of the criteria."""
@@ -57,15 +57,10 @@ def jury_metric(rubric: Rubric) -> Metric:
             "grade; a completion graded by too few judges has no score."
         ),
         source="MedHELM (Bedi et al., 2025), section on the LLM jury; points as in HealthBench (Arora et al., 2025)",
-        corrected=_needs_judges,
+        corrected=not_computed("judges are needed: name some with --judge"),
         low=rubric.low,
         high=rubric.high,
     )
-
-
-def _needs_judges(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
-    """Refuse to score without judges."""
-    raise NotComputed("judges are needed: name some with --judge")
 
 
 def jury_verdict(
@@ -85,14 +80,15 @@ def jury_verdict(
     assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
     rubric = benchmark.rubric
     if is_blank(completion):
-        values: Mapping[Rule, float] = {"corrected": rubric.low, "published": _default(rubric)}
+        published = rubric.published_default if rubric.form == "grades" else rubric.low
+        values: Mapping[Rule, float] = {"corrected": rubric.low, "published": published}
         return JuryVerdict(scores=tuple(_score(rule, instance, values[rule]) for rule in RULES))
     if reason := too_long(completion.text or ""):
         failure = Failure("metric", "unscorable", f"{JURY}, instance {instance.id}: {reason}")
         return JuryVerdict(scores=tuple(_missing(rule, failure) for rule in RULES))
     criteria = instance.criteria or rubric.criteria
     parts = [criteria] if rubric.form == "grades" else [(criterion,) for criterion in criteria]
-    cells = {judge.name: _cells(judge.name, parts, verdicts) for judge in jury.judges}
+    cells = {judge.name: _judgments_of(judge.name, parts, verdicts) for judge in jury.judges}
     complete = {name: own for name, own in cells.items() if all(cell.failure is None for cell in own)}
     judgments = tuple(cell for own in cells.values() for cell in own)
     enough = len(complete) >= jury.min_judges
@@ -103,7 +99,7 @@ def jury_verdict(
         ),
         judgments=judgments,
         coverage=sum(cell.failure is None for cell in judgments) / len(judgments),
-        subscores=_labels(rubric, criteria, complete) if enough else {},
+        subscores=_subscores(rubric, criteria, complete) if enough else {},
     )
 
 
@@ -132,7 +128,7 @@ def shown_texts(instance: Instance, text: str) -> tuple[str, ...]:
     return (text, *instance.fields.values(), *(turn.text for turn in instance.turns), *instance.correct)
 
 
-def _cells(judge: str, parts: Sequence[Sequence[Criterion]], verdicts: Sequence[JudgeVerdict]) -> list[Judgment]:
+def _judgments_of(judge: str, parts: Sequence[Sequence[Criterion]], verdicts: Sequence[JudgeVerdict]) -> list[Judgment]:
     """Return the judgments of one judge: of its attempts the most readable one, the first of equals."""
     cells: list[Judgment] = []
     for part, criteria in enumerate(parts):
@@ -158,10 +154,12 @@ def _corrected(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells, j
     if len(complete) < jury.min_judges:
         text = f"{len(complete)} of {len(jury.judges)} judges graded every criterion, and {jury.min_judges} are needed"
         return _missing("corrected", Failure("judge", "too_few_judges", text))
-    return _score("corrected", instance, fmean(_grade(rubric, criteria, own) for own in complete.values()))
+    return _score("corrected", instance, fmean(_judge_score(rubric, criteria, own) for own in complete.values()))
 
 
-def _grade(rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment], *, clipped: bool = True) -> float:
+def _judge_score(
+    rubric: Rubric, criteria: Sequence[Criterion], own: Sequence[Judgment], *, clipped: bool = True
+) -> float:
     """Return the score of one complete judge: the mean of its grades, or the share of points earned."""
     scores = [cell.score or 0.0 for cell in own]
     if rubric.form == "grades":
@@ -184,7 +182,7 @@ def _published(
     if rubric.form == "points":
         if not complete:
             return _missing("published", Failure("judge", "too_few_judges", "too few judges judged every criterion"))
-        shares = [_grade(rubric, criteria, own, clipped=False) for own in complete.values()]
+        shares = [_judge_score(rubric, criteria, own, clipped=False) for own in complete.values()]
         return _score("published", instance, fmean(shares))
     from medhelm.scoring.jury.parsing import published_scores
 
@@ -201,12 +199,7 @@ def _published(
     return _score("published", instance, fmean(grades) if grades else rubric.published_default)
 
 
-def _default(rubric: Rubric) -> float:
-    """Return the published score of an empty completion."""
-    return rubric.published_default if rubric.form == "grades" else rubric.low
-
-
-def _labels(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> dict[str, float]:
+def _subscores(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> dict[str, float]:
     """Return scores on parts of the rubric, by the judges behind the score.
 
     These are the mean grade of each criterion or, for points, the share of points earned on the criteria with a tag.
@@ -218,7 +211,7 @@ def _labels(rubric: Rubric, criteria: Sequence[Criterion], complete: Cells) -> d
         places = [i for i, criterion in enumerate(criteria) if tag in criterion.tags]
         tagged = [criteria[i] for i in places]
         if any(criterion.points > 0 for criterion in tagged):
-            labels[tag] = fmean(_grade(rubric, tagged, [own[i] for i in places]) for own in complete.values())
+            labels[tag] = fmean(_judge_score(rubric, tagged, [own[i] for i in places]) for own in complete.values())
     return labels
 
 

@@ -46,7 +46,7 @@ Complete = Callable[[Provider, Request, Benchmark], Awaitable[ClientResult]]
 
 
 IsKnown = Callable[[Request], bool]
-"""Tells whether the reply to a request was bought before."""
+"""Returns True if the reply to a request was bought before."""
 
 
 class CompletionJudgment(NamedTuple):

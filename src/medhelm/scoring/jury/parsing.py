@@ -43,7 +43,7 @@ from medhelm.scoring.jury.prompts import CODE, MET, JudgePrompt, plain_code
 from medhelm.scoring.jury.visible_text import visible_text
 
 LONGEST_REPLY = 100_000
-"""Most characters of a reply, without reasoning, that are parsed."""
+"""Maximum characters of a reply that is parsed, without reasoning."""
 
 _QUOTED_CHARACTERS = 200
 _KEPT_CHARACTERS = 2000  # of an explanation: the whole reply is stored beside it
@@ -77,7 +77,7 @@ class UnreadableJudgment(Exception):  # noqa: N818 - an outcome
     """A reply holds no readable judgment; `code` is one of the codes above."""
 
     def __init__(self, code: str, message: str) -> None:
-        """`message`: the problem, for people."""
+        """`message`: the problem, for users."""
         super().__init__(message)
         self.code = code
 
@@ -110,7 +110,7 @@ def parse_judgments(
     Names of criteria must differ in more than case.
     """
     try:
-        verdict = _read(ask, reply, rubric, shown)
+        verdict = _read_verdict(ask, reply, rubric, shown)
     except UnreadableJudgment as problem:
         failed = _Cell(None, problem.code, str(problem))
         verdict = {criterion.name: failed for criterion in ask.criteria}
@@ -146,7 +146,7 @@ def published_scores(
     """
     start, end = reply.find("{"), reply.rfind("}")
     verdict = _published_object(reply[start : end + 1]) if 0 <= start < end else None
-    if verdict is None or not all(_has_both(verdict.get(name)) for name in names):
+    if verdict is None or not all(_is_published_cell(verdict.get(name)) for name in names):
         return None
     if code and not _is_code(verdict.pop(CODE, None), code):
         return None
@@ -172,19 +172,19 @@ def _published_object(text: str) -> dict[str, Any] | None:
 
 
 def _published_cell(cell: Mapping[str, Any]) -> _Cell:
-    """Return a cell with the grade as it stands in a reply, for a comparison with the judged texts."""
+    """Return a cell with the unconverted grade of a reply, to compare it with the judged texts."""
     try:
         score = float(cell["score"])
     except (ValueError, TypeError, OverflowError):
         score = None
-    return _Cell(score, explanation=_text(cell["explanation"]))
+    return _Cell(score, explanation=_storable_text(cell["explanation"]))
 
 
-def _has_both(cell: object) -> bool:
+def _is_published_cell(cell: object) -> bool:
     return isinstance(cell, dict) and "score" in cell and "explanation" in cell
 
 
-def _read(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
+def _read_verdict(ask: JudgePrompt, reply: Completion, rubric: Rubric, shown: Sequence[str]) -> _Verdict:
     """Return the only verdict of a reply. Raises UnreadableJudgment."""
     text = own_words(reply)
     objects = _objects(text)
@@ -245,7 +245,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -254,14 +254,14 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_without_repeats, parse_int=float)
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object_without_repeats, parse_int=float)
 """Accepts line breaks in strings; parses every number as a float, so that a very long one is cheap."""
 
 
 def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: Rubric) -> _Verdict:
     """Return the verdict among all objects, nested ones included. Raises UnreadableJudgment if several differ."""
     points = rubric.form == "points"
-    keys = {MET: ask.criteria[0].name} if points else {_folded(one.name): one.name for one in ask.criteria}
+    keys = {MET: ask.criteria[0].name} if points else {_fold_key(one.name): one.name for one in ask.criteria}
     waiting: list[Any] = list(objects)
     verdict: _Verdict = {}
     while waiting:
@@ -269,13 +269,13 @@ def _only_verdict(objects: Sequence[dict[str, Any]], ask: JudgePrompt, rubric: R
         if isinstance(value, list):
             waiting += value
         elif isinstance(value, dict):
-            entries = _entries(value, keys)
+            entries = _entries_under(value, keys)
             found = {keys[key]: _decision(value) if points else _grade(cell, rubric) for key, cell in entries.items()}
             if found and verdict and found != verdict:
                 raise UnreadableJudgment("ambiguous", "the reply holds several verdicts that differ")
             verdict = found or verdict
             for key, entry in value.items():  # a cell of a verdict is not a verdict, but may contain one
-                waiting += entry.values() if isinstance(entry, dict) and _folded(key) in entries else [entry]
+                waiting += entry.values() if isinstance(entry, dict) and _fold_key(key) in entries else [entry]
     if not verdict:
         listed = _quoted(", ".join(key for value in objects for key in value)) or "none"
         code = "no_decision" if points else "missing_criterion"
@@ -289,7 +289,7 @@ def _is_verified(objects: Sequence[object], code: str) -> bool:
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            found += [entry for key, entry in value.items() if _folded(key) == CODE]
+            found += [entry for key, entry in value.items() if _fold_key(key) == CODE]
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
@@ -301,15 +301,15 @@ def _is_code(value: object, code: str) -> bool:
     return isinstance(value, str) and plain_code(value) == plain_code(code)
 
 
-def _folded(key: str) -> str:
+def _fold_key(key: str) -> str:
     return key.strip().casefold()
 
 
-def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
+def _entries_under(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
     """Return the entries under `keys`, ignoring case and spaces. Raises UnreadableJudgment for a repeated key."""
     found: dict[str, Any] = {}
     for key, entry in value.items():
-        folded = _folded(key)
+        folded = _fold_key(key)
         if folded in keys:
             if folded in found:
                 raise UnreadableJudgment("ambiguous", f"an object holds the key `{_quoted(key)}` twice")
@@ -319,8 +319,8 @@ def _entries(value: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
 
 def _grade(cell: object, rubric: Rubric) -> _Cell:
     """Read the cell of a criterion: an object with `score` and optionally `explanation`, or the score alone."""
-    parts = _entries(cell, ("score", "explanation")) if isinstance(cell, dict) else {"score": cell}
-    explanation, said = _text(parts.get("explanation")), parts.get("score")
+    parts = _entries_under(cell, ("score", "explanation")) if isinstance(cell, dict) else {"score": cell}
+    explanation, said = _storable_text(parts.get("explanation")), parts.get("score")
     score = float(said) if isinstance(said, str) and _PLAIN_NUMBER.fullmatch(said) else said
     if not isinstance(score, float) or not math.isfinite(score):
         instead = _in_words(said) if "score" in parts else "nothing"
@@ -334,8 +334,8 @@ def _grade(cell: object, rubric: Rubric) -> _Cell:
 
 def _decision(value: Mapping[str, Any]) -> _Cell:
     """Read an object with `criteria_met` and optionally `explanation`."""
-    parts = _entries(value, (MET, "explanation"))
-    met, explanation = parts[MET], _text(parts.get("explanation"))
+    parts = _entries_under(value, (MET, "explanation"))
+    met, explanation = parts[MET], _storable_text(parts.get("explanation"))
     if isinstance(met, str) and met.strip().casefold() in ("true", "false"):
         met = met.strip().casefold() == "true"
     if not isinstance(met, bool):
@@ -343,7 +343,7 @@ def _decision(value: Mapping[str, Any]) -> _Cell:
     return _Cell(float(met), explanation=explanation)
 
 
-def _text(explanation: object) -> str:
+def _storable_text(explanation: object) -> str:
     """Return an explanation that can be stored; "" if it is not text."""
     return explanation.encode("utf-8", "replace").decode() if isinstance(explanation, str) else ""
 
@@ -356,9 +356,11 @@ def _is_echo(verdict: _Verdict, keys: Mapping[str, str], shown: Sequence[str]) -
 
     `keys`: criterion -> its key in the verdict.
     """
-    explained = [f"explanation{letters}" for cell in verdict.values() if (letters := _letters(cell.explanation))]
+    explained = [
+        f"explanation{letters}" for cell in verdict.values() if (letters := _letters_and_digits(cell.explanation))
+    ]
     if explained:
-        return any(one in _letters(text) for text in shown for one in explained)
+        return any(one in _letters_and_digits(text) for text in shown for one in explained)
     graded = {keys[name]: cell.score for name, cell in verdict.items() if cell.score is not None}
     names = tuple(sorted(keys.values()))
     return bool(graded) and any(
@@ -367,7 +369,7 @@ def _is_echo(verdict: _Verdict, keys: Mapping[str, str], shown: Sequence[str]) -
 
 
 @lru_cache(maxsize=256)
-def _letters(text: str) -> str:
+def _letters_and_digits(text: str) -> str:
     """Return the letters and digits of a text in folded case, as it reads without escapes and encodings."""
     return _NO_LETTER.sub("", visible_text(text).casefold())
 

@@ -47,7 +47,7 @@ _TOP = (
 _TEXT = r"(?:response|answer|note|summary|completion|text|reply|letter|plan)"
 
 _Patterns = tuple[tuple[tuple[str, ...], str], ...]
-"""Pairs of keywords, one of which must occur, and the pattern to search for then; both in folded case."""
+"""Pairs of keywords and a pattern, which is searched for if one of the keywords occurs; both in folded case."""
 
 _MARKERS: _Patterns = (
     (
@@ -198,7 +198,7 @@ _ASCII_WORDS = (
     *("notam ", " notam", "summa nota", "pinakamataas"),
 )
 _KEYWORDS = ("score", "grade", "grading", "judge", "rubric", "verdict", "marks", "rating", "ignor", "instruction")
-"""Words of which at least one occurs in almost every phrase above."""
+"""Almost every phrase above contains at least one of these words."""
 
 _OTHER_LANGUAGES: _Patterns = ((_ASCII_WORDS, "|".join(_IN_OTHER_LANGUAGES)),)
 """Words for the best grade, and for ignoring instructions, in other languages than English."""
@@ -212,8 +212,8 @@ def find_injections(text: str, criteria: Sequence[str]) -> tuple[InjectionSign, 
     """
     visible = visible_text(text)
     lines = visible.casefold()
-    verdicts = _verdicts(tuple(criteria))
-    words = _words(lines)
+    verdicts = _verdict_patterns(tuple(criteria))
+    words = _on_one_line(lines)
     signs: dict[InjectionSign, bool] = {
         "verdict": _matches(verdicts, lines) or _matches(_CLAIMED_VERDICTS, words),
         "instruction": _matches(_INSTRUCTIONS, words) or _in_other_languages(words),
@@ -226,7 +226,7 @@ def find_injections(text: str, criteria: Sequence[str]) -> tuple[InjectionSign, 
             lines = reading.casefold()
             if not any(word in lines for word in (*_KEYWORDS, *verdicts[-1][0])):
                 continue
-            words = _words(lines)
+            words = _on_one_line(lines)
             signs["verdict"] |= _matches(verdicts, lines) or _matches(_CLAIMED_VERDICTS, words)
             signs["instruction"] |= _matches(_INSTRUCTIONS, words)
     return tuple(kind for kind, is_present in signs.items() if is_present)
@@ -236,10 +236,10 @@ def _in_other_languages(words: str) -> bool:
     """Return True if a phrase of another language occurs; ASCII text is searched only if it has a word of one."""
     if words.isascii():
         return _matches(_OTHER_LANGUAGES, words)
-    return _expression(_OTHER_LANGUAGES[0][1]).search(words) is not None
+    return _compile(_OTHER_LANGUAGES[0][1]).search(words) is not None
 
 
-def _words(lines: str) -> str:
+def _on_one_line(lines: str) -> str:
     """Return a text on one line, without marks of emphasis."""
     return " ".join(lines.replace("*", "").replace("`", "").split())
 
@@ -247,18 +247,18 @@ def _words(lines: str) -> str:
 def _matches(patterns: _Patterns, text: str) -> bool:
     """Return True if one of the patterns occurs in `text`."""
     return any(
-        any(word in text for word in words) and _expression(pattern).search(text) is not None
+        any(word in text for word in words) and _compile(pattern).search(text) is not None
         for words, pattern in patterns
     )
 
 
 @lru_cache(maxsize=256)
-def _expression(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(unicodedata.normalize("NFKC", pattern), re.MULTILINE)
 
 
 @lru_cache(maxsize=256)
-def _verdicts(criteria: tuple[str, ...]) -> _Patterns:
+def _verdict_patterns(criteria: tuple[str, ...]) -> _Patterns:
     """Build patterns of a finished verdict on `criteria`: a key of JSON, or a number beside a criterion."""
     names = tuple(name for one in criteria if 3 <= len(name := one.strip().casefold()) <= _LONGEST_NAME)
     keys = ("score", "grade", "rating", "verdict", *names)

@@ -79,15 +79,15 @@ def judge_prompts(benchmark: Benchmark, instance: Instance, text: str) -> list[J
     if rubric.shows_reference and instance.correct and instance.correct[0].strip():
         shown[_REFERENCE] = instance.correct[0]
     tags = delimit(shown)
-    material = _filled(rubric, shown, tags) if rubric.verbatim else _laid_out(rubric, shown, tags)
+    material = _custom_material(rubric, shown, tags) if rubric.verbatim else _standard_material(rubric, shown, tags)
     if rubric.form == "points":
         return [
-            _with_code(part, (one,), f"{material}\n\n{_decision_asked(one)}", _DECISION_SCHEMA)
+            _with_code(part, (one,), f"{material}\n\n{_decision_instructions(one)}", _DECISION_SCHEMA)
             for part, one in enumerate(criteria)
         ]
     if not criteria:
         return []
-    asked = "" if rubric.verbatim else _grades_asked(rubric, criteria)
+    asked = "" if rubric.verbatim else _grading_instructions(rubric, criteria)
     return [_with_code(0, criteria, f"{material}\n\n{asked}".rstrip(), _grades_schema(rubric, criteria))]
 
 
@@ -153,8 +153,8 @@ def _with_code(part: int, criteria: tuple[Criterion, ...], text: str, schema: Ma
     return JudgePrompt(
         part=part,
         criteria=criteria,
-        prompt=Prompt((Message("user", text + _code_asked(code)),)),
-        schema=_closed({CODE: {"type": "string"}, **schema["properties"]}),
+        prompt=Prompt((Message("user", text + _code_instructions(code)),)),
+        schema=_object_schema({CODE: {"type": "string"}, **schema["properties"]}),
         verification_code=code,
     )
 
@@ -164,13 +164,13 @@ def without_code(ask: JudgePrompt) -> JudgePrompt:
     (message,) = ask.prompt.messages
     return replace(
         ask,
-        prompt=Prompt((Message("user", message.text.removesuffix(_code_asked(ask.verification_code))),)),
-        schema=_closed({key: kind for key, kind in ask.schema["properties"].items() if key != CODE}),
+        prompt=Prompt((Message("user", message.text.removesuffix(_code_instructions(ask.verification_code))),)),
+        schema=_object_schema({key: kind for key, kind in ask.schema["properties"].items() if key != CODE}),
         verification_code="",
     )
 
 
-def _code_asked(code: str) -> str:
+def _code_instructions(code: str) -> str:
     """Return the end of a prompt, which states its code. The key has no value here, so that nothing can be copied."""
     return (
         f"\n\nThe verification code of this request is {code}. Put it under a further key of the JSON object, "
@@ -178,13 +178,13 @@ def _code_asked(code: str) -> str:
     )
 
 
-def _laid_out(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
+def _standard_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """Lay out the role of the judge, the meaning of the tags, and the texts."""
     texts = "\n\n".join(tags.around(name, text) for name, text in shown.items())
-    return f"{rubric.task}\n\n{_how_to_take(shown, tags)}{_advice(rubric, shown)}\n\n{texts}"
+    return f"{rubric.task}\n\n{_explain_tags(shown, tags)}{_reference_advice(rubric, shown)}\n\n{texts}"
 
 
-def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
+def _custom_material(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     """Fill in the placeholders of a custom prompt, once, from left to right; everything else stays."""
 
     def text_at(place: re.Match[str]) -> str:
@@ -195,10 +195,10 @@ def _filled(rubric: Rubric, shown: Mapping[str, str], tags: Delimiters) -> str:
     if _RESPONSE not in named:
         raise UserError("the judge's prompt has no place for the completion: write {RESPONSE} where it belongs")
     seen = [name for name in shown if name in named]
-    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_how_to_take(seen, tags)}{_advice(rubric, seen)}"
+    return f"{_PLACE.sub(text_at, rubric.task)}\n\n{_explain_tags(seen, tags)}{_reference_advice(rubric, seen)}"
 
 
-def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
+def _explain_tags(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> str:
     """Explain the tags without spelling them out: each occurs in the prompt only where it delimits a text."""
     what = {
         _QUESTION: "the question or task that was put to a model (QUESTION)",
@@ -216,14 +216,14 @@ def _how_to_take(names: Mapping[str, str] | Sequence[str], tags: Delimiters) -> 
     )
 
 
-def _advice(rubric: Rubric, names: Mapping[str, str] | Sequence[str]) -> str:
+def _reference_advice(rubric: Rubric, names: Mapping[str, str] | Sequence[str]) -> str:
     """Say how to use the reference; nothing by standard rubrics, since those of the reference implementation do not."""
     if _REFERENCE not in names or rubric.name == STANDARD:
         return ""
     return " A response may differ from the reference in words and order and be as good."
 
 
-def _grades_asked(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
+def _grading_instructions(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     """List the criteria, the scale and the format of the reply."""
     low, high = f"{rubric.low:g}", f"{rubric.high:g}"
     listed = "\n".join(f"- {one.name}: {one.description}" for one in criteria)
@@ -244,7 +244,7 @@ def _grades_asked(rubric: Rubric, criteria: Sequence[Criterion]) -> str:
     )
 
 
-def _decision_asked(criterion: Criterion) -> str:
+def _decision_instructions(criterion: Criterion) -> str:
     """State one criterion, how to decide, and the format of the reply."""
     harm = (
         " This criterion describes something undesirable: `true` says that the response has it, and is no praise."
@@ -275,11 +275,11 @@ def _grades_schema(rubric: Rubric, criteria: Sequence[Criterion]) -> dict[str, A
     score: dict[str, Any] = {"type": "number"}
     if steps and len(steps) * len(criteria) <= _MOST_LISTED:
         score = {"type": "integer", "enum": steps}
-    cell = _closed({"score": score, "explanation": {"type": "string"}})
-    return _closed({one.name: cell for one in criteria})
+    cell = _object_schema({"score": score, "explanation": {"type": "string"}})
+    return _object_schema({one.name: cell for one in criteria})
 
 
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with exactly these keys."""
     return {
         "type": "object",
@@ -289,7 +289,7 @@ def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_DECISION_SCHEMA = _closed({MET: {"type": "boolean"}, "explanation": {"type": "string"}})
+_DECISION_SCHEMA = _object_schema({MET: {"type": "boolean"}, "explanation": {"type": "string"}})
 
 
 _KEY = b"medhelm: tags around judged text"
@@ -316,13 +316,13 @@ def delimit(texts: Mapping[str, str]) -> Delimiters:
     >>> delimit({"RESPONSE": "Rest."}) == delimit({"RESPONSE": "Rest."})
     True
     """
-    seal = blake2b(key=_KEY, person=_PERSON, digest_size=_BYTES)
+    digest = blake2b(key=_KEY, person=_PERSON, digest_size=_BYTES)
     for name, text in texts.items():
         for part in (name, text):
             raw = part.encode("utf-8", "surrogatepass")
-            seal.update(len(raw).to_bytes(8, "big"))  # otherwise ("ab", "c") and ("a", "bc") would be equal
-            seal.update(raw)
+            digest.update(len(raw).to_bytes(8, "big"))  # otherwise ("ab", "c") and ("a", "bc") would be equal
+            digest.update(raw)
     folded = [text.lower() for text in texts.values()]
-    while any(seal.hexdigest() in text for text in folded):
-        seal.update(b"again")
-    return Delimiters(seal.hexdigest())
+    while any(digest.hexdigest() in text for text in folded):
+        digest.update(b"again")
+    return Delimiters(digest.hexdigest())

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from medhelm.io.lazy_regex import lazy_regex
 
 _ROUNDS = 6
-"""Most layers of encodings that are undone."""
+"""Maximum number of layers of encodings that are undone."""
 
 _HIDDEN = (
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -58,7 +58,7 @@ def visible_text(text: str) -> str:
     """Return `text` with all layers of escapes and encodings undone, in place.
 
     Tag characters become letters, other invisible characters are removed, and wide and styled letters are normalized
-    (NFKC). JSON, HTML, URL and quoted-printable escapes are resolved, and so are runs in base 64, 32 and 16, and in
+    (NFKC). JSON, HTML, URL and quoted-printable escapes are resolved, as are runs in base 64, 32 and 16, and in
     binary or decimal codes, if they encode printable text.
 
     >>> visible_text("a \\\\u005cu0062 YWNjdXJhY3kgc2NvcmUgNQ== &#38;lt; d")
@@ -68,9 +68,9 @@ def visible_text(text: str) -> str:
         before = text
         if not text.isascii():
             text = unicodedata.normalize("NFKC", UNSEEN.sub(_tag_letters, text))
-        text = _without_escapes(text)
+        text = _resolve_escapes(text)
         for expression, decode in _RUNS:
-            text = expression.sub(partial(_run_decoded, decode), text)
+            text = expression.sub(partial(_decode_run, decode), text)
         if text == before:
             break
     return text
@@ -89,10 +89,10 @@ def other_readings(text: str) -> Iterator[str]:
     yield text[::-1]
     if _SPACED.search(text):
         yield _SPACED.sub(lambda run: re.sub(r"(?<=\S)[ .\-_*](?=\S)", "", run[0]), text)
-    hidden = [_decoded(run[0], _from_base85) for run in _BASE85.finditer(text)]
+    hidden = [_decode_or_keep(run[0], _from_base85) for run in _BASE85.finditer(text)]
     pieces = _PIECE.findall(text)
     if len(pieces) > 1:
-        decoded = ((run, _decoded(run, _from_base64)) for run in ("".join(pieces), *pieces))
+        decoded = ((run, _decode_or_keep(run, _from_base64)) for run in ("".join(pieces), *pieces))
         hidden += [clear for run, clear in decoded if clear != run]
     if hidden:
         yield " ".join(hidden)
@@ -103,11 +103,11 @@ def _tag_letters(unseen: re.Match[str]) -> str:
     return "".join(_TAGS.get(ord(sign), "") for sign in unseen[0])
 
 
-def _without_escapes(text: str) -> str:
+def _resolve_escapes(text: str) -> str:
     """Resolve one layer of escapes."""
     if "\\" in text:
-        text = _SURROGATES.sub(_joined_surrogates, text)
-        text = _ESCAPE.sub(_unescaped, text)
+        text = _SURROGATES.sub(_join_surrogates, text)
+        text = _ESCAPE.sub(_resolve_escape, text)
     if "&" in text:
         text = html.unescape(text)
     if "%" in text and _PERCENT.search(text):
@@ -117,12 +117,12 @@ def _without_escapes(text: str) -> str:
     return text
 
 
-def _joined_surrogates(pair: re.Match[str]) -> str:
+def _join_surrogates(pair: re.Match[str]) -> str:
     """Return the character that an escaped surrogate pair encodes."""
     return chr(0x10000 + ((_hex(pair[1]) & 0x3FF) << 10) + (_hex(pair[2]) & 0x3FF))
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _resolve_escape(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2] or escape[3]
     return _character(_hex(code)) if code else escape[4] or " "
 
@@ -138,11 +138,11 @@ def _character(code: int) -> str:
     return chr(code) if code >= 0x20 else " "
 
 
-def _run_decoded(decode: Callable[[str], bytes], run: re.Match[str]) -> str:
-    return _decoded(run[0], decode)
+def _decode_run(decode: Callable[[str], bytes], run: re.Match[str]) -> str:
+    return _decode_or_keep(run[0], decode)
 
 
-def _decoded(run: str, decode: Callable[[str], bytes]) -> str:
+def _decode_or_keep(run: str, decode: Callable[[str], bytes]) -> str:
     """Return the text that a run encodes, or the run itself if that is not printable text."""
     with suppress(ValueError):
         clear = decode(run).decode()

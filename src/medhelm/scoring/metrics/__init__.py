@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
-from importlib import import_module
 
 from medhelm.domain import JURY, Benchmark
 from medhelm.errors import UserError
 from medhelm.io import plugins
+from medhelm.io.lazy_mapping import LazyMapping
 from medhelm.io.plugins import Plugin, WithPlugins
-from medhelm.scoring.metric import Metric
+from medhelm.scoring.metric import Metric, not_computed
 
 _BUILT_IN: Mapping[str, str] = {
     "exact_match": "matching:EXACT_MATCH",
@@ -47,29 +46,6 @@ _BUILT_IN: Mapping[str, str] = {
 """Metric -> the module in this folder that defines it, and its name there. The order is that of tables."""
 
 
-class _BuiltInMetrics(Mapping[str, Metric]):
-    """The metrics of `_BUILT_IN`. Only looking one up imports its module."""
-
-    def __getitem__(self, name: str) -> Metric:
-        return _load(_BUILT_IN[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in _BUILT_IN
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_BUILT_IN)
-
-    def __len__(self) -> int:
-        return len(_BUILT_IN)
-
-
-@cache
-def _load(target: str) -> Metric:
-    module, _, attribute = target.partition(":")
-    metric: Metric = getattr(import_module(f"{__name__}.{module}"), attribute)
-    return metric
-
-
 def _accept(plugin: Plugin, found: object) -> Metric:
     """Check and wrap the metric of an installed package."""
     from medhelm.scoring.metrics.plugin import accept_metric
@@ -77,7 +53,12 @@ def _accept(plugin: Plugin, found: object) -> Metric:
     return accept_metric(plugin, found)
 
 
-METRICS: WithPlugins[Metric] = WithPlugins(plugins.METRICS, _BuiltInMetrics(), _accept, reserved=(JURY,))
+METRICS: WithPlugins[Metric] = WithPlugins(
+    plugins.METRICS,
+    LazyMapping[Metric]({name: f"{__name__}.{target}" for name, target in _BUILT_IN.items()}),
+    _accept,
+    reserved=(JURY,),
+)
 """Name -> metric that needs no judge, built in or from an installed package."""
 
 
@@ -125,18 +106,17 @@ def metrics_of(benchmark: Benchmark, *, judged: bool, imported: bool = False) ->
 
             found.append(on_imported_instances(METRICS[name]) if name in METRICS else imported_metric(name))
         else:
-            found.append(_or_stand_in(name))
+            found.append(_usable_or_missing(name))
     return found
 
 
-def _or_stand_in(name: str) -> Metric:
+def _usable_or_missing(name: str) -> Metric:
     """Return a metric; for a plug-in that cannot be used, one whose scores are missing for that reason."""
     try:
         return METRICS[name]
     except UserError as error:
-        from medhelm.scoring.metrics.plugin import missing_metric
-
-        return missing_metric(name, str(error))
+        reason = str(error)
+        return Metric(name=name, title=name, description=reason, source="A plug-in", corrected=not_computed(reason))
 
 
 def unusable_metrics(benchmark: Benchmark) -> dict[str, str]:

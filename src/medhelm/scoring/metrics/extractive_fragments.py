@@ -130,31 +130,36 @@ def _rule(kind: Callable[[FragmentCoverage], float]) -> ScoreFunction:
 
 _SOURCE = "Newsroom (Grusky et al., 2018), with tokens of this project; one rule, not comparable with HELM's numbers"
 
-COVERAGE = Metric(
-    name="coverage",
-    title=METRIC_TITLES["coverage"],
-    description="Share of the completion's words in fragments copied from its input. An empty completion scores 0.",
-    source=_SOURCE,
-    corrected=_rule(lambda found: found.coverage),
-    slow=True,
+
+def _metric(
+    name: str, description: str, kind: Callable[[FragmentCoverage], float], *, is_share: bool = False
+) -> Metric:
+    """Build one of the three metrics. `is_share`: its highest value is 1, and more is better."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=description,
+        source=_SOURCE,
+        corrected=_rule(kind),
+        high=1.0 if is_share else inf,
+        slow=True,
+        descriptive=not is_share,
+    )
+
+
+COVERAGE = _metric(
+    "coverage",
+    "Share of the completion's words in fragments copied from its input. An empty completion scores 0.",
+    lambda found: found.coverage,
+    is_share=True,
 )
-DENSITY = Metric(
-    name="density",
-    title=METRIC_TITLES["density"],
-    description="Mean length, in words, of the copied fragment around a word; 0 for an empty completion.",
-    source=_SOURCE,
-    corrected=_rule(lambda found: found.density),
-    high=inf,
-    slow=True,
-    descriptive=True,
+DENSITY = _metric(
+    "density",
+    "Mean length, in words, of the copied fragment around a word; 0 for an empty completion.",
+    lambda found: found.density,
 )
-COMPRESSION = Metric(
-    name="compression",
-    title=METRIC_TITLES["compression"],
-    description="Words of the input for each word of the completion; 0 for an empty completion.",
-    source=_SOURCE,
-    corrected=_rule(lambda found: found.compression),
-    high=inf,
-    slow=True,
-    descriptive=True,
+COMPRESSION = _metric(
+    "compression",
+    "Words of the input for each word of the completion; 0 for an empty completion.",
+    lambda found: found.compression,
 )

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
@@ -94,10 +93,10 @@ def read_codes(text: str) -> frozenset[str]:
     ['02HV33Z', 'E538', 'I10']
     """
     plain = strip_reasoning(text).translate(_MARKUP)
-    return frozenset(_normal(match[0]) for match in _TOKEN.finditer(plain) if _is_code(plain, match))
+    return frozenset(_normalize(match[0]) for match in _TOKEN.finditer(plain) if _is_code(plain, match))
 
 
-def _normal(code: str) -> str:
+def _normalize(code: str) -> str:
     """Return the form in which codes are compared."""
     return code.strip().replace(".", "").upper()
 
@@ -114,8 +113,8 @@ def _is_code(text: str, match: re.Match[str]) -> bool:
         if re.fullmatch(rf"{_CATEGORY}{_DETAIL}", token, re.IGNORECASE) is None and not _is_procedure(token.upper()):
             return False
     elif not small and len(token) == len("S72001A"):
-        return _exists(token)
-    return _is_listed(text, match, alone=small) and (_is_procedure(token.upper()) or _exists(token.upper()))
+        return _category_exists(token)
+    return _is_listed(text, match, alone=small) and (_is_procedure(token.upper()) or _category_exists(token.upper()))
 
 
 def _is_word(detail: str, *, after_small: bool) -> bool:
@@ -144,7 +143,7 @@ def _is_listed(text: str, match: re.Match[str], *, alone: bool) -> bool:
     return begins or _ENDS_LINE.match(text, end) is not None
 
 
-def _exists(code: str) -> bool:
+def _category_exists(code: str) -> bool:
     """Return True if the category of a diagnosis exists."""
     letter, number = code[0], code[1:3]
     for span in _CATEGORIES.get(letter, "").split():
@@ -159,43 +158,43 @@ def _published_codes(text: str) -> frozenset[str]:
     return frozenset(code.rstrip(".") for code in _PUBLISHED.findall(text.replace("**", "")))
 
 
-def _sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+def _code_sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """Read the codes of the completion and of the reference. Raises DataError without a correct reference."""
     right = correct_references(instance)
     if rule == "published":
         return _published_codes(completion), frozenset[str]().union(*map(_published_codes, right))
     entries = (entry for text in right for entry in _SEPARATOR.split(text))
-    return read_codes(completion), frozenset(code for entry in entries if (code := _normal(entry)))
+    return read_codes(completion), frozenset(code for entry in entries if (code := _normalize(entry)))
 
 
-def _score_by(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
+def _rule(value: Callable[[SetOverlap], float], rule: Rule) -> ScoreFunction:
     """Build a rule for one note."""
 
     def rate(completion: str, instance: Instance) -> float:
         empty = rule == "corrected" and not completion.strip()
-        sets = _sets(completion, instance, rule)
+        sets = _code_sets(completion, instance, rule)
         return 0.0 if empty else value(overlap(*sets))
 
     return rate
 
 
-def _micro(completion: str, instance: Instance, rule: Rule) -> Parts:
+def _micro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
     """Return the contribution of a note to the sum over all codes."""
-    return {"": overlap(*_sets(completion, instance, rule)).counts}
+    return {"": overlap(*_code_sets(completion, instance, rule)).counts}
 
 
-def _explain_by(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
+def _explanation(*, missing: bool = True, extra: bool = True) -> Callable[[str, Instance, Rule], str]:
     """Build an explanation: missing or extra codes, or codes of the reference that the published rule misreads."""
 
     def explain(completion: str, instance: Instance, rule: Rule) -> str:
-        found, reference = _sets(completion, instance, rule)
+        found, reference = _code_sets(completion, instance, rule)
         wanted = reference if missing else reference & found
         given = found if extra else found & reference
         if not found or given == wanted:
             return ""
         entries = {code.strip() for text in instance.correct for code in _SEPARATOR.split(text)}
-        read = {_normal(code) for code in reference}
-        lost = {code for code in entries if _normal(code) not in read}
+        read = {_normalize(code) for code in reference}
+        lost = {code for code in entries if _normalize(code) not in read}
         if lost and rule == "published":
             return f"the published rule misreads these codes of the reference: {listed(lost)}"
         return differences(given, wanted)
@@ -203,41 +202,50 @@ def _explain_by(*, missing: bool = True, extra: bool = True) -> Callable[[str, I
     return explain
 
 
-_NOTHING = "A completion without codes scores 0."
-_SOURCE = "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
+def _metric(
+    name: str,
+    description: str,
+    value: Callable[[SetOverlap], float],
+    explain: Callable[[str, Instance, Rule], str],
+    parts: Callable[[str, Instance, Rule], Parts] | None = None,
+) -> Metric:
+    """Build a metric from a value of the overlap of two sets of codes."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description} A completion without codes scores 0.",
+        source=(
+            "ICD-10-CM and ICD-10-PCS (CMS, FY 2024 to 2026); example-based averages (Godbole and Sarawagi, 2004); HELM"
+        ),
+        published=_rule(value, "published"),
+        corrected=_rule(value, "corrected"),
+        explain=explain,
+        parts=parts,
+    )
 
 
-ICD_F1 = Metric(
-    name="icd_f1",
-    title=METRIC_TITLES["icd_f1"],
-    description=f"F1 of the ICD-10 codes given to a note, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.f1, "published"),
-    corrected=_score_by(lambda sets: sets.f1, "corrected"),
-    explain=_explain_by(),
+ICD_F1 = _metric(
+    "icd_f1",
+    "F1 of the ICD-10 codes given to a note, averaged over notes.",
+    lambda sets: sets.f1,
+    _explanation(),
 )
-ICD_PRECISION = Metric(
-    name="icd_precision",
-    title=METRIC_TITLES["icd_precision"],
-    description=f"Share of the ICD-10 codes given to a note that are correct, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.precision, "published"),
-    corrected=_score_by(lambda sets: sets.precision, "corrected"),
-    explain=_explain_by(missing=False),
+ICD_PRECISION = _metric(
+    "icd_precision",
+    "Share of the ICD-10 codes given to a note that are correct, averaged over notes.",
+    lambda sets: sets.precision,
+    _explanation(missing=False),
 )
-ICD_RECALL = Metric(
-    name="icd_recall",
-    title=METRIC_TITLES["icd_recall"],
-    description=f"Share of the ICD-10 codes of a note that are given, averaged over notes. {_NOTHING}",
-    source=_SOURCE,
-    published=_score_by(lambda sets: sets.recall, "published"),
-    corrected=_score_by(lambda sets: sets.recall, "corrected"),
-    explain=_explain_by(extra=False),
+ICD_RECALL = _metric(
+    "icd_recall",
+    "Share of the ICD-10 codes of a note that are given, averaged over notes.",
+    lambda sets: sets.recall,
+    _explanation(extra=False),
 )
-ICD_MICRO_F1 = replace(
-    ICD_F1,
-    name="icd_micro_f1",
-    title=METRIC_TITLES["icd_micro_f1"],
-    description=f"F1 of the ICD-10 codes given, of the sums over all notes. {_NOTHING}",
-    parts=_micro,
+ICD_MICRO_F1 = _metric(
+    "icd_micro_f1",
+    "F1 of the ICD-10 codes given, of the sums over all notes.",
+    lambda sets: sets.f1,
+    _explanation(),
+    _micro_parts,
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from medhelm.domain import Instance, Rule
 from medhelm.errors import NotComputed
-from medhelm.scoring.metric import Metric
+from medhelm.scoring.metric import Metric, not_computed
 
 _Result = TypeVar("_Result")
 
@@ -27,20 +27,14 @@ def needed_columns(metric: str) -> tuple[str, ...]:
     return _NEEDED.get(metric, ())
 
 
-def imported_metric(name: str, *, low: float = 0.0, high: float = 1.0) -> Metric:
+def imported_metric(name: str) -> Metric:
     """Return a metric that only the harness of a run can compute. Its imported values stay unchanged."""
-
-    def unknown(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
-        raise NotComputed(f"`{name}` can only be computed by the harness that made the run")
-
     return Metric(
         name=name,
         title=name,
         description="A number of the harness that made the run, from its files.",
         source="The files of the run",
-        corrected=unknown,
-        low=low,
-        high=high,
+        corrected=not_computed(f"`{name}` can only be computed by the harness that made the run"),
     )
 
 
@@ -54,13 +48,13 @@ def on_imported_instances(metric: Metric) -> Metric:
     corrected, published = _NEEDED[metric.name]
     return replace(
         metric,
-        corrected=_requiring(corrected, metric.corrected),
-        published=_requiring(published, metric.function("published")),
-        parts=_requiring(corrected, metric.parts) if metric.parts else None,
+        corrected=_require_column(corrected, metric.corrected),
+        published=_require_column(published, metric.function("published")),
+        parts=_require_column(corrected, metric.parts) if metric.parts else None,
     )
 
 
-def _requiring(column: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
+def _require_column(column: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
     """Check that an instance has a column before calling the function with it."""
 
     def checked(completion: str, instance: Instance, *rule: Rule) -> _Result:

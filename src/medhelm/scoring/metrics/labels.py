@@ -14,6 +14,7 @@ that occur anywhere, with 0 where F1 is undefined.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -121,7 +122,7 @@ def _exact_labels(text: str) -> frozenset[str]:
     return frozenset(label for entry in _SEPARATOR.split(text) if (label := entry.strip()))
 
 
-def _sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
+def _label_sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[str], frozenset[str]]:
     """Read the labels of the completion and of the reference. Raises DataError if the reference has none."""
     read = read_labels if rule == "corrected" else _exact_labels
     reference = frozenset[str]().union(*map(read, instance.correct))
@@ -130,29 +131,29 @@ def _sets(completion: str, instance: Instance, rule: Rule) -> tuple[frozenset[st
     return read(completion), reference
 
 
-def _f1(rule: Rule) -> ScoreFunction:
+def _f1_rule(rule: Rule) -> ScoreFunction:
     """Build F1 of one instance by a rule."""
-    return lambda completion, instance: overlap(*_sets(completion, instance, rule)).f1
+    return lambda completion, instance: overlap(*_label_sets(completion, instance, rule)).f1
 
 
-def _micro(completion: str, instance: Instance, rule: Rule) -> Parts:
+def _micro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
     """Return the contribution of an instance to the sum over all labels."""
-    return {"": overlap(*_sets(completion, instance, rule)).counts}
+    return {"": overlap(*_label_sets(completion, instance, rule)).counts}
 
 
-def _macro(completion: str, instance: Instance, rule: Rule) -> Parts:
+def _macro_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
     """Return the contribution of an instance to the sum of each label."""
-    found, reference = _sets(completion, instance, rule)
+    found, reference = _label_sets(completion, instance, rule)
     return {label: overlap(found & {label}, reference & {label}).counts for label in sorted(found | reference)}
 
 
 def _explain(completion: str, instance: Instance, rule: Rule) -> str:
     """List the labels that are missing or not in the reference."""
-    found, reference = _sets(completion, instance, rule)
+    found, reference = _label_sets(completion, instance, rule)
     return differences(found, reference) if found else ""
 
 
-def _of_choice(rule: Rule) -> ScoreFunction:
+def _choice_rule(rule: Rule) -> ScoreFunction:
     """Build a rule: 1 for a correct option, else 0."""
 
     def rate(completion: str, instance: Instance) -> float:
@@ -163,43 +164,34 @@ def _of_choice(rule: Rule) -> ScoreFunction:
     return rate
 
 
-def _class(completion: str, instance: Instance, rule: Rule) -> Parts:
+def _class_parts(completion: str, instance: Instance, rule: Rule) -> Parts:
     """Return the score of an instance under the class of its correct option."""
-    right = _of_choice(rule)(completion, instance)
+    right = _choice_rule(rule)(completion, instance)
     return {instance.correct[0].strip(): (right, 1.0)}
 
 
-_NOTHING = "A completion without labels scores 0."
-_SOURCE = "Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly"
+def _f1_metric(name: str, description: str, parts: Callable[[str, Instance, Rule], Parts] | None = None) -> Metric:
+    """Build one of the averages of F1. `parts`: contribution of an instance; None for the mean over instances."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description} A completion without labels scores 0.",
+        source="Averages of F1 as in scikit-learn (Pedregosa et al., 2011); the published rule compares labels exactly",
+        published=_f1_rule("published"),
+        corrected=_f1_rule("corrected"),
+        explain=_explain,
+        parts=parts,
+    )
 
-LABEL_F1 = Metric(
-    name="label_f1",
-    title=METRIC_TITLES["label_f1"],
-    description=f"F1 of the labels named, of each instance, averaged over instances. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
+
+LABEL_F1 = _f1_metric("label_f1", "F1 of the labels named, of each instance, averaged over instances.")
+LABEL_MICRO_F1 = _f1_metric(
+    "label_micro_f1",
+    "F1 of the labels named, of the sums over all instances: frequent labels count most.",
+    _micro_parts,
 )
-LABEL_MICRO_F1 = Metric(
-    name="label_micro_f1",
-    title=METRIC_TITLES["label_micro_f1"],
-    description=f"F1 of the labels named, of the sums over all instances: frequent labels count most. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
-    parts=_micro,
-)
-LABEL_MACRO_F1 = Metric(
-    name="label_macro_f1",
-    title=METRIC_TITLES["label_macro_f1"],
-    description=f"Mean over labels of each label's F1 in all instances: rare labels count as much. {_NOTHING}",
-    source=_SOURCE,
-    published=_f1("published"),
-    corrected=_f1("corrected"),
-    explain=_explain,
-    parts=_macro,
+LABEL_MACRO_F1 = _f1_metric(
+    "label_macro_f1", "Mean over labels of each label's F1 in all instances: rare labels count as much.", _macro_parts
 )
 BALANCED_ACCURACY = Metric(
     name="balanced_accuracy",
@@ -209,7 +201,7 @@ BALANCED_ACCURACY = Metric(
         "of k options gives 1/k. For questions with the same options. An empty completion scores 0."
     ),
     source="Balanced accuracy (Brodersen et al., 2010) of exact_match by the same rule",
-    published=_of_choice("published"),
-    corrected=_of_choice("corrected"),
-    parts=_class,
+    published=_choice_rule("published"),
+    corrected=_choice_rule("corrected"),
+    parts=_class_parts,
 )

@@ -55,20 +55,20 @@ def _corrected(compare: _Comparison) -> ScoreFunction:
     def rate(completion: str, instance: Instance) -> float:
         references = correct_references(instance)
         if instance.choices:
-            index = _option(completion, instance)
-            return float(index is not None and _same(instance.choices[index], references))
+            index = _named_option(completion, instance)
+            return float(index is not None and _is_correct_text(instance.choices[index], references))
         answer = strip_reasoning(completion).strip()
         return float(bool(answer) and any(text.strip() and compare(answer, text) for text in references))
 
     return rate
 
 
-def _same(text: str, references: tuple[str, ...]) -> bool:
+def _is_correct_text(text: str, references: tuple[str, ...]) -> bool:
     """Return True if the text of an option is that of a correct reference."""
     return text.strip() in {reference.strip() for reference in references}
 
 
-def _option(completion: str, instance: Instance) -> int | None:
+def _named_option(completion: str, instance: Instance) -> int | None:
     """Return the index of the option that a completion names; None if it names none, or several."""
     _check_labels(instance)
     return find_choice(completion, instance.labels, instance.choices)
@@ -111,7 +111,7 @@ def _label_is_exact(completion: str, instance: Instance) -> float:
 def _label_is_found(completion: str, instance: Instance) -> float:
     """Score 1 if the completion names exactly one option."""
     _check_choices(instance)
-    return float(_option(completion, instance) is not None)
+    return float(_named_option(completion, instance) is not None)
 
 
 def _exact(answer: str, text: str) -> bool:
@@ -152,37 +152,41 @@ def _quasi_prefix_of_words(answer: str, text: str) -> bool:
     return normalize_keeping_meaning(answer).split()[: len(sought)] == sought
 
 
-EXACT_MATCH = Metric(
-    name="exact_match",
-    title=METRIC_TITLES["exact_match"],
-    description="Share of completions that are a correct reference, or a correct option. Empty ones score 0.",
-    source=_SOURCE,
-    published=_published(_exact),
-    corrected=_corrected(_exact_but_for_wrapping),
+def _metric(name: str, description: str, published: _Comparison, corrected: _Comparison) -> Metric:
+    """Build a metric from its comparisons of an answer with a reference."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=description,
+        source=_SOURCE,
+        published=_published(published),
+        corrected=_corrected(corrected),
+    )
+
+
+EXACT_MATCH = _metric(
+    "exact_match",
+    "Share of completions that are a correct reference, or a correct option. Empty ones score 0.",
+    _exact,
+    _exact_but_for_wrapping,
 )
-QUASI_EXACT_MATCH = Metric(
-    name="quasi_exact_match",
-    title=METRIC_TITLES["quasi_exact_match"],
-    description="As exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(_quasi),
-    corrected=_corrected(_quasi_with_meaning),
+QUASI_EXACT_MATCH = _metric(
+    "quasi_exact_match",
+    "As exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
+    _quasi,
+    _quasi_with_meaning,
 )
-PREFIX_EXACT_MATCH = Metric(
-    name="prefix_exact_match",
-    title=METRIC_TITLES["prefix_exact_match"],
-    description="Share of completions that begin with a correct reference, or a correct option. Empty ones score 0.",
-    source=_SOURCE,
-    published=_published(_prefix),
-    corrected=_corrected(_prefix_of_words),
+PREFIX_EXACT_MATCH = _metric(
+    "prefix_exact_match",
+    "Share of completions that begin with a correct reference, or a correct option. Empty ones score 0.",
+    _prefix,
+    _prefix_of_words,
 )
-QUASI_PREFIX_EXACT_MATCH = Metric(
-    name="quasi_prefix_exact_match",
-    title=METRIC_TITLES["quasi_prefix_exact_match"],
-    description="As prefix_exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(_quasi_prefix),
-    corrected=_corrected(_quasi_prefix_of_words),
+QUASI_PREFIX_EXACT_MATCH = _metric(
+    "quasi_prefix_exact_match",
+    "As prefix_exact_match, ignoring case, punctuation and articles. An empty completion scores 0.",
+    _quasi_prefix,
+    _quasi_prefix_of_words,
 )
 CHOICE_EXTRACTED = Metric(
     name="choice_extracted",

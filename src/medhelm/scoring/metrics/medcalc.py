@@ -17,7 +17,7 @@ from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError
 from medhelm.scoring.answers.date import read_date, read_weeks_and_days
 from medhelm.scoring.answers.number import read_number
-from medhelm.scoring.metric import Metric, correct_references
+from medhelm.scoring.metric import Metric, correct_references, metadata_text
 
 # The calculators of MedCalc-Bench by the form of their answer, from its authors' evaluation.
 _DATES = frozenset({13, 68})
@@ -64,10 +64,10 @@ def _equal(
     answer = read(completion)
     if answer is None or answer == expected:
         return _Verdict(answer is not None)
-    return _Verdict(False, f"{_words(answer)} is not {_words(expected)}")
+    return _Verdict(False, f"{_value_in_words(answer)} is not {_value_in_words(expected)}")
 
 
-def _words(value: date | tuple[int, int]) -> str:
+def _value_in_words(value: date | tuple[int, int]) -> str:
     """Format a date, or weeks and days."""
     return value.isoformat() if isinstance(value, date) else f"{value[0]} weeks {value[1]} days"
 
@@ -97,7 +97,7 @@ def _explain(completion: str, instance: Instance, rule: Rule) -> str:
     """Explain a wrong value; for the published rule, only categories that can never score."""
     if rule == "corrected":
         return _corrected(completion, instance).reason
-    category = _column(instance, "Category")
+    category = metadata_text(instance, "Category")
     known = category in _PUBLISHED_EQUAL | _PUBLISHED_RANGE
     return "" if known else f"the published rule gives every completion of category `{category}` 0"
 
@@ -108,7 +108,11 @@ def _published(completion: str, instance: Instance) -> bool:
     Completions of the categories `lab` and `dosage`, two of seven in the data, never score: the rule has other names
     for them.
     """
-    answer, reference, category = completion.strip(), correct_references(instance)[0], _column(instance, "Category")
+    answer, reference, category = (
+        completion.strip(),
+        correct_references(instance)[0],
+        metadata_text(instance, "Category"),
+    )
     if category in _PUBLISHED_EQUAL:
         return answer == reference
     if category not in _PUBLISHED_RANGE:
@@ -116,7 +120,7 @@ def _published(completion: str, instance: Instance) -> bool:
     read: Callable[[str], datetime | int | float] = float
     if category == "date":
         read = _published_age if _PUBLISHED_AGE.match(reference) else _published_date
-    low, high = _column(instance, "Lower Limit"), _column(instance, "Upper Limit")
+    low, high = metadata_text(instance, "Lower Limit"), metadata_text(instance, "Upper Limit")
     try:
         return bool(read(low) <= read(answer) <= read(high))  # type: ignore[operator]
     except ValueError:
@@ -136,17 +140,9 @@ def _published_age(text: str) -> int:
     return int(match[1]) * 7 + int(match[2])
 
 
-def _column(instance: Instance, name: str) -> str:
-    """Return a column of the data. Raises DataError if it is not in the instance's metadata."""
-    try:
-        return instance.metadata[name]
-    except KeyError:
-        raise DataError(f"column `{name}` is missing; list it under `metadata` of the benchmark") from None
-
-
 def _calculator(instance: Instance) -> int:
     """Return the number of the calculator. Raises DataError if it is not a number."""
-    text = _column(instance, "Calculator ID")
+    text = metadata_text(instance, "Calculator ID")
     try:
         return int(text)
     except ValueError:
@@ -155,7 +151,7 @@ def _calculator(instance: Instance) -> int:
 
 def _limit(instance: Instance, name: str) -> float:
     """Return a limit of the data. Raises DataError if it is not a finite number."""
-    text = _column(instance, name)
+    text = metadata_text(instance, name)
     try:
         limit = float(text)
     except ValueError:

@@ -97,15 +97,15 @@ def read_error_judgment(completion: str) -> ErrorJudgment:
     text = "\n".join(lines)
     cues = [match.end() for match in _CUE.finditer(text)]
     for start in (*cues[:-3:-1], 0):
-        found = _at(text, start)
+        found = _judgment_at(text, start)
         if found:
             return found
     if lines and _FINE.fullmatch(lines[-1].rstrip(".!")):
         return ErrorJudgment(False)
-    return _in_prose(text)
+    return _judgment_in_prose(text)
 
 
-def _at(text: str, start: int) -> ErrorJudgment | None:
+def _judgment_at(text: str, start: int) -> ErrorJudgment | None:
     """Return the judgment at `start`; None if there is none."""
     if _FINE.match(text, start):
         return ErrorJudgment(False)
@@ -125,7 +125,7 @@ def _repeats_note(text: str, start: int, number: int) -> bool:
     return following is not None and int(following["id"]) == number + 1
 
 
-def _in_prose(text: str) -> ErrorJudgment:
+def _judgment_in_prose(text: str) -> ErrorJudgment:
     """Read the judgment from sentences anywhere in a completion."""
     found = (match.groupdict().values() for match in _WRONG_SENTENCE.finditer(text))
     numbers = {int(number) for named in found for number in named if number}
@@ -138,7 +138,7 @@ def _in_prose(text: str) -> ErrorJudgment:
     return ErrorJudgment(wrong, numbers.pop() if len(numbers) == 1 else None)
 
 
-def _truth(instance: Instance) -> ErrorJudgment:
+def _reference_judgment(instance: Instance) -> ErrorJudgment:
     """Read the judgment of the reference. Raises DataError if it has another form."""
     text = correct_references(instance)[0].strip()
     if text.rstrip(".") == NO_ERROR:
@@ -151,23 +151,23 @@ def _truth(instance: Instance) -> ErrorJudgment:
 
 def _flag_corrected(completion: str, instance: Instance) -> float:
     """Score 1 if completion and reference agree whether there is an error."""
-    return float(_truth(instance).error is read_error_judgment(completion).error)
+    return float(_reference_judgment(instance).error is read_error_judgment(completion).error)
 
 
 def _sentence_corrected(completion: str, instance: Instance) -> float:
     """Score 1 if completion and reference agree on the sentence, or on "no error"."""
-    return float(_truth(instance) == read_error_judgment(completion))
+    return float(_reference_judgment(instance) == read_error_judgment(completion))
 
 
 def _flag_published(completion: str, instance: Instance) -> float:
     """Score 1 if both completion and reference are CORRECT, or neither is."""
-    return float(_truth(instance).error is (completion.strip() != NO_ERROR))
+    return float(_reference_judgment(instance).error is (completion.strip() != NO_ERROR))
 
 
 def _sentence_published(completion: str, instance: Instance) -> float:
     """Score 1 if both are CORRECT, or neither is and the completion begins with the whole reference as a number."""
     says_error = completion.strip() != NO_ERROR
-    if not (_truth(instance).error and says_error):
+    if not (_reference_judgment(instance).error and says_error):
         return _flag_published(completion, instance)
     begins = re.match(r"\d+", completion.strip())
     try:
@@ -178,7 +178,7 @@ def _sentence_published(completion: str, instance: Instance) -> float:
 
 def _explain_flag(completion: str, instance: Instance, rule: Rule) -> str:
     """Explain a wrong error flag."""
-    truth, judgment = _truth(instance), read_error_judgment(completion)
+    truth, judgment = _reference_judgment(instance), read_error_judgment(completion)
     if judgment.error is None:
         return ""
     if truth.error is not judgment.error:
@@ -190,7 +190,7 @@ def _explain_flag(completion: str, instance: Instance, rule: Rule) -> str:
 
 def _explain_sentence(completion: str, instance: Instance, rule: Rule) -> str:
     """Explain a wrong sentence."""
-    truth, judgment = _truth(instance), read_error_judgment(completion)
+    truth, judgment = _reference_judgment(instance), read_error_judgment(completion)
     if judgment.error is None or judgment.error is not truth.error:
         return _explain_flag(completion, instance, rule)
     if truth.sentence != judgment.sentence:

@@ -29,10 +29,10 @@ _ROUNDING = 1e-9
 def _limits(instance: Instance) -> tuple[float, float]:
     """Return the lowest and the highest correct number. Raises DataError if the data does not define them."""
     columns = {" ".join(name.lower().replace("_", " ").split()): text for name, text in instance.metadata.items()}
-    low, high = _named(columns, _LOW), _named(columns, _HIGH)
+    low, high = _number_in_column(columns, _LOW), _number_in_column(columns, _HIGH)
     if (low is None) != (high is None):
         raise DataError("only one limit is given; give both `low` and `high`, -inf or inf for no limit")
-    reference = _reference(instance)
+    reference = read_number(correct_references(instance)[0])
     if low is None or high is None:
         if reference is None:
             raise DataError(
@@ -44,19 +44,14 @@ def _limits(instance: Instance) -> tuple[float, float]:
         raise DataError(
             f"the lower limit {low:.10g} is above the upper limit {high:.10g}, so no completion can be correct"
         )
-    if reference is not None and not _within(reference, low, high):
+    if reference is not None and not _is_within(reference, low, high):
         raise DataError(f"the reference {reference:.10g} is outside its limits, {low:.10g} to {high:.10g}")
     return low, high
 
 
-def _reference(instance: Instance) -> float | None:
-    """Return the number in the correct reference. Raises DataError without one."""
-    return read_number(correct_references(instance)[0])
-
-
 def _margin(columns: dict[str, str], reference: float) -> float:
     """Return the largest distance from the reference."""
-    absolute, percent = _named(columns, ("tolerance",)), _named(columns, ("tolerance percent",))
+    absolute, percent = _number_in_column(columns, ("tolerance",)), _number_in_column(columns, ("tolerance percent",))
     if absolute is not None and percent is not None:
         raise DataError("`tolerance` and `tolerance_percent` are both given; leave one of them out")
     margin = absolute if absolute is not None else abs(reference) * (percent or 0.0) / 100
@@ -65,7 +60,7 @@ def _margin(columns: dict[str, str], reference: float) -> float:
     return margin
 
 
-def _named(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
+def _number_in_column(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
     """Return the number in the first column that is present and not empty; None without one."""
     for name in names:
         text = columns.get(name, "").strip()
@@ -80,7 +75,7 @@ def _named(columns: dict[str, str], names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _within(number: float, low: float, high: float) -> bool:
+def _is_within(number: float, low: float, high: float) -> bool:
     """Return True if a number is finite and within the limits, up to rounding."""
     near = (math.isclose(number, limit, rel_tol=_ROUNDING) for limit in (low, high))
     return math.isfinite(number) and (low <= number <= high or any(near))
@@ -90,7 +85,7 @@ def _published(completion: str, instance: Instance) -> float:
     """Score 1 if the whole completion is a number within the limits."""
     low, high = _limits(instance)
     try:
-        return float(_within(float(completion.strip()), low, high))
+        return float(_is_within(float(completion.strip()), low, high))
     except ValueError:
         return 0.0
 
@@ -99,7 +94,7 @@ def _corrected(completion: str, instance: Instance) -> float:
     """Score 1 if the number in the completion is within the limits."""
     low, high = _limits(instance)
     number = read_number(completion)
-    return float(number is not None and _within(number, low, high))
+    return float(number is not None and _is_within(number, low, high))
 
 
 def _explain(completion: str, instance: Instance, rule: Rule) -> str:
@@ -108,7 +103,7 @@ def _explain(completion: str, instance: Instance, rule: Rule) -> str:
     number = read_number(completion)
     if number is None:
         return ""
-    if not _within(number, low, high):
+    if not _is_within(number, low, high):
         limits = f"is not {low:.10g}" if low == high else f"is outside its limits, {low:.10g} to {high:.10g}"
         return f"{number:.10g} {limits}"
     strict = rule == "published" and not _published(completion, instance)

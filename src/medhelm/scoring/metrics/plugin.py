@@ -5,14 +5,14 @@ An error in such a metric is a missing score with a reason, never a wrong number
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from medhelm.domain import RULES, Instance, Parts, Reference
-from medhelm.errors import DataError, NotComputed
+from medhelm.errors import DataError
 from medhelm.io.plugins import Plugin, check_plugin_name, last_line
+from medhelm.io.untrusted_json import number
 from medhelm.scoring.metric import Metric, ScoreFunction
 
 EXAMPLES = (
@@ -58,8 +58,8 @@ def accept_metric(plugin: Plugin, found: object) -> Metric:
     """
     check_plugin_name(plugin)
     if not isinstance(found, Metric):
-        raise plugin.refuse(f"is {_kind(found)}, where a medhelm.scoring.metric.Metric is needed")
-    if problem := _problem(plugin, found):
+        raise plugin.refuse(f"is {_type_in_words(found)}, where a medhelm.scoring.metric.Metric is needed")
+    if problem := _first_problem(plugin, found):
         raise plugin.refuse(problem)
     metric = replace(
         found,
@@ -69,20 +69,11 @@ def accept_metric(plugin: Plugin, found: object) -> Metric:
         parts=_guard_parts(plugin, found.parts) if found.parts else None,
     )
     for completion, instance in EXAMPLES:
-        _try(plugin, found, completion, instance)
+        _check_example(plugin, found, completion, instance)
     return metric
 
 
-def missing_metric(name: str, reason: str) -> Metric:
-    """Return a metric that computes nothing, in place of a plug-in that cannot be used."""
-
-    def rule(completion: str, instance: Instance) -> float:  # noqa: ARG001 - the shape of rules
-        raise NotComputed(reason)
-
-    return Metric(name=name, title=name, description=reason, source="A plug-in", corrected=rule)
-
-
-def _problem(plugin: Plugin, metric: Metric) -> str:
+def _first_problem(plugin: Plugin, metric: Metric) -> str:
     """Describe the first problem with the fields of a metric; "" if there is none."""
     if metric.name != plugin.name:
         return f"gives a metric named `{metric.name}`: entry point and metric need the same name"
@@ -95,12 +86,13 @@ def _problem(plugin: Plugin, metric: Metric) -> str:
     for field in ("published", "corrected", "explain", "parts"):
         value = getattr(metric, field)
         if not callable(value) and not (field in ("published", "parts") and value is None):
-            return f"gives a metric whose `{field}` is {_kind(value)}: it must be a function"
+            return f"gives a metric whose `{field}` is {_type_in_words(value)}: it must be a function"
     return ""
 
 
-def _try(plugin: Plugin, metric: Metric, completion: str, instance: Instance) -> None:
+def _check_example(plugin: Plugin, metric: Metric, completion: str, instance: Instance) -> None:
     """Score an example by both rules, twice. Raises UserError if that does not work."""
+    example = f"completion {completion!r}, reference {instance.expected!r}"
     for rule in RULES:
         where = f"gives a metric whose `{rule}` rule"
         try:
@@ -109,18 +101,14 @@ def _try(plugin: Plugin, metric: Metric, completion: str, instance: Instance) ->
             continue
         except Exception as error:  # noqa: BLE001 - code of a package
             raise plugin.refuse(
-                f"{where} fails on an example: {last_line(error)} ({_example(completion, instance)}). Raise DataError "
+                f"{where} fails on an example: {last_line(error)} ({example}). Raise DataError "
                 "for an instance that the metric cannot score"
             ) from None
         for value in (first, second):
             if problem := _out_of_scale(metric, value):
-                raise plugin.refuse(f"{where} gives {problem} for an example ({_example(completion, instance)})")
+                raise plugin.refuse(f"{where} gives {problem} for an example ({example})")
         if first != second:
             raise plugin.refuse(f"{where} gives {first!r} and then {second!r} for the same example: it must be pure")
-
-
-def _example(completion: str, instance: Instance) -> str:
-    return f"completion {completion!r}, reference {instance.expected!r}"
 
 
 def _guard(plugin: Plugin, function: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -168,19 +156,18 @@ def _guard_parts(plugin: Plugin, parts: Callable[..., Parts]) -> Callable[..., P
 def _out_of_scale(metric: Metric, value: object) -> str:
     """Describe a value that is not on the metric's scale; "" for one that is."""
     if not _is_number(value):
-        return f"{value!r} and not a finite number" if isinstance(value, float) else f"{_kind(value)} and not a number"
+        if isinstance(value, float):
+            return f"{value!r} and not a finite number"
+        return f"{_type_in_words(value)} and not a number"
     if not metric.low <= value <= metric.high:  # type: ignore[operator]
         return f"{value!r}, outside its scale from {metric.low:g} to {metric.high:g},"
     return ""
 
 
 def _is_number(value: object) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
-        return False
+    return number(value) is not None
 
 
-def _kind(value: object) -> str:
+def _type_in_words(value: object) -> str:
     name = type(value).__name__
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

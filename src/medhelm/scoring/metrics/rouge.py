@@ -46,7 +46,7 @@ class Rouge(NamedTuple):
 _Kind = Callable[[Rouge], float]
 """Selects one of the three."""
 
-_Thing = TypeVar("_Thing", bound=Hashable)
+_Element = TypeVar("_Element", bound=Hashable)
 
 
 def without_braces(text: str) -> str:
@@ -66,11 +66,11 @@ def words(text: str) -> tuple[str, ...]:
     ('the', 'patient', 's', 'esr', '3', '5', 'deni')
     """
     plain = text.lower().encode("ascii", "replace").translate(_SPACES_BETWEEN_WORDS).decode("ascii")
-    return tuple(map(_as_compared, plain.split()))
+    return tuple(map(_stem_if_long, plain.split()))
 
 
 @lru_cache(maxsize=1 << 15)
-def _as_compared(word: str) -> str:
+def _stem_if_long(word: str) -> str:
     """Return the stem of a long word. Equal words become one object in memory."""
     return stem(word) if len(word) > 3 else word
 
@@ -85,8 +85,8 @@ def rouge(reference: str, completion: str) -> Rouge:
     sought, found = words(reference), words(completion)
     if not sought or not found:
         return Rouge(0.0, 0.0, 0.0)
-    singles = _common(Counter(sought), Counter(found))
-    pairs = _common(Counter(pairwise(sought)), Counter(pairwise(found)))
+    singles = _n_common(Counter(sought), Counter(found))
+    pairs = _n_common(Counter(pairwise(sought)), Counter(pairwise(found)))
     in_order = longest_common_subsequence(sought, found)
     return Rouge(
         _f_measure(singles, len(found), len(sought)),
@@ -95,9 +95,9 @@ def rouge(reference: str, completion: str) -> Rouge:
     )
 
 
-def _common(one: Counter[_Thing], other: Counter[_Thing]) -> int:
+def _n_common(one: Counter[_Element], other: Counter[_Element]) -> int:
     """Count the common elements of two multisets."""
-    return sum([min(one[thing], other[thing]) for thing in one.keys() & other.keys()])
+    return sum([min(one[element], other[element]) for element in one.keys() & other.keys()])
 
 
 def _f_measure(common: int, found: int, sought: int) -> float:
@@ -158,27 +158,18 @@ def _corrected(kind: _Kind, needed: int) -> ScoreFunction:
     return rate
 
 
-ROUGE_1 = Metric(
-    name="rouge_1",
-    title=METRIC_TITLES["rouge_1"],
-    description="Words shared with the reference, compared by stem: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_1),
-    corrected=_corrected(lambda scores: scores.rouge_1, 1),
-)
-ROUGE_2 = Metric(
-    name="rouge_2",
-    title=METRIC_TITLES["rouge_2"],
-    description="Pairs of adjacent words shared with the reference: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_2),
-    corrected=_corrected(lambda scores: scores.rouge_2, 2),
-)
-ROUGE_L = Metric(
-    name="rouge_l",
-    title=METRIC_TITLES["rouge_l"],
-    description="Longest common subsequence of words with the reference: F-measure. An empty completion scores 0.",
-    source=_SOURCE,
-    published=_published(lambda scores: scores.rouge_l),
-    corrected=_corrected(lambda scores: scores.rouge_l, 1),
-)
+def _metric(name: str, description: str, kind: _Kind, needed: int = 1) -> Metric:
+    """Build one of the three metrics. `needed`: words that a reference must have by the corrected rule."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=f"{description}: F-measure. An empty completion scores 0.",
+        source=_SOURCE,
+        published=_published(kind),
+        corrected=_corrected(kind, needed),
+    )
+
+
+ROUGE_1 = _metric("rouge_1", "Words shared with the reference, compared by stem", lambda scores: scores.rouge_1)
+ROUGE_2 = _metric("rouge_2", "Pairs of adjacent words shared with the reference", lambda scores: scores.rouge_2, 2)
+ROUGE_L = _metric("rouge_l", "Longest common subsequence of words with the reference", lambda scores: scores.rouge_l)

@@ -49,7 +49,7 @@ from typing import NamedTuple
 from medhelm.domain import Instance, Parts, Rule
 from medhelm.domain.titles import METRIC_TITLES
 from medhelm.errors import DataError, NotComputed
-from medhelm.scoring.metric import Metric, ScoreFunction, correct_references
+from medhelm.scoring.metric import Metric, ScoreFunction, correct_references, metadata_text
 from medhelm.scoring.sql.extract import (
     apply_conventions,
     find_query,
@@ -154,10 +154,12 @@ def _normalized_result(query: str, instance: Instance, most_steps: int = 0) -> _
     if conventions not in ("", "ehrsql"):
         raise DataError(f"`conventions` is {conventions!r:.40}; it must be `ehrsql` or empty")
     if not conventions:
-        return _result(query, instance, most_steps)
+        return _execute(query, instance, most_steps)
     sql = apply_conventions(query, instance.metadata.get("current_time", ""))
-    result = _result(sql, instance, most_steps)
-    return _result(with_single_quotes(sql), instance, most_steps) if result.code == "syntax" and "''" in sql else result
+    result = _execute(sql, instance, most_steps)
+    return (
+        _execute(with_single_quotes(sql), instance, most_steps) if result.code == "syntax" and "''" in sql else result
+    )
 
 
 def _accuracy(completion: str, instance: Instance) -> float:
@@ -170,7 +172,7 @@ def _validity(completion: str, instance: Instance) -> float:
 
 
 def _published_accuracy(completion: str, instance: Instance) -> float:
-    expected = _result(_reference(instance), instance)
+    expected = _execute(_reference(instance), instance)
     if expected.n_rows:
         return float(_published_result(completion, instance).as_set == expected.as_set)
     return float(not _has_values(instance) and not completion.strip())
@@ -188,9 +190,9 @@ def _published_result(completion: str, instance: Instance) -> _Result:
     """Execute what the published rule executes. Comments alone are executed and return nothing."""
     query = published_query(completion)
     if goes_on_after_statement(query):
-        return _digest(QueryResult(code="several_statements", message="there is more than one statement"))
-    result = _result(query, instance, _most_steps(_result(_reference(instance), instance)))
-    return _digest(QueryResult()) if query and result.code == "empty" else result
+        return _digest_result(QueryResult(code="several_statements", message="there is more than one statement"))
+    result = _execute(query, instance, _most_steps(_execute(_reference(instance), instance)))
+    return _digest_result(QueryResult()) if query and result.code == "empty" else result
 
 
 def _has_values(instance: Instance) -> bool:
@@ -207,18 +209,15 @@ def _reference(instance: Instance) -> str:
     return correct_references(instance)[0].strip()
 
 
-def _result(sql: str, instance: Instance, most_steps: int = 0) -> _Result:
+def _execute(sql: str, instance: Instance, most_steps: int = 0) -> _Result:
     """Execute a query on the instance's database. Raises NotComputed if the file does not exist."""
     database, state = _database(instance)
-    return _executed(database, state, sql, instance.metadata.get("current_time", ""), most_steps)
+    return _execute_cached(database, state, sql, instance.metadata.get("current_time", ""), most_steps)
 
 
 def _database(instance: Instance) -> tuple[Path, tuple[int, int]]:
     """Return the path of the database, and its modification time and size as a version. Raises NotComputed."""
-    try:
-        database = Path(instance.metadata["database"])
-    except KeyError:
-        raise DataError("column `database` is missing; list it under `metadata` of the benchmark") from None
+    database = Path(metadata_text(instance, "database"))
     try:
         state = database.stat()
     except OSError:
@@ -228,7 +227,7 @@ def _database(instance: Instance) -> tuple[Path, tuple[int, int]]:
 
 
 @lru_cache(maxsize=_CACHED)
-def _executed(
+def _execute_cached(
     database: Path,
     state: tuple[int, int],  # noqa: ARG001 - cache key
     sql: str,
@@ -236,24 +235,24 @@ def _executed(
     most_steps: int,
 ) -> _Result:
     """Execute a query. Cached: several metrics need the result, and models share references."""
-    return _digest(run_query(database, sql, now=present, limits=replace(DEFAULT_LIMITS, steps=most_steps)))
+    return _digest_result(run_query(database, sql, now=present, limits=replace(DEFAULT_LIMITS, steps=most_steps)))
 
 
-def _digest(outcome: QueryResult) -> _Result:
+def _digest_result(outcome: QueryResult) -> _Result:
     """Reduce a result to hashes: results may be large."""
-    exact = sorted({json.dumps([_exact(cell) for cell in row]) for row in outcome.rows})
-    tolerant = sorted([_tolerant(cell) for cell in row] for row in outcome.rows)[:_COMPARED_ROWS]
+    exact = sorted({json.dumps([_exact_value(cell) for cell in row]) for row in outcome.rows})
+    tolerant = sorted([_rounded_value(cell) for cell in row] for row in outcome.rows)[:_COMPARED_ROWS]
     return _Result(outcome.code, outcome.message, outcome.steps, len(outcome.rows), _hash(exact), _hash(tolerant))
 
 
-def _exact(cell: Cell) -> object:
+def _exact_value(cell: Cell) -> object:
     """Return a value in which equal numbers of different types are the same."""
     if isinstance(cell, float) and cell.is_integer():
         return int(cell)
     return {"hex": cell.hex()} if isinstance(cell, bytes) else cell
 
 
-def _tolerant(cell: Cell) -> str:
+def _rounded_value(cell: Cell) -> str:
     """Return a value as text, with numbers rounded to three decimals."""
     if isinstance(cell, bytes):
         return cell.hex()
@@ -272,7 +271,7 @@ def _explain(completion: str, instance: Instance, rule: Rule) -> str:
     """Explain a wrong completion."""
     if rule == "corrected":
         return _verdict(completion, instance).reason
-    expected = _result(_reference(instance), instance)
+    expected = _execute(_reference(instance), instance)
     if not expected.n_rows and _has_values(instance):
         return "the reference returns no rows, so by the published rule every completion scores 0"
     result = _published_result(completion, instance)
@@ -292,7 +291,7 @@ def _explain_validity(completion: str, instance: Instance, rule: Rule) -> str:
     return f"the query fails: {result.message}" if result.code and completion.strip() else ""
 
 
-def _ratio(
+def _ratio_parts(
     counts: Callable[[_Verdict], tuple[bool, bool]], published: ScoreFunction
 ) -> Callable[[str, Instance, Rule], Parts]:
     """Build the parts of a ratio.
@@ -312,61 +311,56 @@ def _ratio(
 
 _SOURCE = "EHRSQL (Lee et al., 2022) and EHRSQL-2024 (Lee et al., 2024): authors' evaluation; published rule: HELM"
 
-SQL_EXECUTION_ACCURACY = Metric(
-    name="sql_execution_accuracy",
-    title=METRIC_TITLES["sql_execution_accuracy"],
-    description=(
-        "Share of completions whose query returns the result of the reference query, or that abstain if the question "
-        "cannot be answered. A query that fails scores 0."
-    ),
-    source=_SOURCE,
+
+def _metric(
+    name: str,
+    description: str,
+    *,
+    published: ScoreFunction,
+    corrected: ScoreFunction = _accuracy,
+    explain: Callable[[str, Instance, Rule], str] = _explain,
+    counts: Callable[[_Verdict], tuple[bool, bool]] | None = None,
+) -> Metric:
+    """Build a metric. `counts`: numerator and denominator of a ratio by the corrected rule; None for a mean."""
+    return Metric(
+        name=name,
+        title=METRIC_TITLES[name],
+        description=description,
+        source=_SOURCE,
+        published=published,
+        corrected=corrected,
+        explain=explain,
+        parts=_ratio_parts(counts, published) if counts else None,
+        slow=True,
+    )
+
+
+SQL_EXECUTION_ACCURACY = _metric(
+    "sql_execution_accuracy",
+    "Share of completions whose query returns the result of the reference query, or that abstain if the question "
+    "cannot be answered. A query that fails scores 0.",
     published=_published_accuracy,
-    corrected=_accuracy,
-    explain=_explain,
-    slow=True,
 )
-
-SQL_PRECISION = Metric(
-    name="sql_precision",
-    title=METRIC_TITLES["sql_precision"],
-    description=(
-        "Of all completions with a query, the share with a correct result. By the published rule: of all instances, "
-        "the share that can be answered and has a completion."
-    ),
-    source=_SOURCE,
+SQL_PRECISION = _metric(
+    "sql_precision",
+    "Of all completions with a query, the share with a correct result. By the published rule: of all instances, "
+    "the share that can be answered and has a completion.",
     published=_published_answerability,
-    corrected=_accuracy,
-    explain=_explain,
-    parts=_ratio(lambda verdict: (verdict.right, verdict.answered), _published_answerability),
-    slow=True,
+    counts=lambda verdict: (verdict.right, verdict.answered),
 )
-
-SQL_RECALL = Metric(
-    name="sql_recall",
-    title=METRIC_TITLES["sql_recall"],
-    description=(
-        "Of all questions that can be answered, the share with a correct result. By the published rule the same "
-        "number as precision."
-    ),
-    source=_SOURCE,
+SQL_RECALL = _metric(
+    "sql_recall",
+    "Of all questions that can be answered, the share with a correct result. By the published rule the same "
+    "number as precision.",
     published=_published_answerability,
-    corrected=_accuracy,
-    explain=_explain,
-    parts=_ratio(lambda verdict: (verdict.right, verdict.answerable), _published_answerability),
-    slow=True,
+    counts=lambda verdict: (verdict.right, verdict.answerable),
 )
-
-SQL_VALIDITY = Metric(
-    name="sql_validity",
-    title=METRIC_TITLES["sql_validity"],
-    description=(
-        "Of all completions with a query, the share that can be executed. By the published rule: of all completions, "
-        "the share that can be executed unchanged."
-    ),
-    source=_SOURCE,
+SQL_VALIDITY = _metric(
+    "sql_validity",
+    "Of all completions with a query, the share that can be executed. By the published rule: of all completions, "
+    "the share that can be executed unchanged.",
     published=_published_validity,
     corrected=_validity,
     explain=_explain_validity,
-    parts=_ratio(lambda verdict: (verdict.executes, verdict.answered), _published_validity),
-    slow=True,
+    counts=lambda verdict: (verdict.executes, verdict.answered),
 )

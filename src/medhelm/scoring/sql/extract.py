@@ -85,8 +85,8 @@ def find_query(completion: str) -> str | None:
     text = strip_reasoning(completion).strip()
     if not text and not strip_reasoning(completion + "."):
         return completion.strip()
-    body = _marked(text)
-    start = _start(body)
+    body = _marked_block(text)
+    start = _statement_start(body)
     if start is not None:
         return _one_statement(body[start:])
     bare = body.strip(" \t\r\n`'\";.()[]*")
@@ -133,7 +133,7 @@ def apply_conventions(sql: str, present: str) -> str:
     """
     parts = _FORMAT.split(sql)
     parts[::2] = map(str.lower, parts[::2])
-    parts[1::2] = (_LETTERS.sub(_lowered, part) for part in parts[1::2])
+    parts[1::2] = (_LETTERS.sub(_lower_unless_specifier, part) for part in parts[1::2])
     text = _LIMIT.sub(lambda limit: _RANGES[limit[1]][limit[2] == "upper"], "".join(parts))
     if present:
         text = _PRESENT.sub(f"'{present}'", text).replace("'now'", f"'{present}'")
@@ -151,23 +151,25 @@ def with_single_quotes(sql: str) -> str:
     return sql.replace("''", "'")
 
 
-def _lowered(part: re.Match[str]) -> str:
+def _lower_unless_specifier(part: re.Match[str]) -> str:
     """Return a piece of a format in lower case, unless it is a specifier."""
     return part[0] if len(part[0]) == 2 and part[0].startswith("%") else part[0].lower()
 
 
-def _marked(text: str) -> str:
+def _marked_block(text: str) -> str:
     """Return the text inside tags or a code block; the whole text if there are none."""
     for pattern in (_TAGGED, _FENCED):
         blocks = [
             _DIALECT.sub("", block, count=1) if _DIALECT.match(block) else block for block in pattern.findall(text)
         ]
         if blocks:
-            return next((block for block in reversed(blocks) if _start(block) is not None), blocks[-1]).strip()
+            return next(
+                (block for block in reversed(blocks) if _statement_start(block) is not None), blocks[-1]
+            ).strip()
     return text
 
 
-def _start(body: str) -> int | None:
+def _statement_start(body: str) -> int | None:
     """Return the position where a statement begins; None if none does.
 
     This is the beginning of the text, including comments; else the first place after a line break or colon that looks

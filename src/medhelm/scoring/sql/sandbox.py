@@ -1,6 +1,6 @@
 """Execute queries of a model on a read-only database, within limits of time, memory and size.
 
-Queries run in processes of their own (`sandbox_worker.py`), a few of them, started when first needed and used again. A
+Queries run in a few separate processes (`sandbox_worker.py`), which are started on first use and reused. A
 worker that does not answer in time is killed. Nothing is started at import. Calls block: not for an event loop.
 """
 
@@ -71,15 +71,15 @@ class QueryResult:
 
 
 DEFAULT_LIMITS = QueryLimits()
-"""Enough for any sensible question about a hospital's data."""
+"""Limits that are ample for any sensible question about hospital data."""
 
 
 def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = DEFAULT_LIMITS) -> QueryResult:
     """Execute one SELECT of unknown origin.
 
     Parameters: database, a SQLite file, which is only read; now, the moment (`YYYY-MM-DD HH:MM:SS`, UTC) that the query
-    takes for the present, empty for the real one. May be called from several threads at once.
-    Returns: the rows, or why there are none; whatever a query does, that is its Outcome and never an exception.
+    sees as the current time, empty for the real one. May be called from several threads at once.
+    Returns: the rows, or the error code of the query; whatever a query does, it never causes an exception.
     Raises: DataError if the file is not a SQLite database; NotComputed if a process cannot be started.
     """
     _check(database)
@@ -102,18 +102,18 @@ def run_query(database: Path, sql: str, *, now: str = "", limits: QueryLimits = 
     if "rows" not in answer:
         return QueryResult(code=str(answer["code"]), message=str(answer["message"]))
     rows: list[list[Cell | dict[str, str]]] = answer["rows"]  # type: ignore[assignment]
-    return QueryResult(rows=tuple(tuple(map(_value, row)) for row in rows), steps=int(str(answer["steps"])))
+    return QueryResult(rows=tuple(tuple(map(_decode_cell, row)) for row in rows), steps=int(str(answer["steps"])))
 
 
 def stop_workers() -> None:
-    """End the workers that are waiting. They start again when needed; at the end of the process this is done anyway."""
+    """End the idle workers. They start again when needed. The end of the process ends them too."""
     pool = _POOLS.pop(os.getpid(), None)
     if pool:
         pool.close()
 
 
 def _check(database: Path) -> None:
-    """Raises: DataError if a path is not that of a SQLite database."""
+    """Check that a path is a SQLite database. Raises: DataError."""
     if not database.is_file():
         what = "is a folder" if database.is_dir() else "is not there"
         raise DataError(f"{database}: {what}. Name a SQLite file.")
@@ -127,7 +127,7 @@ def _check(database: Path) -> None:
         raise DataError(f"{database}: is not a SQLite database; {start}. Name a SQLite file.")
 
 
-def _value(cell: Cell | dict[str, str]) -> Cell:
+def _decode_cell(cell: Cell | dict[str, str]) -> Cell:
     """Decode one value of the worker's output."""
     return bytes.fromhex(cell["hex"]) if isinstance(cell, dict) else cell
 
@@ -142,7 +142,7 @@ class _Worker:
     def __init__(self, memory: int) -> None:
         """`memory`: bytes that SQLite may take in it. Raises: NotComputed if it does not start."""
         self.memory = memory
-        self._process = _started(memory)
+        self._process = _start_process(memory)
         try:
             ready = self._line(_START_S)
         except _Timeout:
@@ -197,7 +197,7 @@ class _Worker:
 
 
 class _Pool:
-    """A bounded number of workers. Those that wait are used again."""
+    """A bounded number of workers. Idle ones are reused."""
 
     def __init__(self) -> None:
         self._turns = threading.Semaphore(min(_WORKERS, os.cpu_count() or 1))
@@ -211,7 +211,7 @@ class _Pool:
         """
         with self._turns:
             for _ in range(2):
-                worker = self._take(limits.memory)
+                worker = self._idle_or_new_worker(limits.memory)
                 line, late = b"", False
                 try:
                     line = worker.ask(request, limits.time_s + _GRACE_S)
@@ -221,20 +221,20 @@ class _Pool:
                     status = 0 if line else worker.stop()
                 if line:
                     answer: dict[str, object] = json.loads(line)
-                    self._give_back(worker, worn=answer.get("code") == "memory")
+                    self._give_back(worker, is_exhausted=answer.get("code") == "memory")
                     return answer
                 if late or status == -signal.SIGXCPU:
                     return {"code": "timeout", "message": f"it takes longer than {limits.time_s:g} s"}
             return {"code": "crash", "message": "the process that executes it dies of it"}
 
     def close(self) -> None:
-        """End the workers that wait."""
+        """End the idle workers."""
         with self._lock:
             workers, self._waiting = self._waiting, []
         for worker in workers:
             worker.stop()
 
-    def _take(self, memory: int) -> _Worker:
+    def _idle_or_new_worker(self, memory: int) -> _Worker:
         """Return a worker with that much memory: an idle one, or a new one."""
         with self._lock:
             fitting = next((worker for worker in self._waiting if worker.memory == memory), None)
@@ -250,9 +250,9 @@ class _Pool:
             fitting.stop()
         return _Worker(memory)
 
-    def _give_back(self, worker: _Worker, *, worn: bool) -> None:
-        """Let a worker wait for the next query; `worn`: its memory is exhausted, so it ends."""
-        if worn:
+    def _give_back(self, worker: _Worker, *, is_exhausted: bool) -> None:
+        """Let a worker wait for the next query; `is_exhausted`: its memory is exhausted, so it ends."""
+        if is_exhausted:
             worker.stop()
             return
         with self._lock:
@@ -263,7 +263,7 @@ _POOLS: dict[int, _Pool] = {}
 """Process id -> its workers."""
 
 
-def _started(memory: int) -> Popen[bytes]:
+def _start_process(memory: int) -> Popen[bytes]:
     """Start an isolated process: without variables that could hold secrets, and without the user's input."""
     from subprocess import DEVNULL, PIPE, Popen
 

@@ -1,14 +1,14 @@
-"""The other side of the sandbox: a process that executes untrusted queries, one after another, and does nothing else.
+"""Executes untrusted queries, one after another, in a process that does nothing else.
 
 `medhelm.scoring.sql.sandbox` starts this file by its path in an isolated interpreter; it imports nothing of the
-package. It reads one JSON object a line and answers each with one. What a query may do is limited four times over:
+package. It reads one JSON object per line and answers each with one. What a query may do is limited in four ways:
 
     the file      opened read-only and as immutable, so that SQLite neither writes nor locks it
-    the query     one SELECT; an authorizer refuses all but reading, and functions that reach outside or give chance
+    the query     one SELECT; an authorizer allows only reading, and no functions with effects or random results
     SQLite        limits on lengths, depths, memory and steps, no attached files, nothing spilled to disk, a time limit
     the process   limits on memory, processor time, open files, written bytes and processes
 
-It ends when its input ends, which is when its parent does, however that happens.
+It ends when its input ends, so also when its parent is killed.
 """
 
 from __future__ import annotations
@@ -89,25 +89,25 @@ _CLOCK_READERS = {
 
 
 class QueryRefused(Exception):  # noqa: N818 - what happened
-    """A query that is not executed, or not to its end. The arguments are a code for tables and words for people."""
+    """A query was refused or stopped. The arguments are an error code and a message."""
 
 
 def serve(memory: int) -> None:
     """Answer queries until the input ends. `memory`: bytes that SQLite may take."""
     parent = os.getppid()
-    _confine(memory)
-    _say({})
+    _limit_resources(memory)
+    _write_line({})
     for line in sys.stdin.buffer:
         query = json.loads(line)
         _allow_processor_time(query["time_s"])
         try:
             rows, steps = _execute(query, parent)
-            _say({"steps": steps, "rows": rows})
+            _write_line({"steps": steps, "rows": rows})
         except QueryRefused as refusal:
-            _say({"code": refusal.args[0], "message": refusal.args[1]})
+            _write_line({"code": refusal.args[0], "message": refusal.args[1]})
 
 
-def _say(answer: Mapping[str, object]) -> None:
+def _write_line(answer: Mapping[str, object]) -> None:
     """Write one line to the parent. Rows are JSON already."""
     rows = answer.get("rows")
     if isinstance(rows, list):
@@ -118,8 +118,8 @@ def _say(answer: Mapping[str, object]) -> None:
     sys.stdout.buffer.flush()
 
 
-def _confine(memory: int) -> None:
-    """Give up what no query needs. Where a platform does not know a limit, the others hold."""
+def _limit_resources(memory: int) -> None:
+    """Limit the resources of this process. Limits that the platform does not have are skipped."""
     with sqlite3.connect(":memory:") as limited:
         limited.execute(f"pragma hard_heap_limit={memory}")
     limited.close()
@@ -184,7 +184,7 @@ def _execute(query: Mapping[str, Any], parent: int) -> tuple[list[str], int]:
 
 
 def _check_verb(sql: str) -> None:
-    """Raises: Refused unless the text begins as a query does."""
+    """Check that a text begins like a query. Raises: QueryRefused."""
     start = _BEFORE_VERB.match(sql).end()  # type: ignore[union-attr]  # it matches nothing at least
     verb = _VERB.match(sql, start)[0].lower()  # type: ignore[index]
     if verb in _READS:

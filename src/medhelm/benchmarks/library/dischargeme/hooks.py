@@ -42,16 +42,16 @@ _SHOWN = 5
 def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     """Yield {id, admission, document, text, reports, reference} twice for every admission, first the hospital course.
 
-    `text` is the discharge note of the admission without the two sections that are to be written, `reports` are all
+    `text` is the discharge note of the admission without the two sections to be written, `reports` are all
     radiology reports of the admission, by time. Admissions are in the order of the discharge notes. Everything is
     joined by admission; the files of the emergency department are not used.
 
     The variant `published` joins as the published benchmark did: patients in the order of their first diagnosis,
     admissions with a triage of the patient, an emergency stay and a report; one report, the first in the file; and only
-    the section that is to be written is taken out of the text, so that the other one tells much of it.
+    the section to be written is removed from the text, so that the other one reveals much of it.
 
     The tables are joined in a temporary database on disk, which is always deleted.
-    Raises: DataError if a column is missing, an id is no number, or the notes and the sections are not of the same
+    Raises: DataError if a column is missing, an id is not a number, or the notes and the sections are not of the same
     admissions.
     """
     import sqlite3
@@ -85,7 +85,7 @@ def _corrected(store: Connection) -> Iterator[dict[str, str]]:
 
 
 def _published(store: Connection) -> Iterator[dict[str, str]]:
-    """Both rows of every admission that is left after the published joins, in the order these give."""
+    """Yield both rows of every admission that remains after the published joins, in their order."""
     admissions = store.execute(
         "WITH patients AS (SELECT subject_id, min(rowid) AS place FROM diagnosis "
         "WHERE subject_id IN (SELECT subject_id FROM triage) GROUP BY subject_id) "
@@ -109,7 +109,7 @@ def _sections(store: Connection, admission: int) -> tuple[str, str]:
 
 
 def _rows_of(admission: int, texts: Sequence[str], reports: str, sections: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of one admission, one for each section."""
+    """Yield the rows of one admission, one for each section."""
     for (target, document), text, section in zip(TARGETS.items(), texts, sections, strict=True):
         yield {
             "id": f"{admission}/{target}",
@@ -122,7 +122,7 @@ def _rows_of(admission: int, texts: Sequence[str], reports: str, sections: Seque
 
 
 def _without(text: str, section: str) -> str:
-    """The text without the section, also where the two differ in white space."""
+    """Return the text without the section, even if the two differ in white space."""
     words = section.split()
     if not words:
         return text
@@ -142,9 +142,9 @@ def _load(store: Connection, name: str, path: Path) -> None:
 
 
 def _records(name: str, columns: Sequence[str], path: Path) -> Iterator[list[int | str]]:
-    """The values of those columns, ids as numbers. Skipped: emergency stays and reports without an admission.
+    """Yield the values of the used columns, ids as numbers. Skipped: stays and reports without an admission.
 
-    Raises: DataError if a column is missing; after the last row, with the rows whose ids are no numbers.
+    Raises: DataError if a column is missing; after the last row, with the rows whose ids are not numbers.
     """
     problems = []
     for place, row in enumerate(read(path, "csv"), start=1):
@@ -162,7 +162,7 @@ def _records(name: str, columns: Sequence[str], path: Path) -> Iterator[list[int
 
 
 def _check(store: Connection, folder: Path) -> None:
-    """Notes and sections belong to the same admissions, one each. Raises: DataError with those that do not."""
+    """Check that notes and sections have the same admissions, once each. Raises: DataError with the others."""
     queries = {
         "no note": "SELECT hadm_id FROM discharge_target EXCEPT SELECT hadm_id FROM discharge",
         "no sections": "SELECT hadm_id FROM discharge EXCEPT SELECT hadm_id FROM discharge_target",
@@ -180,7 +180,7 @@ def _check(store: Connection, folder: Path) -> None:
 
 
 def _number(text: str) -> int | None:
-    """A whole number, also as data frames write it ("124.0"); None if it is none."""
+    """Return a whole number, also as data frames write it ("124.0"); None for other texts."""
     digits = text.strip().removesuffix(".0")
     return int(digits) if digits.isdecimal() else None
 

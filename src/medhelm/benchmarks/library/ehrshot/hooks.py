@@ -103,7 +103,7 @@ class Label(NamedTuple):
 
     subject: int
     time: int
-    """Of prediction, in microseconds since 1970."""
+    """Time of prediction, in microseconds since 1970."""
     row: int
     """Place in the file, from 0."""
     value: bool
@@ -122,9 +122,9 @@ class Question(NamedTuple):
 def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     """Yield {id, task, subject, instructions, history, answer} for the labels of the three tasks, sorted by patient.
 
-    `history` has the codes of the patient's events up to and including the time of prediction, one a line, by time and
-    then by their place in the file; events without a time are left out. `id` is the task and the label's row, from 0.
-    Only labels of test patients are used. Of a history that would make the prompt longer than about 100,000 tokens the
+    `history` has the codes of the patient's events up to and including the time of prediction, one per line, by time
+    and then by their place in the file; events without a time are left out. `id` is the task and the label's row, from
+    0. Only labels of test patients are used. If a history would make the prompt longer than about 100,000 tokens, its
     oldest events are left out, and a first line says how many.
 
     The variant `published` does what the published benchmark did. Labels of all patients are used. A history comes from
@@ -152,7 +152,7 @@ def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
 
 
 def _row(question: Question, codes: str, n_codes: int, *, shorten: bool) -> dict[str, str] | None:
-    """The columns of one label; None if its history is too long and is not to be shortened."""
+    """Return the columns of one label; None if its history is too long and must not be shortened."""
     instructions = INSTRUCTIONS[question.task]
     longest = MOST_CHARACTERS - len(instructions)
     if len(codes) > longest:
@@ -172,7 +172,7 @@ def _row(question: Question, codes: str, n_codes: int, *, shorten: bool) -> dict
 
 
 def _corrected(database: DuckDBPyConnection, folder: Path) -> list[Question]:
-    """Every label of a test patient with its own history, by patient and time."""
+    """Return every label of a test patient with its own history, by patient and time."""
     _check_splits(database, folder)
     questions = []
     for task in INSTRUCTIONS:
@@ -182,7 +182,7 @@ def _corrected(database: DuckDBPyConnection, folder: Path) -> list[Question]:
 
 
 def _published(database: DuckDBPyConnection, folder: Path) -> list[Question]:
-    """Every label with the history of the label that has the same place after sorting."""
+    """Return every label with the history of the label that has the same place after sorting."""
     questions = []
     for task in INSTRUCTIONS:
         labels = _labels(database, folder, task, _OF_ALL_PATIENTS)
@@ -193,9 +193,9 @@ def _published(database: DuckDBPyConnection, folder: Path) -> list[Question]:
 
 
 def _labels(database: DuckDBPyConnection, folder: Path, task: str, query: str) -> list[Label]:
-    """The labels of a task that are used: all in the order of `query`, or a random draw where there are very many.
+    """Return the labels of a task to use: all in the order of `query`, or a random draw of very many.
 
-    Raises: DataError if one is not complete.
+    Raises: DataError if one is incomplete.
     """
     path = folder / LABELS[task]
     files = {"labels": _escaped(path)}
@@ -214,7 +214,7 @@ def _labels(database: DuckDBPyConnection, folder: Path, task: str, query: str) -
 
 
 def _drawn(n: int) -> Sequence[int]:
-    """A random order of `n` places, cut off after the most labels that are used."""
+    """Return a random order of `n` places, up to the maximum number of labels."""
     from numpy.random import RandomState
 
     return [int(place) for place in RandomState(SEED).permutation(n)[:MOST_LAB_LABELS]]
@@ -223,7 +223,7 @@ def _drawn(n: int) -> Sequence[int]:
 def _with_histories(
     database: DuckDBPyConnection, folder: Path, questions: Sequence[Question]
 ) -> Iterator[tuple[Question, str, int]]:
-    """Every question with the lines of its history and how many they are, a few patients at a time."""
+    """Yield every question with the lines of its history and their number, a few patients at a time."""
     end = 0
     for n_subjects in _portions(database, folder, [question.subject for question in questions]):
         start = end
@@ -257,7 +257,7 @@ def _portions(database: DuckDBPyConnection, folder: Path, subjects: Sequence[int
 def _histories(
     database: DuckDBPyConnection, folder: Path, asked: Sequence[Question]
 ) -> tuple[dict[int, str], list[tuple[int, int]]]:
-    """Patient -> all events as lines, oldest first; and for each question how many of them, and of their characters."""
+    """Return patient -> all events as lines, oldest first; and the events and characters of each question."""
     subjects = sorted({question.subject for question in asked})
     database.execute(
         "CREATE OR REPLACE TEMP TABLE events AS SELECT subject_id AS subject, epoch_us(time) AS time, code, "
@@ -291,7 +291,7 @@ def _check_splits(database: DuckDBPyConnection, folder: Path) -> None:
 
 
 def _check(database: DuckDBPyConnection, folder: Path) -> None:
-    """Every file has the columns it needs, in a type that can be used. Raises: DataError with all that is wrong."""
+    """Check that every file has its columns, in a usable type. Raises: DataError with all problems."""
     import duckdb
 
     problems = []
@@ -313,7 +313,7 @@ def _check(database: DuckDBPyConnection, folder: Path) -> None:
 
 
 def _connection(spill: str) -> DuckDBPyConnection:
-    """A database in memory, with little of it and room to spill."""
+    """Open a database in memory, with a low memory limit and a folder to spill to."""
     import duckdb
 
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -326,7 +326,7 @@ def _connection(spill: str) -> DuckDBPyConnection:
 
 
 def _escaped(path: Path) -> str:
-    """The path of one file, for a function that reads patterns."""
+    """Return the path of one file, escaped for functions that read patterns."""
     return glob.escape(str(path))
 
 

@@ -26,7 +26,7 @@ def rows(folder: Path) -> Iterator[Mapping[str, object]]:
 
     Columns: id, question, template; schema, the CREATE TABLE statements of eicu.sql; query, the SQL of the authors or
     `null`; and for scoring value, what was put into the question, current_time, conventions, and database, the path
-    where eicu.sqlite should be: it need not be there to ask.
+    where eicu.sqlite should be: prompts do not need it.
     Raises: DataError if a question is marked as impossible and has a query, or the other way round.
     """
     data = folder / "eicu"

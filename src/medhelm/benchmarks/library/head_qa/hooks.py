@@ -13,9 +13,9 @@ N_OPTIONS = 4
 def rows(exams: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
     """Yield {id, question, option_1 .. option_4, answer, category, year, exam} for the questions of 2016 and 2017.
 
-    `answer` is the position of the right option, from 1. Skipped: the exams of 2013 to 2015, which are the authors'
+    `answer` is the position of the correct option, from 1. Skipped: the exams of 2013 to 2015, which are the authors'
     training and development data, and questions with an image, which a text cannot carry.
-    Raises: DataError if a question has not four options, or none of them is the right one.
+    Raises: DataError if a question does not have four options, or none of them is correct.
     """
     for exam in exams:
         items = exam["data"]
@@ -28,7 +28,7 @@ def rows(exams: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]
 
 
 def _question(item: Mapping[str, object], name: str) -> dict[str, str]:
-    """The columns that one question fills."""
+    """Return the columns of one question."""
     options = item["answers"]
     if not isinstance(options, list) or len(options) != N_OPTIONS:
         raise DataError(f"question {name}: it must have {N_OPTIONS} options")

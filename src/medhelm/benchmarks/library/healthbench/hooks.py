@@ -1,4 +1,4 @@
-"""HealthBench: one conversation a row, with the physicians' criteria for the next reply."""
+"""HealthBench: one conversation per row, with the physicians' criteria for the next reply."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ THEME = "theme:"
 
 
 def rows(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, object]]:
-    """Yield {id, conversation, criteria, theme, ideal}; the canary string of a row goes no further.
+    """Yield {id, conversation, criteria, theme, ideal}; the canary string is removed.
 
-    A conversation's own tags, its theme among them, become tags of its criteria: so they have scores of their own.
+    A conversation's own tags, its theme among them, become tags of its criteria, so that each tag has its own score.
     """
     for row in rows:
         ideal = row["ideal_completions_data"] or {}

@@ -11,7 +11,7 @@ from medhelm.errors import DataError
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
     """Yield {subset, position, src, tgt} for every conversation; none is skipped.
 
-    `subset` is the folder of the file, `position` the place in it, from 0; the texts come without outer blanks.
+    `subset` is the folder of the file, `position` the place in it, from 0; the texts have no outer white space.
     Raises: DataError if a conversation lacks one of its texts.
     """
     seen: Counter[str] = Counter()

@@ -14,7 +14,7 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
 
     Some options end in a line break and a quotation mark left over from an older format: quotation marks at the end of
     an option, and white space before them, are removed.
-    Raises: DataError if a question has not the four options A to D.
+    Raises: DataError if a question does not have the four options A to D.
     """
     for position, entry in enumerate(entries):
         options = entry["options"]

@@ -14,7 +14,7 @@ RESPONSES = "clinician-instruction-responses.tsv"
 RECORDS = "medalign_ehr_xml"
 
 ANNOTATOR = "Annotator_1"
-"""The one whose responses are the references."""
+"""The annotator whose responses are the references."""
 
 MOST_TOKENS = 100_000
 FOR_COMPLETION = 256
@@ -28,14 +28,14 @@ _SHOWN = 5
 def rows(folder: Path, variant: str = "") -> Iterator[Mapping[str, object]]:
     """Yield {id, person, question, record, response} for every instruction that the annotator has responded to.
 
-    They stand in the order of the responses; if there are two for one instruction, the first counts. `id` is the number
+    They are in the order of the responses; if there are two for one instruction, the first counts. `id` is the number
     of the instruction. `record` is the XML text of the patient's record as it is; of one that is too long for a prompt
     of about 100,000 tokens only the end is kept, from the start of a line, below a line that says so. One record is in
     memory at a time. Skipped: responses without an instruction, and instructions without a response.
 
     With the variant `published`, instructions about a record that is too long are left out, as they were there.
-    Raises: DataError with all instructions that are not numbered or have no record, and with records whose name is no
-    number.
+    Raises: DataError with all instructions that are not numbered or have no record, and with records whose name is not
+    a number.
     """
     questions = _questions(folder / INSTRUCTIONS)
     responses = _responses(folder / RESPONSES)
@@ -67,7 +67,7 @@ def _longest(question: str) -> int:
 
 
 def _end_of(record: str, longest: int) -> str:
-    """The record, or the whole lines at its end that have room."""
+    """Return the record, or the whole lines at its end that fit."""
     if len(record) <= longest:
         return record
     cut = len(record) - longest
@@ -76,7 +76,7 @@ def _end_of(record: str, longest: int) -> str:
 
 
 def _questions(path: Path) -> dict[int, tuple[int, str]]:
-    """Number of each instruction -> the patient it is about and its text; the file may name one several times."""
+    """Map the number of each instruction to its patient and its text; the file may repeat an instruction."""
     found: dict[int, tuple[int, str]] = {}
     problems = []
     for place, entry in _rows(path, ("instruction_id", "question", "person_id")):
@@ -94,7 +94,7 @@ def _questions(path: Path) -> dict[int, tuple[int, str]]:
 
 
 def _responses(path: Path) -> dict[int, str]:
-    """Number of each instruction -> the annotator's response."""
+    """Map the number of each instruction to the annotator's response."""
     found: dict[int, str] = {}
     problems = []
     for place, entry in _rows(path, ("instruction_id", "annotator_num", "clinician_response")):
@@ -120,7 +120,7 @@ def _records(folder: Path) -> dict[int, Path]:
 
 
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a table, each with its place in words. Raises: DataError if a column is missing."""
+    """Yield the rows of a table, each with its place in words. Raises: DataError if a column is missing."""
     for place, row in enumerate(read(path, "tsv"), start=1):
         missing = [name for name in needed if name not in row]
         if missing:
@@ -129,7 +129,7 @@ def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, st
 
 
 def _number(text: str) -> int | None:
-    """A whole number, also as data frames write it ("124.0"); None if it is none."""
+    """Return a whole number, also as data frames write it ("124.0"); None for other texts."""
     digits = text.strip().removesuffix(".0")
     return int(digits) if digits.isdecimal() else None
 

@@ -8,7 +8,7 @@ from medhelm.errors import DataError
 
 
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield every row with three columns more: note, answer and case. None is left out, empty ones neither.
+    """Yield every row with three more columns: note, answer and case. None is skipped, not even empty ones.
 
     `note` is the column Sentences with plain line breaks and none at its end. `answer` is CORRECT, or the ID of the
     wrong sentence, a space and the corrected sentence. `case` is the Text ID of the first row that begins with the same
@@ -32,5 +32,5 @@ def _answer(entry: Mapping[str, object]) -> str:
 
 
 def _plain(text: object) -> str:
-    """A text with line feeds as line breaks, and no white space around it."""
+    """Return a text with line feeds as line breaks, and no white space around it."""
     return str(text).replace("\r\n", "\n").strip()

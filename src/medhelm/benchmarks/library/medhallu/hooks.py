@@ -11,9 +11,9 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
     """Yield {row, kind, knowledge, question, answer, label, difficulty, hallucination} twice for every entry.
 
     First the true answer (`kind` true, `label` 0), then the hallucinated one (`kind` hallucinated, `label` 1). `row` is
-    the position of the entry from 0, `knowledge` the paragraphs of its abstract, one a line, and `hallucination` the
+    the position of the entry from 0, `knowledge` the paragraphs of its abstract, one per line, and `hallucination` the
     kind of the invented answer, empty for the true one. No entry is skipped.
-    Raises: DataError if the knowledge of an entry is no list of paragraphs.
+    Raises: DataError if the knowledge of an entry is not a list of paragraphs.
     """
     for position, entry in enumerate(entries):
         paragraphs = entry["Knowledge"]

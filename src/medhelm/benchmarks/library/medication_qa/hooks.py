@@ -9,10 +9,10 @@ UNANSWERED = ("n/a", "no answers")
 
 
 def rows(entries: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield every row with three columns more: row, question_row and answer; none is left out.
+    """Yield every row with three more columns: row, question_row and answer; none is skipped.
 
     `row` is the position in the workbook from 0, `question_row` that of the first row with the same question, and
-    `answer` the column Answer, empty where there is none. The variant `published` takes "No answers" for an answer.
+    `answer` the column Answer, empty where there is none. The variant `published` treats "No answers" as an answer.
     """
     none = UNANSWERED[:1] if variant == "published" else UNANSWERED
     first: dict[str, str] = {}

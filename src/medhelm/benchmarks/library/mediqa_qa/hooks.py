@@ -8,10 +8,10 @@ from medhelm.errors import DataError
 
 
 def rows(questions: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield {id, question, answer, question_id, reference_score} for every question; none is left out.
+    """Yield {id, question, answer, question_id, reference_score} for every question; none is skipped.
 
     `answer` is the first answer with ReferenceRank 1, `reference_score` what experts gave it, from 1 to 4, and
-    `question_id` the id of the first question that asks the same.
+    `question_id` the id of the first question with the same text.
     Raises: DataError if no answer of a question has rank 1.
     """
     first: dict[str, str] = {}
@@ -30,7 +30,7 @@ def rows(questions: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, obj
 
 
 def _answers(question: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """The answers to a question: a list, or a single one."""
+    """Return the answers to a question as a list, even a single one."""
     within = question["AnswerList"]
     answers = within.get("Answer", []) if isinstance(within, Mapping) else []
     return answers if isinstance(answers, list) else [answers]

@@ -38,7 +38,7 @@ def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, objec
 
 
 def _placed(turn: _Turn, known: list[_Turn]) -> str:
-    """The dialogue that `turn` belongs to; `known`, the first seen of each dialogue, grows where it begins one."""
+    """Return the dialogue of `turn`; if that is new, add it to `known`, the first turn of each dialogue."""
     for other in known:
         if _continues(turn, other) or _continues(other, turn):
             return other.dialogue

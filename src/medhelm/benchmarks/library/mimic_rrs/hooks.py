@@ -12,7 +12,7 @@ FINDINGS = "test.findings.tok"
 
 
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield {line, findings, impression} for every report, the texts without outer blanks; none is skipped here.
+    """Yield {line, findings, impression} for every report, the texts without outer white space; none is skipped here.
 
     `line` is the number of the report's line in both files, from 1. All lines of the findings come first; each is let
     go as soon as its impression is there. The definition leaves out, and counts, reports with an empty side.

@@ -15,7 +15,7 @@ def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator
     """Yield {name, note, reference, section} for every report; without a reference section, `reference` is empty.
 
     `section` is the kind of the reference: PLAN, else SUMMARY, else FINDINGS. `note` is the report without its sections
-    of that kind and without what the web site added; `reference` is what these sections say, each to its end.
+    of that kind and without what the website added; `reference` is what these sections say, each to its end.
     The variant `published` gives what the reference implementation does: of the first 1,000 files, the first line of
     the first such section, and the whole file up to PLAN.
     """

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from medhelm.benchmarks.data.report_sections import KINDS, first_line_of_section, split_section
 
 UNFETCHED = "#?%"
-"""Signs in the names of files that the published runs did without: they mean something else in an address."""
+"""Signs in the names of files that the published runs lack: they have another meaning in a URL."""
 
 
 def rows(reports: Iterator[Mapping[str, object]], variant: str = "") -> Iterator[Mapping[str, object]]:
     """Yield {name, note, reference, section} for every report; without a reference section, `reference` is empty.
 
     `section` is the kind of the reference: PLAN, else SUMMARY, else FINDINGS. `note` is the report without its sections
-    of that kind and without what the web site added; `reference` is what these sections say, each to its end.
+    of that kind and without what the website added; `reference` is what these sections say, each to its end.
     The variant `published` gives what the reference implementation does: the first line of the first such section, and
     the file up to the first section of any of the three kinds; files whose name has one of # ? % are left out.
     """

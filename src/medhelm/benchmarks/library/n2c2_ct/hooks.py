@@ -1,4 +1,4 @@
-"""N2C2-CT: one row for each patient and criterion, out of one XML document a patient."""
+"""N2C2-CT: one row for each patient and criterion, from one XML document per patient."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def rows(documents: Iterator[Mapping[str, object]], variant: str = "") -> Iterat
 
 
 def _parts(document: str, criteria: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """The text of the notes, and criterion -> yes or no.
+    """Return the text of the notes, and criterion -> yes or no.
 
     Raises: DataError if the document is not well formed, has no notes, or lacks a word on one of the criteria.
     """
@@ -95,7 +95,7 @@ def _parts(document: str, criteria: tuple[str, ...]) -> tuple[str, dict[str, str
 
 
 def _record(text: str) -> dict[str, str]:
-    """The notes of one patient as the prompt shows them, how many they are, and the current date."""
+    """Return the notes of one patient as the prompt shows them, their number, and the current date."""
     parts = (part.strip() for part in text.replace("\n\n\n", "\n").split(BETWEEN_NOTES_IN_DATA))
     notes = [part for part in parts if part]
     found = [_DATE.search(note) for note in notes]

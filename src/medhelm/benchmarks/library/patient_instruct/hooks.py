@@ -16,11 +16,10 @@ _TEXTS = (
 
 
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """Yield {passed_check, Diagnosis, ActualProcedure, ...} for every row of the file, the texts without outer blanks.
+    """Yield {passed_check, Diagnosis, ActualProcedure, ...} for every row; the texts have no outer white space.
 
     `passed_check` is yes where QC reads TRUE, in capitals or not, and empty elsewhere. None is skipped here: the
-    definition leaves out, and counts, rows where that or a text is empty, so a case is named after its place in the
-    file whatever stands before it.
+    definition skips and counts rows where that or a text is empty, so the id of a case is its place in the file.
     Raises: DataError if a column is missing.
     """
     for entry in entries:

@@ -10,9 +10,9 @@ from medhelm.errors import DataError
 def rows(entries: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
     """Yield {PMID, context, question, answer} for every entry of the keyed document; none is skipped.
 
-    `context` has one line a section: its label in title case, a full stop, a blank, its text. The conclusion is no
+    `context` has one line per section: its label in title case, a period, a space and its text. The conclusion is not a
     section of the data (it is `LONG_ANSWER`), so it is never shown.
-    Raises: DataError if an entry has not one label for each section.
+    Raises: DataError if an entry does not have one label for each section.
     """
     for entry in entries:
         labels, sections = entry["LABELS"], entry["CONTEXTS"]

@@ -1,4 +1,4 @@
-"""RaceBias: question and response pairs out of the paragraphs of a document."""
+"""RaceBias: pairs of question and response from the paragraphs of a document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def rows(paragraphs: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, ob
     `harmful` is "yes" if the authors colored any of the response pure red, their mark for what is wrong, else "no".
     `item` counts the items yielded, from 0; `topic` is the first line of the question in one spelling, because
     some questions carry the beginning of their response in further lines.
-    Skipped: what precedes the first item, and four items whose colon is followed by a non-breaking blank, because the
-    published benchmark does not hold them either.
+    Skipped: what precedes the first item, and four items whose colon is followed by a non-breaking space, because the
+    published benchmark lacks them, too.
     """
     item = 0
     question, harmful = "", False
@@ -33,7 +33,7 @@ def rows(paragraphs: Iterator[Mapping[str, object]]) -> Iterator[Mapping[str, ob
 
 
 def _row(item: int, question: str, response: list[str], harmful: bool) -> dict[str, str]:
-    """The columns of one item."""
+    """Return the columns of one item."""
     return {
         "item": str(item),
         "topic": question.partition("\n")[0].strip(" ?").lower(),

@@ -16,14 +16,12 @@ from inspect_ai import Task, task
 import medhelm
 
 # Listed here so that Inspect finds the scorer and the metric by name when it scores a log again.
+from medhelm.exchange.inspect.tasks.scorer import Judges
 from medhelm.exchange.inspect.tasks.scorer import estimate as estimate
 from medhelm.exchange.inspect.tasks.scorer import medhelm_scores as medhelm_scores
 
 LIBRARY = Path(medhelm.__file__).parent / "benchmarks" / "library"
 """Folder of the built-in benchmarks, which are named after their folders, so that listing them opens no file."""
-
-Judges = str | list[str] | None
-"""Names of models in Inspect: a list, or a string separated by commas."""
 
 
 def _task_of(name: str) -> Callable[..., Task]:
@@ -43,8 +41,8 @@ def _task_of(name: str) -> Callable[..., Task]:
         from medhelm.exchange.inspect.tasks.instances import InstanceSelector
         from medhelm.exchange.inspect.tasks.task import make_task
 
-        asked = InstanceSelector(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
-        return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
+        selector = InstanceSelector(benchmark=name, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+        return make_task(selector, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
 
     made.__name__ = made.__qualname__ = name
     made.__doc__ = f"The benchmark {name}, with the prompts and scores of `medhelm run {name}`."
@@ -72,5 +70,5 @@ def benchmark(
     from medhelm.exchange.inspect.tasks.instances import InstanceSelector
     from medhelm.exchange.inspect.tasks.task import make_task
 
-    asked = InstanceSelector(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
-    return make_task(asked, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)
+    selector = InstanceSelector(benchmark=path, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    return make_task(selector, judges=judges, min_judges=min_judges, judge_tokens=judge_tokens, reasoning=reasoning)

@@ -34,25 +34,25 @@ class InstanceSelector:
 
 
 @lru_cache(maxsize=2)
-def opened(asked: InstanceSelector) -> tuple[Dataset, dict[str, Instance]]:
+def load_instances(selector: InstanceSelector) -> tuple[Dataset, dict[str, Instance]]:
     """Return the data set and its instances by id. The last two are cached, because task and scorer share one.
 
     Raises: UserError or MissingError, as `medhelm run` does, if anything is wrong or missing.
     """
-    if asked.tier not in ("real", "sample"):
-        raise UserError(f"tier={asked.tier}: use `real` or `sample`.")
+    if selector.tier not in ("real", "sample"):
+        raise UserError(f"tier={selector.tier}: use `real` or `sample`.")
     folders = [Path(place) for place in os.environ.get("MEDHELM_BENCHMARKS", "").split(os.pathsep) if place]
-    found = load_benchmarks([asked.benchmark], metrics=METRIC_NAMES, extra=folders)
+    found = load_benchmarks([selector.benchmark], metrics=METRIC_NAMES, extra=folders)
     if len(found) != 1:
-        raise UserError(f"`{asked.benchmark}` is a group of {len(found)} benchmarks; name one of them.")
-    place = asked.data or os.environ.get("MEDHELM_DATA")
+        raise UserError(f"`{selector.benchmark}` is a group of {len(found)} benchmarks; name one of them.")
+    place = selector.data or os.environ.get("MEDHELM_DATA")
     dataset = open_dataset(
         found[0],
         data=Path(place) if place else None,
-        tier=cast(Tier, asked.tier),
-        sample=asked.sample,
-        limit=asked.limit,
-        seed=asked.seed,
+        tier=cast(Tier, selector.tier),
+        sample=selector.sample,
+        limit=selector.limit,
+        seed=selector.seed,
         scoring=True,
     )
     return dataset, {instance.id: instance for instance in dataset}

@@ -28,6 +28,7 @@ from medhelm.domain import (
     Prompt,
 )
 from medhelm.errors import UserError
+from medhelm.exchange.fields import model_of
 from medhelm.exchange.inspect.tasks.completions import completion_of
 from medhelm.models.jury import AT_LEAST
 from medhelm.models.model_names import reasons
@@ -92,7 +93,7 @@ class TaskJury:
         """`names`: models in Inspect. Raises: UserError if an instance requires more judges than there are."""
         if at_least is not None and not 1 <= at_least <= len(names):
             raise UserError(f"min_judges={at_least}: an instance cannot need {at_least} of {len(names)} judges.")
-        judges = tuple(map(_named, names))
+        judges = tuple(map(_judge_model, names))
         self.jury = Jury(judges=judges, min_judges=at_least or min(AT_LEAST, len(judges)))
         self._reply_tokens = reply_tokens
         self._models: dict[str, InspectModel] = {}
@@ -103,33 +104,33 @@ class TaskJury:
         if is_judged(completion):
             assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
             shown = shown_texts(instance, completion.text or "")
-            asked = judge_prompts(benchmark, instance, completion.text or "")
+            prompts = judge_prompts(benchmark, instance, completion.text or "")
 
             async def ask(judge: str, part: JudgePrompt) -> list[JudgeVerdict]:
                 return await self._ask(judge, part, benchmark, shown)
 
-            answers = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in asked))
-            verdicts = [one for own in answers for one in own]
+            by_prompt = await collect(*(ask(judge.name, part) for judge in self.jury.judges for part in prompts))
+            verdicts = [one for own in by_prompt for one in own]
         return TaskJuryResult(verdicts, jury_verdict(benchmark, instance, completion, self.jury, verdicts))
 
     async def _ask(
         self, judge: str, ask: JudgePrompt, benchmark: Benchmark, shown: Sequence[str]
     ) -> list[JudgeVerdict]:
         """Send one prompt to one judge, and once more if its completion cannot be parsed."""
-        first = await self._say(judge, ask, ask.prompt, 0, benchmark, shown)
+        first = await self._send(judge, ask, ask.prompt, 0, benchmark, shown)
         problem = retry_reason(first.judgments)
         if not problem:
             return [first]
         prompt = retry_prompt(ask, first.reply.completion.text or "", problem)
-        return [first, await self._say(judge, ask, prompt, 1, benchmark, shown)]
+        return [first, await self._send(judge, ask, prompt, 1, benchmark, shown)]
 
-    async def _say(
+    async def _send(
         self, judge: str, ask: JudgePrompt, prompt: Prompt, attempt: int, benchmark: Benchmark, shown: Sequence[str]
     ) -> JudgeVerdict:
         """Send one request. If the judge fails, its verdict has a failure (missing data), and the sample continues."""
         assert benchmark.rubric is not None, "only benchmarks with a rubric are judged"
         try:
-            output = await self._model(judge).generate([_turn(m.role, m.text) for m in prompt.messages])
+            output = await self._model(judge).generate([_chat_message(m.role, m.text) for m in prompt.messages])
             completion = completion_of(output, whole=True)
         except LimitExceededError:
             raise
@@ -138,7 +139,7 @@ class TaskJury:
             completion = Completion(failure=Failure("judge", "request_failed", words))
         if completion.failure:
             completion = replace(completion, failure=replace(completion.failure, boundary="judge"))
-        said = JudgeReply(
+        reply = JudgeReply(
             judge=judge,
             prompt_index=ask.part,
             attempt=attempt,
@@ -146,22 +147,22 @@ class TaskJury:
             verification_code=ask.verification_code,
         )
         return JudgeVerdict(
-            reply=said, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
+            reply=reply, judgments=parse_judgments(judge, ask, completion, rubric=benchmark.rubric, shown=shown)
         )
 
     def _model(self, name: str) -> InspectModel:
         """Return the judge as an Inspect model, created on first use."""
         if name not in self._models:
-            judge = _named(name)
+            judge = _judge_model(name)
             limit, temperature = self._reply_tokens or judge_max_tokens(judge), None if judge.reasoning else 0.0
             self._models[name] = get_model(name, config=GenerateConfig(max_tokens=limit, temperature=temperature))
         return self._models[name]
 
 
-def _named(name: str) -> Model:
-    provider, _, remote = name.partition("/")
-    return Model(name=name, provider=provider, remote_name=remote, reasoning=reasons(remote))
+def _judge_model(name: str) -> Model:
+    judge = model_of(name)
+    return replace(judge, reasoning=reasons(judge.remote_name))
 
 
-def _turn(role: str, text: str) -> ChatMessage:
+def _chat_message(role: str, text: str) -> ChatMessage:
     return ChatMessageAssistant(content=text) if role == "assistant" else ChatMessageUser(content=text)

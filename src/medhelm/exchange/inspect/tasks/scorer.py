@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from medhelm.scoring.metric import Metric as OurMetric
 
 Judges = str | list[str] | None
-"""Names of judges, as a list or with commas between them."""
+"""Names of models in Inspect: a list, or a string separated by commas."""
 
 SHOWN_CHARACTERS = 200
 """Maximum characters of a completion that is repeated next to its score."""
@@ -59,7 +59,7 @@ def judge_names(judges: Judges) -> list[str]:
     return names
 
 
-def refused(error: MedHelmError) -> Exception:
+def prerequisite_error(error: MedHelmError) -> Exception:
     """Convert an error to one that Inspect shows without a traceback, with its markup characters escaped."""
     from inspect_ai._util.error import PrerequisiteError
     from rich.markup import escape
@@ -88,18 +88,18 @@ def medhelm_scores(
     """
     from medhelm.errors import MedHelmError
     from medhelm.exchange.inspect.tasks.completions import completion_of
-    from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
+    from medhelm.exchange.inspect.tasks.instances import InstanceSelector, load_instances
     from medhelm.exchange.inspect.tasks.jury import TaskJury
     from medhelm.scoring.metrics import metrics_of
 
-    asked = InstanceSelector(benchmark=benchmark, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
+    selector = InstanceSelector(benchmark=benchmark, data=data, tier=tier, sample=sample, limit=limit, seed=seed)
     try:
-        dataset, instances = opened(asked)
+        dataset, instances = load_instances(selector)
         names = judge_names(judges) if dataset.benchmark.rubric else []
-        bench = TaskJury(names, at_least=min_judges, reply_tokens=judge_tokens) if names else None
+        jury = TaskJury(names, at_least=min_judges, reply_tokens=judge_tokens) if names else None
     except MedHelmError as error:
-        raise refused(error) from error
-    metrics = metrics_of(dataset.benchmark, judged=bench is not None)
+        raise prerequisite_error(error) from error
+    metrics = metrics_of(dataset.benchmark, judged=jury is not None)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (the shape of scorers)
         instance = instances.get(str(state.sample_id))
@@ -109,14 +109,16 @@ def medhelm_scores(
         if completion.failure:
             failure = completion.failure
             return Score(value=math.nan, explanation=failure.message, metadata={"failure": failure.code})
-        jury_result = await bench.judge(dataset.benchmark, instance, completion) if bench else None
-        own = await _applied(metrics, instance, completion)
+        jury_result = await jury.judge(dataset.benchmark, instance, completion) if jury else None
+        own = await _apply_metrics(metrics, instance, completion)
         return _as_score(metrics, instance, completion, own, jury_result)
 
     return score
 
 
-async def _applied(metrics: Sequence[OurMetric], instance: Instance, completion: Completion) -> tuple[OurScore, ...]:
+async def _apply_metrics(
+    metrics: Sequence[OurMetric], instance: Instance, completion: Completion
+) -> tuple[OurScore, ...]:
     """Return the scores that need no judge; slow metrics run in a thread, so that requests continue."""
     from medhelm.domain import JURY
     from medhelm.scoring.metric import apply
@@ -151,12 +153,12 @@ def _as_score(
     return Score(
         value={score_name(s.metric, s.rule): math.nan if s.value is None else s.value for s in scores},
         answer=text if len(text) <= SHOWN_CHARACTERS else None,
-        explanation=_explained(metrics, instance, text, failures, jury_result) or None,
+        explanation=_explanation(metrics, instance, text, failures, jury_result) or None,
         metadata=metadata or None,
     )
 
 
-def _explained(
+def _explanation(
     metrics: Sequence[OurMetric],
     instance: Instance,
     text: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from typing import Any
 
 from inspect_ai import Task
@@ -24,8 +25,15 @@ from medhelm.domain import JURY, RULES, Benchmark, Instance, Message, Rule
 from medhelm.domain.completion import REASONING_TOKENS
 from medhelm.errors import MedHelmError
 from medhelm.evaluation.preparation import check_scorable
-from medhelm.exchange.inspect.tasks.instances import InstanceSelector, opened
-from medhelm.exchange.inspect.tasks.scorer import Judges, estimate, judge_names, medhelm_scores, refused, score_name
+from medhelm.exchange.inspect.tasks.instances import InstanceSelector, load_instances
+from medhelm.exchange.inspect.tasks.scorer import (
+    Judges,
+    estimate,
+    judge_names,
+    medhelm_scores,
+    prerequisite_error,
+    score_name,
+)
 from medhelm.models.model_names import reasons
 from medhelm.scoring.metric import Metric
 from medhelm.scoring.metrics import metrics_of
@@ -37,7 +45,7 @@ _ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 
 def make_task(
-    asked: InstanceSelector,
+    selector: InstanceSelector,
     *,
     judges: Judges = None,
     min_judges: int | None = None,
@@ -52,22 +60,14 @@ def make_task(
     Raises: an Inspect error with our message, for errors that a user can fix.
     """
     try:
-        dataset, instances = opened(asked)
+        dataset, instances = load_instances(selector)
         names = judge_names(judges)
         metrics = _metrics(dataset.benchmark, names)
         scorer = medhelm_scores(
-            benchmark=asked.benchmark,
-            data=asked.data,
-            tier=asked.tier,
-            sample=asked.sample,
-            limit=asked.limit,
-            seed=asked.seed,
-            judges=names or None,
-            min_judges=min_judges,
-            judge_tokens=judge_tokens,
+            **asdict(selector), judges=names or None, min_judges=min_judges, judge_tokens=judge_tokens
         )
     except MedHelmError as error:
-        raise refused(error) from error
+        raise prerequisite_error(error) from error
     benchmark = dataset.benchmark
     return Task(
         dataset=MemoryDataset([sample_of(benchmark, instance) for instance in instances.values()], name=benchmark.name),
@@ -86,7 +86,7 @@ def make_task(
             for metric in metrics
             for rule in RULES
         },
-        config=_config(benchmark, reasoning=_reasons() if reasoning is None else reasoning),
+        config=_config(benchmark, reasoning=_model_reasons() if reasoning is None else reasoning),
         fail_on_error=False,
         version=benchmark.digest[:16],
         metadata={"medhelm": _about(dataset, metrics[0].name)},
@@ -114,7 +114,7 @@ def sample_of(benchmark: Benchmark, instance: Instance) -> Sample:
     metadata: dict[str, Any] = {name: value for name in ("cluster", "group") if (value := getattr(instance, name))}
     metadata["medhelm"] = instance_to_json(instance)
     return Sample(
-        input=only.text if only else [_turn(message) for message in messages],
+        input=only.text if only else [_chat_message(message) for message in messages],
         choices=list(instance.choices) or None,
         target=[instance.expected] if instance.choices else list(instance.correct),
         id=instance.id,
@@ -127,7 +127,7 @@ def is_pooled(benchmark: Benchmark, metric: Metric, rule: Rule) -> bool:
     return metric.parts is not None or (bool(benchmark.group_column) and rule == "published")
 
 
-def _turn(message: Message) -> ChatMessage:
+def _chat_message(message: Message) -> ChatMessage:
     turn: ChatMessage = _ROLES[message.role](content=message.text)
     return turn
 
@@ -145,7 +145,7 @@ def _metrics(benchmark: Benchmark, judges: list[str]) -> list[Metric]:
     return metrics
 
 
-def _reasons() -> bool:
+def _model_reasons() -> bool:
     """Return True if the task's model is a reasoning model by its name; False if no model is set yet."""
     try:
         return reasons(get_model().name)

@@ -14,9 +14,9 @@ import pytest
 from medhelm.domain import Message, Reference
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import DataError
-from medhelm.exchange.lm_eval.samples import read_lm_eval_samples, sample_files
+from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lm_eval"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "lm_eval"
 CHAT = FIXTURES / "org__invented-model"
 
 
@@ -120,7 +120,7 @@ def test_without_results_the_folder_names_the_model(tmp_path: Path) -> None:
         ({}, "org/m"),
     ],
 )
-def test_where_the_model_is_named(tmp_path: Path, content: dict[str, Any], model: str) -> None:
+def test_the_place_of_the_models_name(tmp_path: Path, content: dict[str, Any], model: str) -> None:
     path = alone(tmp_path)
     known = {"results": {"invented_short": {"alias": " - Short"}}, "n-samples": {"invented_short": {"effective": 7}}}
     path.with_name("results_2020-01-01T00-00-00.1.json").write_text(json.dumps({**known, **content}))
@@ -204,7 +204,7 @@ def test_options_that_follow_again_alone_are_not_options(tmp_path: Path) -> None
     assert run.completions["0"].text == "no"
 
 
-def test_beginnings_as_options(tmp_path: Path) -> None:
+def test_options_are_the_beginnings_before_a_common_ending(tmp_path: Path) -> None:
     """Winogrande: one ending, several beginnings."""
     row = chosen([-3, False], [-1, False], contexts=("Ann, because", "Bob, because"), target="0")
     row["arguments"]["gen_args_1"]["arg_1"] = " yes"
@@ -214,13 +214,13 @@ def test_beginnings_as_options(tmp_path: Path) -> None:
     assert run.instances[0].correct == ("Ann, because",)
 
 
-def test_likelihoods_that_are_none(tmp_path: Path) -> None:
+def test_invalid_likelihoods(tmp_path: Path) -> None:
     run = read(tmp_path, chosen(["-inf", "False"], [-5, False]), chosen([None, False], ["x", 1], doc_id=1))
     assert run.completions["0"].text == "no"
     assert run.completions["1"].failure is not None
 
 
-def test_a_question_that_is_no_text(tmp_path: Path) -> None:
+def test_a_question_that_is_not_text(tmp_path: Path) -> None:
     """nan is not equal to itself, and no question either."""
     run = read(tmp_path, chosen([-3, False], [-1, False], contexts=(math.nan, math.nan)))  # type: ignore[arg-type]
     assert run.instances[0].turns == (Message("user", ""),)
@@ -261,7 +261,7 @@ def test_targets_of_texts(tmp_path: Path, target: object, right: list[str]) -> N
     assert list(read(tmp_path, generated(target=target)).instances[0].correct) == right
 
 
-def test_equal_options_are_no_choice(tmp_path: Path) -> None:
+def test_equal_options_are_refused(tmp_path: Path) -> None:
     row = chosen([-1, False], [-2, False], target="1")
     row["arguments"]["gen_args_1"]["arg_1"] = " yes"
     assert read(tmp_path, row).instances[0].choices == ()
@@ -322,7 +322,7 @@ WRONG: dict[str, tuple[list[object], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_files_that_cannot_be_taken_in(tmp_path: Path, name: str) -> None:
+def test_files_that_cannot_be_imported(tmp_path: Path, name: str) -> None:
     rows, words = WRONG[name]
     with pytest.raises(DataError) as wrong:
         read(tmp_path, *rows)

@@ -1,1 +1,0 @@
-"""Read sample files of lm-evaluation-harness."""
