@@ -17,15 +17,15 @@ from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import RULES, Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
 from medhelm.domain.remark import LeftOut
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
+from medhelm.results.suites import resolve_suite
 
 
 def compare(
@@ -154,7 +154,7 @@ def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -
     from medhelm.results.published.cells import published_cells
 
     cells, columns = published_cells()
-    columns = _of_suite(columns, suite)
+    columns = _columns_of_suite(columns, suite)
     _refuse_names(names, {cell.model for cell in cells}, "no published results of")
     found = compare_cells([cell for cell in cells if not names or cell.model in names], columns, "published")
     return replace(found, suite=suite, scoring="published")
@@ -231,7 +231,7 @@ def _selected_inputs(
     if short_names:
         names = [finished.short_names[name] for name in names]
         finished = renamed_inputs(finished, finished.short_names)
-    columns = _of_suite(finished.columns, suite, folders)
+    columns = _columns_of_suite(finished.columns, suite, folders)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
     return replace(finished, columns=columns, cells=cells), names
@@ -259,16 +259,15 @@ def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_
         raise UserError("\n".join([*lines, *map(str, left_out_remarks(x for x in left_out if x.model in named))]))
 
 
-def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
-    """The benchmarks of a suite that are there, with its weights. Raises UserError if there is none."""
-    known = all_names(folders) if Path(suite).is_file() else ()
-    chosen, found = apply_suite_weights(columns, suite, known=known)
-    if chosen.weights is None:
-        return found
-    there = {column.benchmark: column for column in found}
-    kept = [there[name] for name in chosen.weights if name in there]
+def _columns_of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
+    """Return the benchmarks of a suite that are among these, with its weights. Raises: UserError if there is none."""
+    weights = resolve_suite(suite, columns, folders).weights
+    if weights is None:
+        return list(columns)
+    known = {column.benchmark: column for column in columns}
+    kept = [replace(known[name], weight=weight) for name, weight in weights.items() if name in known]
     if not kept:
         raise UserError(
-            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(there))}."
+            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(known))}."
         )
     return kept

@@ -19,13 +19,12 @@ from medhelm.analysis.cost.bill import (
 from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
 from medhelm.analysis.cost.sums import CostSum, cost_per_point, sum_costs, update_cost
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import Rule, Run, Usage
-from medhelm.domain.suite import SuiteEntry
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.run_selection import suite_sort_key
+from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
+from medhelm.results.suites import resolve_suite, suite_sort_key
 
 
 def make_bill(
@@ -43,13 +42,14 @@ def make_bill(
     Raises: StoreError naming everything that cannot be read; UserError for an unknown suite, or if nothing was run.
     """
     spending = read_spending(stores, pricing, runs)
-    wanted = _named(suite, spending.counted.values())
+    columns = {run.benchmark: column_of(run, None, scoring) for run in spending.counted.values()}
+    weights = resolve_suite(suite, columns.values()).weights
+    wanted = None if weights is None else list(weights)
     groups: dict[tuple[str, ...], list[UsageItem]] = {}
     for item in spending.items:
         groups.setdefault(_key(item, by), []).append(item)
-    order = [entry.name for entry in load_suite()]
     rows = [_row(own, by) for own in groups.values()]
-    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(order, row.benchmark), row.model))
+    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
     board = leaderboard(stores, rule=scoring, suite=suite, pricing=pricing, wanted=runs) if counted else None
@@ -64,17 +64,6 @@ def make_bill(
         prices=sorted(priced.items()),
         remarks=spending.remarks,
     )
-
-
-def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
-    """Names of the benchmarks of a suite; None for whatever there is. Raises: UserError for an unknown suite."""
-    own = {run.benchmark: run for run in runs}
-    others = [
-        SuiteEntry(name=n, title=r.title, category=r.taxonomy.category, subcategory=r.taxonomy.subcategory)
-        for n, r in own.items()
-    ]
-    weights = find_suite(suite, others).weights
-    return None if weights is None else list(weights)
 
 
 def _key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
@@ -208,10 +197,9 @@ def _update(
     if known is None:
         return None
     suite = wanted if wanted is not None else sorted({benchmark for _, benchmark in counted})
-    order = [entry.name for entry in load_suite()]
     return UpdateCost(
         cost=known,
-        benchmarks=tuple(sorted(costs, key=lambda name: suite_sort_key(order, name))),
+        benchmarks=tuple(sorted(costs, key=lambda name: suite_sort_key(name))),
         n_models=len(models),
         unknown=tuple(name for name in suite if name not in costs),
     )

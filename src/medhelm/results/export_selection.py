@@ -9,16 +9,16 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Rule, Run, Tier
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
-from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.run_selection import select_runs
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
 from medhelm.results.runs.selection import RunFilter
 from medhelm.results.spending import Pricing, repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
@@ -82,8 +82,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
         raise StoreError("\n".join(problems))
     if wanted.pricing is not None:
         own = repriced(own, wanted.pricing)
-    order = [entry.name for entry in load_suite()]
-    own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
+    own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))
     choice = select_runs(("", run) for run in there if run.tier == tier)  # as the leaderboard of the whole store
     names = {(run.model, run.benchmark) for run in own}
     left_out = [one for one in choice.left_out if (one.model, one.benchmark) in names]

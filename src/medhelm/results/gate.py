@@ -20,7 +20,6 @@ from medhelm.analysis.comparison.non_inferiority import (
     unpaired_change,
 )
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import Remark
@@ -42,9 +41,9 @@ from medhelm.results.release_comparison import (
     scoring_of,
     stored_run,
 )
-from medhelm.results.run_selection import suite_sort_key
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.run_file import NAME, read_run
@@ -148,14 +147,11 @@ def _gate(store: Path, against: str, options: GateOptions) -> GateResult:
     runs = [run for run in load_runs(opened) if run.tier == tier]
     comparer = _Comparer(runs, reference, scoring)
     pairs = _model_pairs(comparer, options)
-    order = [entry.name for entry in load_suite()]
     tests: list[GateTest] = []
     not_compared: list[NotCompared] = []
     for model, baseline_model in pairs:
         own: list[GateTest] = []
-        for benchmark in sorted(
-            _benchmarks(reference, baseline_model, options), key=lambda b: suite_sort_key(order, b)
-        ):
+        for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=lambda b: suite_sort_key(b)):
             found = comparer.compare(model, baseline_model, benchmark, ignore_missing=options.ignore_missing)
             if isinstance(found, NotCompared):
                 not_compared.append(found)

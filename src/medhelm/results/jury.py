@@ -13,16 +13,16 @@ from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summariz
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.analysis.jury.verdict import verdict
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
+from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
@@ -61,10 +61,7 @@ def analyze_judges(
     """
     choice, tier = _select_judged(stores, benchmarks, tier, pricing, wanted)
     by_benchmark: dict[str, dict[str, Run]] = {}
-    order = [entry.name for entry in load_suite()]
-    for (model, benchmark), run in sorted(
-        choice.runs.items(), key=lambda item: (suite_sort_key(order, item[0][1]), item[0])
-    ):
+    for (model, benchmark), run in sorted(choice.runs.items(), key=lambda item: (suite_sort_key(item[0][1]), item[0])):
         by_benchmark.setdefault(benchmark, {})[model] = run
     groups = _families(by_benchmark, families or {})
     excluded = left_out_remarks(choice.left_out)

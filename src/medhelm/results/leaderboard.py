@@ -12,15 +12,15 @@ from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
-from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.remark import LeftOut, Remark
-from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.suite import Suite
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.run_selection import select_runs, store_label
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
@@ -35,6 +35,7 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, model_finder, repriced
+from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.derived.number_files import number_files
 from medhelm.storage.judgments import read_explanations
@@ -150,20 +151,14 @@ def leaderboard(
         finished = _calibrated(finished, clinicians, stores, rule)
     if short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    names = []
-    if Path(suite).is_file():
-        from medhelm.benchmarks.catalog import all_names
-
-        names = all_names(as_paths(benchmark_folders, "benchmark_folders"))
     return leaderboard_from_inputs(
         finished,
         suite=suite,
-        known=names,
+        benchmark_folders=as_paths(benchmark_folders, "benchmark_folders"),
         resample=resample,
         shared=shared,
         rank_baselines=rank_baselines,
         panel=panel,
-        scoring=rule,
     )
 
 
@@ -196,28 +191,31 @@ def _calibrated(
 def leaderboard_from_inputs(
     finished: LeaderboardInputs,
     *,
-    suite: str = "all",
-    known: Sequence[str] = (),
+    suite: str,
+    benchmark_folders: Sequence[Path],
     resample: Resample | None = None,
     shared: bool = False,
     rank_baselines: bool = False,
     panel: Sequence[str] = (),
-    scoring: Rule,
 ) -> Leaderboard:
     """Build the leaderboard of runs that were read before, with the remarks on their selection.
 
-    Parameters and errors: as `leaderboard_from_cells`.
+    Parameters: as `leaderboard`. Raises: UserError as `resolve_suite` and `leaderboard_from_cells`.
     """
+    if PUBLISHED in panel:
+        raise UserError(
+            f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
+            "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
+        )
     board = leaderboard_from_cells(
         finished.cells,
         finished.columns,
-        suite=suite,
-        known=known,
+        resolve_suite(suite, finished.columns, benchmark_folders),
         resample=resample,
         shared=shared,
         rank_baselines=rank_baselines,
         panel=panel,
-        scoring=scoring,
+        scoring=finished.rule,
         tier=finished.tier,
         cache=finished.numbers,
     )
@@ -248,9 +246,8 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, RaterAgre
 def leaderboard_from_cells(
     cells: Sequence[Cell],
     columns: Sequence[Column],
+    suite: Suite,
     *,
-    suite: str = "all",
-    known: Sequence[str] = (),
     resample: Resample | None = None,
     shared: bool = False,
     rank_baselines: bool = False,
@@ -259,48 +256,25 @@ def leaderboard_from_cells(
     tier: Tier = "real",
     cache: NumbersCache | None = None,
 ) -> Leaderboard:
-    """A leaderboard of these cells on the benchmarks of a suite, with its weights.
+    """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
 
-    Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though no model was run on them; cache, as of `build_leaderboard`. Raises: UserError as `find_suite` and
-    `build_leaderboard`.
+    Parameters: columns, of all benchmarks of the cells; the rest as `build_leaderboard`. Raises: UserError.
     """
-    if PUBLISHED in panel:
-        raise UserError(
-            f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
-            "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
-        )
-    chosen, columns = apply_suite_weights(columns, suite, known=known)
+    weights = suite.weights or {}
     board = build_leaderboard(
         cells,
-        columns,
-        benchmarks=None if chosen.weights is None else list(chosen.weights),
+        [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns],
+        benchmarks=None if suite.weights is None else list(suite.weights),
         shared=shared,
         resample=resample,
         rank_baselines=rank_baselines,
         panel=panel,
-        suite=chosen.name,
+        suite=suite.name,
         scoring=scoring,
         tier=tier,
         cache=cache,
     )
-    return replace(board, suite_description=chosen.description)
-
-
-def apply_suite_weights(
-    columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()
-) -> tuple[Suite, list[Column]]:
-    """A suite, and all these columns with the weights that it gives them; those outside it stay as they are.
-
-    Parameters: as `leaderboard_from_cells`. Raises: UserError as `find_suite`.
-    """
-    others = [
-        SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
-    ]
-    others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in known]
-    chosen = find_suite(suite, others)
-    weights = chosen.weights or {}
-    return chosen, [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns]
+    return replace(board, suite_description=suite.description)
 
 
 def leaderboard_from_scores(
@@ -311,14 +285,14 @@ def leaderboard_from_scores(
     shared: bool = False,
     panel: Sequence[str] = (),
 ) -> Leaderboard:
-    """The leaderboard of a published table of scores, a CSV file with the reference's header."""
+    """Build the leaderboard of a published table of scores, a CSV file with the reference's header."""
     from medhelm.results.scores_csv import read_scores as read_published  # lazy: few leaderboards show others' scores
 
     published = read_published(scores, load_suite())
     board = leaderboard_from_cells(
         published.cells,
         published.columns,
-        suite=suite,
+        resolve_suite(suite, published.columns),
         resample=resample,
         shared=shared,
         panel=panel,
@@ -478,10 +452,9 @@ def _inputs_of(
         kind = f" on {tier} data" if found else ""
         shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
-    order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
-    shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(order, one[0]))
+    shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(one[0]))
     columns = {name: column_of(run, baselines.get(name), rule) for name, run in shown}
     keys = sorted(chosen, key=lambda key: key[1])
     judged: dict[str, list[tuple[Run, RunScores]]] = {}

@@ -141,8 +141,3 @@ def judges_under_test(runs: Iterable[Run]) -> list[str]:
 def store_label(path: Path, stores: Sequence[Path]) -> str:
     """Return the suffix that distinguishes models of this store from those of others; empty for a single store."""
     return f" [{path.name or path}]" if len(stores) > 1 else ""
-
-
-def suite_sort_key(order: Sequence[str], benchmark: str) -> tuple[int, str]:
-    """Return a sort key: benchmarks of the suite in its order, then all others by name."""
-    return (order.index(benchmark) if benchmark in order else len(order), benchmark)

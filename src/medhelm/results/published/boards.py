@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
+from medhelm.analysis.leaderboard.build import Resample
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import verdict
@@ -16,8 +16,14 @@ from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import PUBLISHED, LeaderboardInputs, read_inputs, renamed_inputs
-from medhelm.results.published.cells import published_cells, resolve_suite
+from medhelm.results.leaderboard import (
+    PUBLISHED,
+    LeaderboardInputs,
+    leaderboard_from_cells,
+    read_inputs,
+    renamed_inputs,
+)
+from medhelm.results.published.cells import published_cells
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
     benchmark_remarks,
@@ -30,6 +36,7 @@ from medhelm.results.published.remarks import (
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
+from medhelm.results.suites import resolve_suite
 
 MARK = "[published]"
 """Suffix of a published model if an own model has the same name."""
@@ -72,14 +79,13 @@ def published_leaderboard(
     cells, columns = published_cells(chosen)
     if not columns:
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
-    wanted = None if chosen.weights is None else list(chosen.weights)
     if only is not None:
-        wanted = [column.benchmark for column in columns if column.benchmark in only]
         cells = [cell for cell in cells if cell.benchmark in only]
         columns = [column for column in columns if column.benchmark in only]
+        chosen = _limited_to(columns, chosen)
     models = {cell.model for cell in cells}
     names = _panel(panel, models)
-    board = _build(cells, columns, chosen, wanted, resample=resample, panel=names)
+    board = leaderboard_from_cells(cells, columns, chosen, resample=resample, panel=names, scoring="published")
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
     if (
         chosen.name == "paper35" and only is None and set(names) in (set(), models)
@@ -141,22 +147,28 @@ def board_of_own_and_published(
         )
     chosen = resolve_suite(suite, finished.columns, benchmark_folders)
     common = _common(finished, chosen)
-    names = [column.benchmark for column in common.columns]
-    cells = [*common.own, *common.published]
-    members = _panel(panel, {cell.model for cell in common.published})
-    board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared, panel=members)
+    published = {cell.model for cell in common.published}
+    board = leaderboard_from_cells(
+        [*common.own, *common.published],
+        common.columns,
+        _limited_to(common.columns, chosen),
+        resample=resample,
+        shared=shared,
+        panel=_panel(panel, published),
+        scoring="published",
+    )
     left_out = finished.left_out_of(common.columns)
     remarks = [
         *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.different_metric),
         *condition_remarks(common.own, finished.runs, common.columns),
         *same_model_remarks(common.own, common.published, common.columns, finished.runs),
         *cost_remarks(beside_bills=True),
-        *known_error_remarks(names),
+        *known_error_remarks(column.benchmark for column in common.columns),
         *left_out_remarks(left_out),
         *finished.remarks_on(common.columns),
         *unfinished_remarks(finished.unfinished),
     ]
-    return _marked(replace(board, left_out=left_out), {cell.model for cell in common.published}, remarks)
+    return _marked(replace(board, left_out=left_out), published, remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,29 +235,10 @@ def _renamed(cell: Cell, taken: set[str]) -> Cell:
     return replace(cell, model=f"{cell.model} {MARK}") if cell.model in taken else cell
 
 
-def _build(
-    cells: Sequence[Cell],
-    columns: Sequence[Column],
-    suite: Suite,
-    names: Sequence[str] | None,
-    *,
-    resample: Resample | None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
-) -> Leaderboard:
+def _limited_to(columns: Sequence[Column], suite: Suite) -> Suite:
+    """Return a suite of these benchmarks alone."""
     weights = suite.weights or {}
-    board = build_leaderboard(
-        cells,
-        [replace(column, weight=weights.get(column.benchmark, 1.0)) for column in columns],
-        benchmarks=names,
-        shared=shared,
-        resample=resample,
-        panel=panel,
-        suite=suite.name,
-        scoring="published",
-        tier="real",
-    )
-    return replace(board, suite_description=suite.description)
+    return replace(suite, weights={column.benchmark: weights.get(column.benchmark, 1.0) for column in columns})
 
 
 def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run, Tier
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.reports.runs import run_cost
-from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.run_selection import select_runs
 from medhelm.results.runs.selection import RunFilter, match_name
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.releases import read_release, release_names
 from medhelm.storage.run_folders import read_removals, read_run_folders
 from medhelm.storage.store import Store, open_store
@@ -65,8 +65,7 @@ def stored_runs(stores: Sequence[Path], *, removed: bool = False) -> list[RunOnD
             found += [run for removal in read_removals(store) for run in removal.runs]
         else:
             found += read_run_folders(store)
-    order = [entry.name for entry in load_suite()]
-    found.sort(key=lambda one: (*suite_sort_key(order, one.benchmark), one.model, one.started, str(one.folder)))
+    found.sort(key=lambda one: (*suite_sort_key(one.benchmark), one.model, one.started, str(one.folder)))
     return found
 
 
