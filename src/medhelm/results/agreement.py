@@ -25,6 +25,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
 from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
@@ -113,12 +114,8 @@ def _of_wanted_runs(ratings: Ratings, wanted: RunFilter, runs: Runs) -> Ratings:
 def judged_runs(store: Path, wanted: RunFilter = EVERY_RUN) -> dict[str, SelectedRuns]:
     """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `RunFilter.apply`."""
     found = list(intact_runs(run for run in load_runs(open_store(store)) if run.jury_result))
-    found = wanted.apply(found, lambda run: run)
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in found:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
     chosen = {}
-    for name, runs in by_benchmark.items():
+    for name, runs in group_by(wanted.apply(found, lambda run: run), lambda run: run.benchmark).items():
         real = [run for run in runs if run.tier == "real"]
         chosen[name] = select_runs((("", run) for run in real or runs), comparable_only=False)
     return chosen

@@ -21,6 +21,7 @@ from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
@@ -61,9 +62,7 @@ def calibrate(
     """
     known = known_benchmarks(definitions, runs)
     ratings = read_ratings(path, known, lambda *key: instance_ids_of(runs[key]))
-    by_model: dict[tuple[str, str], list[Rating]] = {}
-    for row in ratings.rows:
-        by_model.setdefault((row.benchmark, row.model), []).append(row)
+    by_model = group_by(ratings.rows, lambda row: (row.benchmark, row.model))
     rated = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
     remarks = list(ratings.remarks)
     if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):

@@ -20,6 +20,7 @@ from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
 from medhelm.analysis.cost.sums import CostSum, cost_per_point, sum_costs, update_cost
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule, Run, Usage
+from medhelm.domain.grouping import group_by
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
@@ -45,10 +46,7 @@ def make_bill(
     columns = {run.benchmark: column_of(run, None, scoring) for run in spending.counted.values()}
     weights = resolve_suite(suite, columns.values()).weights
     wanted = None if weights is None else list(weights)
-    groups: dict[tuple[str, ...], list[UsageItem]] = {}
-    for item in spending.items:
-        groups.setdefault(_key(item, by), []).append(item)
-    rows = [_row(own, by) for own in groups.values()]
+    rows = [_row(own, by) for own in group_by(spending.items, lambda item: _key(item, by)).values()]
     rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}

@@ -21,6 +21,7 @@ from medhelm.analysis.comparison.non_inferiority import (
 )
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import JURY, Rule, Run, Tier
+from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import Remark
 from medhelm.domain.run_folder import SHORT_ID
@@ -224,11 +225,9 @@ def find_reference(store: Store, against: str) -> GateReference:
 
 def _previous_runs(found: GateReference, runs: Iterable[Run]) -> GateReference:
     """Add the runs of each model on each benchmark except the latest. Raises: UserError if there are none."""
-    by_key: dict[tuple[str, str, str], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.fresh, run.started)):
-        if run.is_complete:
-            by_key.setdefault((run.model, run.benchmark, run.tier), []).append(run)
-    for own in by_key.values():
+    ordered = sorted(runs, key=lambda run: (run.fresh, run.started))
+    complete = (run for run in ordered if run.is_complete)
+    for own in group_by(complete, lambda run: (run.model, run.benchmark, run.tier)).values():
         for run in own[:-1]:
             found.add(run)
     if not found.runs:
@@ -241,10 +240,7 @@ def _release_reference(found: GateReference, store: Store, release: Release, fol
     places = [store]
     if (folder / MANIFEST).is_file() and (folder.resolve().parents[1] / "store.json").is_file():
         places.insert(0, open_store(folder.resolve().parents[1]))
-    by_id: dict[str, list[Run]] = {}
-    for place in places:
-        for run in load_runs(place):
-            by_id.setdefault(run.id, []).append(run)
+    by_id = group_by((run for place in places for run in load_runs(place)), lambda run: run.id)
     shown = {row["model"]: row.get("benchmarks", {}) for row in release.leaderboard["models"]}
     for row in release.leaderboard.get("baselines", ()):
         shown[row["model"]] = row.get("benchmarks", {})
@@ -337,14 +333,9 @@ class _Comparer:
 
     def __init__(self, runs: Sequence[Run], reference: GateReference, scoring: ReleaseScoring) -> None:
         self.reference, self.scoring = reference, scoring
-        self.runs: dict[Key, list[Run]] = {}
-        self.unfinished: dict[Key, Run] = {}
+        self.runs = group_by((run for run in runs if run.is_complete), lambda run: (run.model, run.benchmark))
+        self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
-        for run in runs:
-            if run.is_complete:
-                self.runs.setdefault((run.model, run.benchmark), []).append(run)
-            else:
-                self.unfinished[run.model, run.benchmark] = run
 
     def compare(
         self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool

@@ -19,6 +19,7 @@ from medhelm.analysis.leaderboard.win_rates import DECIMALS
 from medhelm.analysis.statistics.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
+from medhelm.domain.grouping import group_by
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
@@ -304,11 +305,8 @@ def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[F
     if not scores:
         text = "the store has no finished run on these instances, so there are marks but no scores"
         yield Remark("no_scores", marks.benchmark, text)
-    ranked: dict[str, list[FilteredScore]] = {}
-    for score in scores:
-        if score.rank_all is not None and score.rank_kept is not None:
-            ranked.setdefault(score.metric, []).append(score)
-    for metric, own in ranked.items():
+    ranked = (score for score in scores if score.rank_all is not None and score.rank_kept is not None)
+    for metric, own in group_by(ranked, lambda score: score.metric).items():
         if len(own) > 1:
             yield Remark("model_order", marks.benchmark, _order(metric, own))
 

@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError
 from medhelm.results.releases import CURRENT, current_release, released_options
@@ -81,9 +82,7 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
     """Compare two releases. `runs`: stored runs, in which those behind the releases are looked up."""
     diff = diff_leaderboards(first, second)
     then, now = ({(one.model, one.benchmark): one for one in release.provenance} for release in (first, second))
-    by_id: dict[str, list[Run]] = {}
-    for run in runs:
-        by_id.setdefault(run.id, []).append(run)
+    by_id = group_by(runs, lambda run: run.id)
     rules = [scoring_of(first), scoring_of(second)]
     cases = [
         _compare(then[key], now[key], by_id, rules)

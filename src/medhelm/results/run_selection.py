@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain import JURY, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import LeftOut
 from medhelm.models.model_names import plain_name
 from medhelm.results.comparable.conditions import Candidate, Conditions, ConditionsComparison, conditions_of
@@ -67,10 +68,7 @@ def _best_conditions(
     candidates: Sequence[Candidate], comparison: ConditionsComparison, *, comparable_only: bool
 ) -> Conditions:
     """Return the conditions that a benchmark uses."""
-    by_conditions: dict[Conditions, list[Candidate]] = {}
-    for one in candidates:
-        by_conditions.setdefault(one.conditions, []).append(one)
-
+    by_conditions = group_by(candidates, lambda one: one.conditions)
     by_contestants = comparable_only and any(one.is_contestant for one in candidates)
 
     def rank(kind: Conditions) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from medhelm.domain.grouping import group_by
 from medhelm.storage.running import (
     SERVER,
     EvaluationStatus,
@@ -129,9 +130,6 @@ def as_json(found: Sequence[EvaluationProgress], names: Mapping[str, str]) -> di
 def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationProgress:
     status = known.status
     phase = _phase(known)
-    by_model: dict[str, list[RunProgress]] = {}
-    for run in status.runs:
-        by_model.setdefault(run.model, []).append(run)
     models = [
         ModelProgress(
             model=model,
@@ -139,7 +137,7 @@ def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationP
             runs=runs,
             is_unusable=any(run.is_unusable for run in runs),
         )
-        for model, runs in by_model.items()
+        for model, runs in group_by(status.runs, lambda run: run.model).items()
     ]
     left = [one.totals.seconds_left for one in models if not one.is_unusable]
     whole = progress_totals(status.runs, is_running=known.is_alive, models_left=left)

@@ -15,6 +15,7 @@ from medhelm import __version__
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
@@ -356,9 +357,7 @@ def _own_names(runs: Sequence[Run]) -> str:
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
     """Return the commands that repeat the evaluation, one for the benchmarks with equal options."""
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in runs:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
+    by_benchmark = group_by(runs, lambda run: run.benchmark)
     options = {benchmark: _run_options(own) for benchmark, own in by_benchmark.items()}
     where = ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
     commands = []

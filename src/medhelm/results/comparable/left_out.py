@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from medhelm.domain import EXTENDED, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import (
@@ -163,15 +164,15 @@ def _each(option: str, values: Iterable[str]) -> tuple[str, ...]:
 
 def left_out_remarks(entries: Iterable[LeftOut]) -> list[Remark]:
     """Return one remark for each reason, with the models and the benchmarks that it holds for."""
-    together: dict[tuple[object, ...], list[LeftOut]] = {}
-    for entry in entries:
-        kind = (entry.benchmark, entry.reason, replace(entry.remedy, models=()), not entry.remedy.models)
-        together.setdefault(kind, []).append(entry)
-    merged: dict[tuple[object, ...], list[list[LeftOut]]] = {}
-    for same in together.values():
-        models = tuple(entry.model for entry in same)
-        merged.setdefault((models, same[0].reason, _joint_remedy(same)), []).append(same)
-    return [_remark(groups) for groups in merged.values()]
+    by_reason = group_by(
+        entries,
+        lambda entry: (entry.benchmark, entry.reason, replace(entry.remedy, models=()), not entry.remedy.models),
+    )
+    by_models = group_by(
+        by_reason.values(),
+        lambda same: (tuple(entry.model for entry in same), same[0].reason, _joint_remedy(same)),
+    )
+    return [_remark(groups) for groups in by_models.values()]
 
 
 def _joint_remedy(entries: Sequence[LeftOut]) -> Remedy:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
@@ -186,9 +187,7 @@ def _counted(items: Iterable[UsageItem], board: Leaderboard) -> Counted:
 
 def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard) -> list[ModelCost]:
     """Return the cost of repeating the board's own results, judges included."""
-    by_run: dict[int, list[UsageItem]] = {}
-    for item in items:
-        by_run.setdefault(id(item.run), []).append(item)
+    by_run = group_by(items, lambda item: id(item.run))
     costs = []
     for model in (row.model for row in board.rows if not row.published):
         own = [item for (name, _), run in counted.items() if name == model for item in by_run[id(run)]]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from medhelm.domain import JURY, InjectionEffect, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.reports.tables import decimal
@@ -46,9 +47,6 @@ def injection_effects(runs: Mapping[tuple[str, str], Run], rule: Rule) -> tuple[
 
 def injection_remarks(effects: Iterable[InjectionEffect]) -> list[Remark]:
     """Return one remark for each benchmark with flagged completions."""
-    by_title: dict[str, list[InjectionEffect]] = {}
-    for one in effects:
-        by_title.setdefault(one.title, []).append(one)
     return [
         Remark(
             "prompt_injection",
@@ -56,7 +54,7 @@ def injection_remarks(effects: Iterable[InjectionEffect]) -> list[Remark]:
             f"{title}: completions with signs of a prompt injection aimed at judges: "
             f"{listed([_in_words(one) for one in own], _NAMED)}. They count like all others.",
         )
-        for title, own in by_title.items()
+        for title, own in group_by(effects, lambda one: one.title).items()
     ]
 
 

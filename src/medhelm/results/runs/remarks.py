@@ -9,6 +9,7 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import EXTENDED, JURY, JuryResult, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
@@ -114,11 +115,8 @@ def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:
 
 def _not_recorded(runs: Sequence[Run]) -> Iterator[Remark]:
     """Yield a remark on imported runs of which it is not known whether they were measured like the others."""
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in runs:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
     unknown: dict[str, list[Run]] = {"prompts": [], "temperature": []}
-    for own in by_benchmark.values():
+    for own in group_by(runs, lambda run: run.benchmark).values():
         comparison = ConditionsComparison(own)
         conditions = [conditions_of(run) for run in own]
         several = len({(one.content, one.harness) for one in conditions}) > 1
