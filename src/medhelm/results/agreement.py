@@ -187,11 +187,7 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
     place = {name: row for row, name in enumerate(columns["instance_id"])}
     criteria = {name: column for column, name in enumerate(known.criteria)}
     judgments = read_judgments(run)
-    names = (
-        list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.jury_result.jury.judges]
-        if run.jury_result
-        else []
-    )
+    names = list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.judges]
     cells = np.full((len(names), len(place), len(criteria)), np.nan)
     for instance, judge, criterion, grade in zip(*judgments[:4], strict=True):
         mirrored = criterion in known.lower_is_better

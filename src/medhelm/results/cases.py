@@ -16,7 +16,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.errors import UserError, suggestion
-from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
 from medhelm.results.spending import Pricing, is_local, run_day
 from medhelm.storage.cases import (
@@ -222,7 +222,7 @@ def open_cases(
         known = {run.benchmark for _, store in opened for run in load_runs(store)}
         places = ", ".join(map(str, stores))
         raise UserError(f"no run of `{benchmark[:80]}` in {places}. {suggestion(benchmark[:80], known)}".strip())
-    tier = tier or ("real" if any(run.tier == "real" for _, _, run in found) else "sample")
+    tier = tier or default_tier(run for _, _, run in found)
     selection = select_runs((label, run) for label, _, run in found if run.tier == tier)
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""

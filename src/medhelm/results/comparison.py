@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -92,11 +93,10 @@ def compare_models(
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> Comparison:
-    """Paired differences between two models of the stores.
+    """Return the paired differences between two models of the stores.
 
-    Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name;
-    wanted, the runs that are read; short_names, names of models have no address of a server.
-    Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
+    Parameters: as in `leaderboard`.
+    Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
     finished, _ = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted)
     first, second = _full_names([first, second], finished)
@@ -109,7 +109,7 @@ def compare_models(
 def compare_inputs(
     finished: LeaderboardInputs, first: str, second: str, *, adjustment: Adjustment = "holm"
 ) -> Comparison:
-    """Paired differences between two models of runs that were read before. Raises: as `compare_models`."""
+    """Return the paired differences between two models of runs that were read before. Raises: as `compare_models`."""
     left_out = _left_out_of(finished, [first, second])
     _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of", left_out)
     cells = without_baselines(finished.cells, keep=[first, second])
@@ -131,10 +131,10 @@ def compare_all_models(
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> ComparedPairs:
-    """Every pair of the models of the stores, or of those that are named. `wanted`: the runs that are read.
-    `short_names`: names of models have no address of a server.
+    """Compare every pair of the models of the stores, or of the named ones.
 
-    Raises UserError for a model that has no finished run, and if there is no pair to compare.
+    Parameters: as in `leaderboard`.
+    Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
     finished, names = _selected_inputs(
         stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names
@@ -147,9 +147,9 @@ def compare_all_models(
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
-    """Every pair of the published models, or of those that are named, over benchmarks: no single score is known.
+    """Compare every pair of the published models, or of the named ones, over benchmarks: only means are published.
 
-    Raises UserError for a model or suite that there is not.
+    Raises: UserError for an unknown model or suite.
     """
     from medhelm.results.published.cells import published_cells
 
@@ -161,9 +161,9 @@ def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -
 
 
 def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> ComparedPairs:
-    """Every pair of models of any board; cells without single scores are compared over benchmarks only.
+    """Compare every pair of models; cells without single scores are compared over benchmarks only.
 
-    Raises UserError if there are fewer than two models, or no two of them share a benchmark.
+    Raises: UserError if there are fewer than two models, or no two of them share a benchmark.
     """
     models = sorted({cell.model for cell in cells if cell.value is not None})
     if len(models) < 2:
@@ -172,7 +172,8 @@ def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rul
             f"{only} a score: a comparison needs two models. `medhelm run` adds models, and `medhelm rescore` computes "
             "missing scores of imported runs."
         )
-    kept = [cell for cell in cells if cell.value is not None and any(c.benchmark == cell.benchmark for c in columns)]
+    shown = {column.benchmark for column in columns}
+    kept = [cell for cell in cells if cell.value is not None and cell.benchmark in shown]
     found = compare_all_pairs(kept, columns, models=rank_models(kept, columns, scoring))
     if np.isnan(found.macro_average.differences.value).all():
         raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
@@ -194,8 +195,9 @@ def measure_power(
 ) -> SuitePower:
     """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
-    Parameters: wanted, the runs that are read; short_names, as in `compare_models`.
-    Raises UserError for a model that has no finished run, and if no two models share two independent instances.
+    Parameters: names, models; empty for all; difference, the true difference to detect, None for the observed ones;
+    the rest as in `leaderboard`.
+    Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
     finished, _ = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names)
     found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
@@ -220,9 +222,9 @@ def _selected_inputs(
     *,
     short_names: bool = False,
 ) -> tuple[LeaderboardInputs, list[str]]:
-    """Read the results of the named models on the benchmarks of the suite, and return the models' full names as well.
+    """Read the results of the named models on the benchmarks of a suite; also return the models' full names.
 
-    Raises UserError.
+    Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
     finished = read_inputs(stores, rule, tier, wanted=wanted)
     names = _full_names(names, finished)
@@ -244,14 +246,13 @@ def _full_names(names: Sequence[str], finished: LeaderboardInputs) -> list[str]:
 
 
 def _left_out_of(finished: LeaderboardInputs, names: Sequence[str]) -> tuple[LeftOut, ...]:
-    """Return which of the named models, or of all, do not count on a benchmark that is compared."""
+    """Return the entries of the named models, or of all, that do not count on a benchmark that is compared."""
     return tuple(one for one in finished.left_out_of(finished.columns) if not names or one.model in names)
 
 
 def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_out: Sequence[LeftOut] = ()) -> None:
     """Raise UserError for names that are not known, or given twice. `left_out`: the reason for some of them."""
-    doubles = sorted({name for name in names if list(names).count(name) > 1})
-    if doubles:
+    if doubles := sorted(name for name, count in Counter(names).items() if count > 1):
         raise UserError(f"{', '.join(doubles)}: named twice. A model does not differ from itself; name another one.")
     if unknown := [name for name in names if name not in known]:
         named = {one.model for one in left_out} & set(unknown)

@@ -20,7 +20,7 @@ from medhelm.domain.suite import Suite
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
@@ -43,7 +43,7 @@ from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
@@ -144,11 +144,11 @@ def leaderboard(
         single_scores=resample != "none",
         completers_only=completers_only,
         comparable_only=comparable_only,
-        pricing=_pricing(pricing),
+        pricing=_read_pricing(pricing),
         wanted=wanted,
     )
     if clinicians:
-        finished = _calibrated(finished, clinicians, stores, rule)
+        finished = _calibrated(finished, clinicians, stores)
     if short_names:
         finished = renamed_inputs(finished, finished.short_names)
     return leaderboard_from_inputs(
@@ -162,7 +162,7 @@ def leaderboard(
     )
 
 
-def _pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
+def _read_pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
     """Return the prices in some files. Raises: ConfigError for a wrong file."""
     if prices is None or isinstance(prices, Pricing):
         return prices
@@ -174,10 +174,10 @@ def _pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
 
 
 def _calibrated(
-    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path], rule: Rule
+    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path]
 ) -> LeaderboardInputs:
     """Add what clinicians would give to the jury scores."""
-    if len(stores) > 1 or rule != "corrected":
+    if len(stores) > 1 or finished.rule != "corrected":
         raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
     from medhelm.results.calibration import calibrate
 
@@ -305,14 +305,12 @@ def leaderboard_from_scores(
 def find_instance(
     stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
 ) -> dict[str, Any]:
-    """Everything the stores know about one instance, as JSON: prompt, references, each model's record and judgments.
+    """Return one instance as JSON: prompt, references, and each model's record and judgments.
 
     `wanted`: only these runs. Raises UserError if none of them has it.
     """
-    runs: list[tuple[str, Store, Run]] = []
-    for path in stores:
-        store = open_store(path)
-        runs += [(store_label(path, stores), store, run) for run in intact_runs(load_runs(store))]
+    opened = [(store_label(path, stores), open_store(path)) for path in stores]
+    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
     names = {run.benchmark for _, _, run in runs}
     if benchmark not in names:
         places = ", ".join(map(str, stores))
@@ -348,7 +346,7 @@ class LeaderboardInputs:
     tier: Tier
     """Real data or sample rows."""
     unfinished: Sequence[str]
-    """Runs that were stopped on the way and do not count, in words."""
+    """Interrupted runs, which do not count, in words."""
     rule: Rule
     """Scoring rule."""
     remarks: Sequence[Remark]
@@ -398,12 +396,10 @@ def read_inputs(
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
 ) -> LeaderboardInputs:
-    """Read what counts. `comparable_only`: see `run_selection.select_runs`.
+    """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
-    Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
-    model caused are left out instead of counted as the worst answer. `pricing` and `wanted`: as in `leaderboard`.
-
-    Runs whose scores cannot be read are left out with a warning. Raises UserError if there is nothing.
+    Parameters: single_scores, False to open no records, so that only means are known; the rest as in `leaderboard`.
+    Raises: UserError if there is no finished run.
     """
     found = load_filtered(stores, wanted)
     if single_scores or pricing is not None:
@@ -437,11 +433,11 @@ def _inputs_of(
     comparable_only: bool,
     pricing: Pricing | None,
 ) -> LeaderboardInputs:
-    """Select those of these runs that count, and read their scores; parameters and errors as `read_inputs`.
+    """Select the runs that count, and read their scores; parameters and errors as `read_inputs`.
 
-    Raises DamagedRunError for a run whose records cannot be read.
+    Raises: DamagedRunError for a run whose records cannot be read.
     """
-    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    tier = tier or default_tier(run for _, run in found)
     choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs
     if pricing is not None:
@@ -457,16 +453,17 @@ def _inputs_of(
     shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(one[0]))
     columns = {name: column_of(run, baselines.get(name), rule) for name, run in shown}
     keys = sorted(chosen, key=lambda key: key[1])
+    runs = [chosen[key] for key in keys]
+    scores: Iterable[tuple[Run, RunScores | None]] = (
+        read_all(runs, rule) if single_scores else ((run, None) for run in runs)
+    )
+    as_worst = rule == "corrected" and not completers_only
+    cells = []
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
-    if single_scores:
-        as_worst = rule == "corrected" and not completers_only
-        cells = []
-        for (model, _), (run, scored) in zip(keys, read_all([chosen[key] for key in keys], rule), strict=True):
-            cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
-            if run.main_metric == JURY and run.jury_result and len(run.jury_result.jury.judges) > 1:
-                judged.setdefault(run.benchmark, []).append((run, scored))
-    else:
-        cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
+    for (model, _), (run, scored) in zip(keys, scores, strict=True):
+        cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
+        if scored and run.main_metric == JURY and len(run.judges) > 1:
+            judged.setdefault(run.benchmark, []).append((run, scored))
     return LeaderboardInputs(
         cells=cells,
         columns=tuple(columns.values()),
@@ -484,7 +481,7 @@ def _inputs_of(
 
 
 def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> dict[str, RaterAgreement | None]:
-    """Benchmark -> agreement of one judge's scores with another's."""
+    """Return benchmark -> agreement of one judge's scores with another's."""
     if not judged:
         return {}
     from medhelm.results.jury import judge_agreement  # lazy: many leaderboards have no jury
@@ -511,7 +508,7 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
 
 
 def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
-    """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
+    """Return the known constant baseline of each benchmark, on the data of the run with the most instances."""
     found: dict[str, ConstantBaseline] = {}
     opened = [open_store(path) for path in stores]
     ordered = sorted(runs, key=lambda run: (-run.n, run.model))

@@ -8,10 +8,10 @@ import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import fsum
 from pathlib import Path
 
 from medhelm import __version__
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
@@ -39,7 +39,7 @@ from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
     export_leaderboard,
-    measured,
+    folder_size,
     select_for_export,
 )
 from medhelm.results.tables import judges_cost
@@ -88,7 +88,7 @@ def export_card(
         with new_export(place, "card", {"medhelm": __version__, "scoring": rule, "tier": selection.tier}) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
-    files, size = (1, place.stat().st_size) if alone else measured(place)
+    files, size = (1, place.stat().st_size) if alone else folder_size(place)
     counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counted)}
     return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
 
@@ -168,8 +168,7 @@ def _model(
     row: Row, selection: ExportSelection, names: Mapping[str, str], digests: Mapping[str, CardDigests]
 ) -> CardModel:
     runs = [run for (model, _), run in selection.counted.items() if model == row.model]
-    costs = [judges_cost(run) for run in runs if run.jury_result]
-    known = [cost for cost in costs if cost is not None]
+    judges = [judges_cost(run) for run in runs if run.jury_result]
     reached = next((run.resolved_model for run in runs if run.resolved_model), None)
     return CardModel(
         name=names[row.model],
@@ -184,7 +183,7 @@ def _model(
         macro_average=_average(row.macro_average),
         n_benchmarks=row.n_benchmarks,
         cost_usd=row.cost_usd,
-        judges_cost_usd=fsum(known) if known and len(known) == len(costs) else None,
+        judges_cost_usd=sum_costs(judges).usd if judges else None,
         price=_price(reached),
         digests=digests,
     )
@@ -319,7 +318,7 @@ def _measure(metric: str) -> str:
 def _judges(runs: Iterable[Run]) -> list[CardJudge]:
     found: dict[str, tuple[int, int]] = {}
     for run in runs:
-        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
+        for judge, tally in run.tallies.items():
             expected, missing = found.get(judge, (0, 0))
             found[judge] = expected + tally.expected, missing + tally.failed
     return [CardJudge(name=name.partition("@")[0], expected=e, missing=m) for name, (e, m) in found.items()]
@@ -350,7 +349,7 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
 def _own_names(runs: Sequence[Run]) -> str:
     """List the models and judges that have a name of the user's own, each with the model behind it."""
     models = {run.resolved_model.name: run.resolved_model for run in runs if run.resolved_model}
-    models |= {judge.name: judge for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
+    models |= {judge.name: judge for run in runs for judge in run.judges}
     own = [model for name, model in sorted(models.items()) if "/" not in name]
     return ", ".join(f"{model.name} is {model.provider}/{model.remote_name}" for model in own)
 
@@ -371,7 +370,7 @@ def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> s
 
 def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
-    judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
+    judges = dict.fromkeys(judge.name for run in runs for judge in run.judges)
     words = [word for judge in judges for word in ("--judge", _without_address(judge))]
     if {run.rubric for run in runs if run.jury_result} == {EXTENDED}:
         words += ["--rubric", EXTENDED]

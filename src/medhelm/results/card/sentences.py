@@ -155,7 +155,7 @@ def _judged(selection: ExportSelection, rule: Rule) -> list[str]:
         "Free text was graded by language models, which make errors; compare them with ratings of clinicians. "
         "`medhelm jury` shows whether they agree with each other."
     ]
-    tallies = [tally for run in runs if run.jury_result for tally in run.jury_result.tallies.values()]
+    tallies = [tally for run in runs for tally in run.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)
     if missing:
         without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)

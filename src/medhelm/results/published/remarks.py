@@ -244,9 +244,8 @@ def _juries(runs: Sequence[Run]) -> Iterator[Remark]:
     published = {plain_name(judge.model): judge.name for judge in load_results().jury}
     differing: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        judges = run.jury_result.jury.judges if run.jury_result else ()
-        if {plain_name(judge.remote_name) for judge in judges} != set(published):
-            titles = differing.setdefault(tuple(judge.name for judge in judges), [])
+        if {plain_name(judge.remote_name) for judge in run.judges} != set(published):
+            titles = differing.setdefault(tuple(judge.name for judge in run.judges), [])
             titles += [run.title] if run.title not in titles else []
     theirs = listed(list(published.values()))
     for names, titles in differing.items():

@@ -48,7 +48,7 @@ def names_in(runs: Iterable[tuple[str, Run]]) -> dict[str, str]:
     known = set()
     for label, run in runs:
         known.add(run.model + label)
-        known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+        known.update(judge.name for judge in run.judges)
     return short_names(known)
 
 
