@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +228,15 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=_by_name)}
-    places_of = {run.folder: store for _, store, run in found}
-    prompts = {
-        places_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest): None
-        for run in runs.values()
+    runs = {
+        (names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=itemgetter(0))
     }
+    store_of = {run.folder: store for _, store, run in found}
+    prompts = dict.fromkeys(
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+    )
     column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
-    ends = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -246,16 +248,12 @@ def open_cases(
         searched=SearchedRuns(
             runs=runs,
             score=score_column(column.metric, rule),
-            worst=ends[0],
-            best=ends[1],
+            worst=worst,
+            best=best,
             counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
             prompts=list(prompts),
         ),
     )
-
-
-def _by_name(item: tuple[tuple[str, str], Run]) -> tuple[str, str]:
-    return item[0]
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
@@ -340,7 +338,7 @@ def list_choices(cases: BenchmarkCases) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Instances that two models got right or wrong; those that only one has, or without a score, are not counted."""
+    """Counts of instances by which of two models are right; those without a score of both do not count."""
 
     both: int
     """Both right."""
@@ -353,7 +351,7 @@ class Agreement:
 
 
 def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
-    """Count the instances that one of two models got and the other missed. Raises: UserError for an unknown model."""
+    """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
     check_search(cases, CaseSearch(got=first, missed=second))
     return Agreement(*count_outcomes(cases.searched, first, second))
 

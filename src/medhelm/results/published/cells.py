@@ -89,7 +89,7 @@ def published_scores(suite: str = "paper35") -> list[dict[str, Any]]:
 
 
 def ceiling_of(score: PublishedScore) -> CostCeiling:
-    """Return the cost by the published rule, which takes every completion to be as long as its limit."""
+    """Return the cost by the published rule, which assumes that every completion is as long as its limit."""
     results = load_results()
     model, benchmark = results.models[score.model], results.benchmarks[score.benchmark]
     return cost_ceiling(
@@ -137,6 +137,7 @@ def _names(suite: str | Suite) -> frozenset[str]:
 
 def _cell(score: PublishedScore) -> Cell:
     results, ceiling = load_results(), ceiling_of(score)
+    # As the published table does: the sum of the rounded parts, not `total_usd`.
     cost = ceiling.input_usd + ceiling.output_usd + ceiling.judge_input_usd + ceiling.judge_output_usd
     return Cell(
         model=results.models[score.model].name,
