@@ -347,7 +347,7 @@ def draw_rating_sample(
 
 
 def _draw_from_run(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
-    """Draw completions of one run, in the order of their instances."""
+    """Draw completions of one run."""
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
     columns = read_columns(run, ["instance_id", "completion", score])

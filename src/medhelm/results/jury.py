@@ -200,14 +200,14 @@ def _read_benchmark(
             high=judged.high,
             mirrored=() if published else judged.lower_is_better,
         ),
-        tallies=_total_tallies(own.values()),
+        tallies=total_tallies(own.values()),
         at_least=1 if published else judged.jury.min_judges,
         families=families,
     )
     return bench, problems
 
 
-def _total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
+def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
     """Return judge -> its judgments on all of these runs, counted."""
     parts: dict[str, list[JudgeTally]] = {}
     for run in runs:

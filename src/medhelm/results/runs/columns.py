@@ -1,4 +1,4 @@
-"""Runs, records and judgments as Python reads them: for data frames and own analyses."""
+"""Runs, records and judgments for Python programs: data frames and further analyses."""
 
 from __future__ import annotations
 

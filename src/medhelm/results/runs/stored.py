@@ -1,4 +1,4 @@
-"""Runs of stores as they are listed, found by a short name, and removed."""
+"""Lists runs of stores, finds them by a short name, and tells what a removal affects."""
 
 from __future__ import annotations
 
