@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Required, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -27,6 +27,19 @@ from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
 from medhelm.results.suites import resolve_suite
+
+
+class InputOptions(TypedDict, total=False):
+    """Options that select the runs to compare, as in `leaderboard`."""
+
+    rule: Required[Rule]
+    """Scoring rule."""
+    tier: Tier | None
+    """Real data or sample rows; None for real data, or the sample rows if there is nothing else."""
+    benchmark_folders: Sequence[Path]
+    """Folders with further benchmarks that a suite file may name."""
+    wanted: RunFilter
+    """Only these runs are read."""
 
 
 def compare(
@@ -72,12 +85,10 @@ def compare(
     check_choice(adjustment, get_args(Adjustment), "adjustment")
     if len(names) == 1:
         raise UserError(f"one model cannot be compared: {names[0]}. Name a second model, or none for every pair.")
-    options: dict[str, Any] = {
-        "rule": rule, "tier": tier, "suite": str(suite), "benchmark_folders": folders, "wanted": wanted,
-    }  # fmt: skip
+    options: InputOptions = {"rule": rule, "tier": tier, "benchmark_folders": folders, "wanted": wanted}
     if len(names) == 2:
-        return compare_models(paths, *names, adjustment=adjustment, **options)
-    return replace(compare_all_models(paths, names, **options), adjustment=adjustment)
+        return compare_models(paths, *names, suite=str(suite), adjustment=adjustment, **options)
+    return replace(compare_all_models(paths, names, suite=str(suite), **options), adjustment=adjustment)
 
 
 def compare_models(
@@ -85,20 +96,17 @@ def compare_models(
     first: str,
     second: str,
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
     adjustment: Adjustment = "holm",
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> Comparison:
     """Return the paired differences between two models of the stores.
 
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, _ = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted)
+    finished, _ = _selected_inputs(stores, [], suite, **options)
     first, second = _full_names([first, second], finished)
     if short_names and {first, second} <= finished.short_names.keys():
         first, second = finished.short_names[first], finished.short_names[second]
@@ -124,26 +132,23 @@ def compare_all_models(
     stores: Sequence[Path],
     names: Sequence[str] = (),
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> ComparedPairs:
     """Compare every pair of the models of the stores, or of the named ones.
 
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
-    finished, names = _selected_inputs(
-        stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names
-    )
-    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
+    finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
+    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, finished.rule)
     left_out = _left_out_of(finished, names)
     remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
     remarks += unfinished_remarks(finished.unfinished)
-    return replace(found, suite=suite, scoring=rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks))
+    return replace(
+        found, suite=suite, scoring=finished.rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks)
+    )
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
@@ -184,14 +189,11 @@ def measure_power(
     stores: Sequence[Path],
     names: Sequence[str] = (),
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
     design: PowerDesign,
     difference: float | None = None,
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> SuitePower:
     """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
@@ -199,13 +201,13 @@ def measure_power(
     the rest as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
-    finished, _ = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names)
+    finished, _ = _selected_inputs(stores, names, suite, short_names=short_names, **options)
     found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
-            f"{models}: no two models share two independent instances with {rule} scores, so nothing is known of the "
-            "noise between them. Run two models on one benchmark, compute missing scores of imported runs with "
+            f"{models}: no two models share two independent instances with {finished.rule} scores, so nothing is known "
+            "of the noise between them. Run two models on one benchmark, compute missing scores of imported runs with "
             "`medhelm rescore`, or give --disagreement or --sd."
         )
     return found
@@ -214,12 +216,12 @@ def measure_power(
 def _selected_inputs(
     stores: Sequence[Path],
     names: Sequence[str],
-    rule: Rule,
-    tier: Tier | None,
     suite: str,
-    folders: Sequence[Path],
-    wanted: RunFilter = EVERY_RUN,
     *,
+    rule: Rule,
+    tier: Tier | None = None,
+    benchmark_folders: Sequence[Path] = (),
+    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> tuple[LeaderboardInputs, list[str]]:
     """Read the results of the named models on the benchmarks of a suite; also return the models' full names.
@@ -233,7 +235,7 @@ def _selected_inputs(
     if short_names:
         names = [finished.short_names[name] for name in names]
         finished = renamed_inputs(finished, finished.short_names)
-    columns = _columns_of_suite(finished.columns, suite, folders)
+    columns = _columns_of_suite(finished.columns, suite, benchmark_folders)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
     return replace(finished, columns=columns, cells=cells), names

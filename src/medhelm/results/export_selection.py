@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
@@ -16,7 +15,7 @@ from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
 from medhelm.results.run_selection import default_tier, select_runs
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
-from medhelm.results.runs.selection import RunFilter
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs
@@ -28,23 +27,12 @@ from medhelm.storage.store import Store, open_store
 class ExportRequest:
     """Filter of the runs to export."""
 
-    benchmarks: Collection[str] = ()
-    """Names or aliases; none for all."""
-    models: Collection[str] = ()
-    """Names; none for all."""
-    excluded: Collection[str] = ()
-    """Names of models to leave out."""
-    since: datetime | None = None
-    """Start of the earliest run; None for any."""
+    runs: RunFilter = EVERY_RUN
+    """Conditions on runs."""
     tier: Tier | None = None
     """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
     pricing: Pricing | None = None
     """Prices to compute costs with; None for the costs that the runs recorded."""
-
-    @property
-    def runs(self) -> RunFilter:
-        """Conditions on runs."""
-        return RunFilter(models=self.models, excluded=self.excluded, benchmarks=self.benchmarks, since=self.since)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -50,6 +50,19 @@ if TYPE_CHECKING:
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
+
+
+class RankingOptions(TypedDict, total=False):
+    """Options of the ranking; defaults as in `build_leaderboard`."""
+
+    resample: Resample | None
+    """Unit of intervals and tests; None for the default."""
+    shared: bool
+    """True to use only benchmarks that all models have."""
+    rank_baselines: bool
+    """True to rank baselines among the models."""
+    panel: Sequence[str]
+    """Models against which win shares and win rates are computed; none for the other models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,16 +206,13 @@ def leaderboard_from_inputs(
     *,
     suite: str,
     benchmark_folders: Sequence[Path],
-    resample: Resample | None = None,
-    shared: bool = False,
-    rank_baselines: bool = False,
-    panel: Sequence[str] = (),
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Build the leaderboard of runs that were read before, with the remarks on their selection.
 
-    Parameters: as `leaderboard`. Raises: UserError as `resolve_suite` and `leaderboard_from_cells`.
+    Parameters: as in `leaderboard`. Raises: UserError as `resolve_suite` and `build_leaderboard`.
     """
-    if PUBLISHED in panel:
+    if PUBLISHED in options.get("panel", ()):
         raise UserError(
             f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
             "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
@@ -211,13 +221,10 @@ def leaderboard_from_inputs(
         finished.cells,
         finished.columns,
         resolve_suite(suite, finished.columns, benchmark_folders),
-        resample=resample,
-        shared=shared,
-        rank_baselines=rank_baselines,
-        panel=panel,
         scoring=finished.rule,
         tier=finished.tier,
         cache=finished.numbers,
+        **options,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
@@ -248,13 +255,10 @@ def leaderboard_from_cells(
     columns: Sequence[Column],
     suite: Suite,
     *,
-    resample: Resample | None = None,
-    shared: bool = False,
-    rank_baselines: bool = False,
-    panel: Sequence[str] = (),
     scoring: Rule,
     tier: Tier = "real",
     cache: NumbersCache | None = None,
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
 
@@ -265,26 +269,16 @@ def leaderboard_from_cells(
         cells,
         [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns],
         benchmarks=None if suite.weights is None else list(suite.weights),
-        shared=shared,
-        resample=resample,
-        rank_baselines=rank_baselines,
-        panel=panel,
         suite=suite.name,
         scoring=scoring,
         tier=tier,
         cache=cache,
+        **options,
     )
     return replace(board, suite_description=suite.description)
 
 
-def leaderboard_from_scores(
-    scores: Path,
-    *,
-    suite: str = "all",
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
-) -> Leaderboard:
+def leaderboard_from_scores(scores: Path, *, suite: str = "all", **options: Unpack[RankingOptions]) -> Leaderboard:
     """Build the leaderboard of a published table of scores, a CSV file with the reference's header."""
     from medhelm.results.scores_csv import read_scores as read_published  # lazy: few leaderboards show others' scores
 
@@ -293,10 +287,8 @@ def leaderboard_from_scores(
         published.cells,
         published.columns,
         resolve_suite(suite, published.columns),
-        resample=resample,
-        shared=shared,
-        panel=panel,
         scoring="published",
+        **options,
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))

@@ -15,6 +15,7 @@ import pytest
 from medhelm.domain import Model, Origin, Price
 from medhelm.results.card.card import export_card
 from medhelm.results.export_selection import ExportRequest
+from medhelm.results.runs.selection import RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -347,7 +348,7 @@ def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store
 
 
 def test_only_the_selected_benchmark_is_in_the_card(store: Path) -> None:
-    found = card(store, wanted=ExportRequest(benchmarks=["toy"]))
+    found = card(store, wanted=ExportRequest(runs=RunFilter(benchmarks=["toy"])))
     assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy"]
     assert found["judges"] == []
     assert {model["n_benchmarks"] for model in found["models"]} == {1}

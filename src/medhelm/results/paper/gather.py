@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain import Benchmark, Rule, Run, Tier
@@ -141,29 +141,19 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
     """Return the leaderboard of a report."""
     if request.published == "only":
         return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
-    if request.published == "beside":
-        return leaderboard_with_published(
-            request.stores,
-            suite=request.suite,
-            tier=request.tier,
-            rule=request.rule,
-            benchmark_folders=request.benchmark_folders,
-            pricing=request.pricing,
-            wanted=request.wanted,
-            short_names=True,
-        )
     if request.scores:
         return leaderboard_from_scores(request.scores, suite=request.suite)
-    return leaderboard(
-        request.stores,
-        rule=request.rule or "corrected",
-        tier=request.tier,
-        suite=request.suite,
-        benchmark_folders=request.benchmark_folders,
-        pricing=request.pricing,
-        wanted=request.wanted,
-        short_names=True,
-    )
+    of_runs: dict[str, Any] = {
+        "suite": request.suite,
+        "tier": request.tier,
+        "benchmark_folders": request.benchmark_folders,
+        "pricing": request.pricing,
+        "wanted": request.wanted,
+        "short_names": True,
+    }
+    if request.published == "beside":
+        return leaderboard_with_published(request.stores, rule=request.rule, **of_runs)
+    return leaderboard(request.stores, rule=request.rule or "corrected", **of_runs)
 
 
 def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] | None:

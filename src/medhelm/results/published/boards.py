@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from medhelm.analysis.leaderboard.build import Resample
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -19,6 +20,7 @@ from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import (
     PUBLISHED,
     LeaderboardInputs,
+    RankingOptions,
     leaderboard_from_cells,
     read_inputs,
     renamed_inputs,
@@ -99,13 +101,11 @@ def leaderboard_with_published(
     suite: str = "all",
     tier: Tier | None = None,
     rule: Rule | None = None,
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
@@ -118,22 +118,19 @@ def leaderboard_with_published(
     folder that is not a store.
     """
     _refuse_corrected(rule)
-    finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing, wanted=wanted)
+    single_scores = options.get("resample") != "none"
+    finished = read_inputs(stores, "published", tier, single_scores=single_scores, pricing=pricing, wanted=wanted)
     if short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    return board_of_own_and_published(
-        finished, suite=suite, resample=resample, shared=shared, panel=panel, benchmark_folders=benchmark_folders
-    )
+    return board_of_own_and_published(finished, suite=suite, benchmark_folders=benchmark_folders, **options)
 
 
 def board_of_own_and_published(
     finished: LeaderboardInputs,
     *,
     suite: str = "all",
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Return the leaderboard of runs that were read by the published rule, and of the published models.
 
@@ -147,14 +144,13 @@ def board_of_own_and_published(
     chosen = resolve_suite(suite, finished.columns, benchmark_folders)
     common = _common_benchmarks(finished, chosen)
     published = {cell.model for cell in common.published}
+    options["panel"] = _panel_members(options.get("panel", ()), published)
     board = leaderboard_from_cells(
         [*common.own, *common.published],
         common.columns,
         _limited_to(common.columns, chosen),
-        resample=resample,
-        shared=shared,
-        panel=_panel_members(panel, published),
         scoring="published",
+        **options,
     )
     left_out = finished.left_out_of(common.columns)
     remarks = [
