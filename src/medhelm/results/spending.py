@@ -187,13 +187,15 @@ def _usage_item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     """Compute one line of a stored run."""
     run = share.run
     imported = run.has_imported_completions and not share.judge  # requests to judges were sent here
-    model = judge_of(run, share.judge) if share.judge else model_of(run, pricing.find_model)
-    price = pricing.price(model, run_day(run)) if model else None
+    price = _price(run, share.judge, pricing)
     usage = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
         usage = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
     purchased = RequestUsage() if imported else share.first
-    ceiling = None if share.judge else ceiling_of(run, pricing)
+    ceiling = None if share.judge else _run_ceiling(run, pricing)
+    ceiling_usd = ceiling.input_usd + ceiling.output_usd if ceiling else None
+    if share.judge:
+        ceiling_usd = _judge_ceiling(run, price)
     return UsageItem(
         run=run,
         model=run.model + label,
@@ -204,7 +206,7 @@ def _usage_item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
         bill_usd=_cost(usage, price),
         purchased=purchased,
         spent_usd=_cost(purchased, price),
-        ceiling_usd=_judge_ceiling(run, share.judge, pricing) if share.judge else _own_ceiling(ceiling),
+        ceiling_usd=ceiling_usd,
         ceiling=ceiling,
         imported=imported,
     )
@@ -231,7 +233,7 @@ def _leftover_items(
                 batched=tokens if purchase.batched else Usage(),
             )
             key = (purchase.model, purchase.day)
-            sums[key] = add_usage(sums.get(key, RequestUsage()), usage)
+            sums[key] = _add_usage(sums.get(key, RequestUsage()), usage)
         n_damaged = cache.n_damaged
     items = []
     for (name, day), usage in sorted(sums.items(), key=lambda pair: pair[0]):
@@ -254,7 +256,7 @@ def _leftover_items(
     return items, n_damaged
 
 
-def add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
+def _add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
     """Return the sum of two usages."""
     return RequestUsage(
         requests=one.requests + other.requests,
@@ -273,32 +275,33 @@ def _cost(usage: RequestUsage, price: Price | None) -> float | None:
     return cost_with_batches(usage.usage, usage.batched, price)
 
 
-def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
+def _price(run: Run, judge: str, pricing: Pricing) -> Price | None:
+    """Return the price of a judge of a run, or with "" of its model; None if it is unknown."""
+    if judge:
+        model = next((one for one in run.judges if one.name == judge), None)
+    else:
+        model = run.resolved_model or pricing.find_model(run.model)
+    return pricing.price(model, run_day(run)) if model else None
+
+
+def _run_ceiling(run: Run, pricing: Pricing) -> CostCeiling | None:
     """Compute a run's cost by the published rule; None if a price, its limit or its prompt tokens are unknown."""
-    model = model_of(run, pricing.find_model)
+    price = _price(run, "", pricing)
     jury = [pricing.price(judge, run_day(run)) for judge in run.judges]
-    price = pricing.price(model, run_day(run)) if model else None
-    instances = run.n - run.n_failed
     is_free = price is not None and not (price.input or price.output or run.judges)
     if price is None or None in jury or not (is_free or _has_ceiling(run)):
         return None
     return cost_ceiling(
         input_tokens=run.usage.input,
-        instances=instances,
+        instances=run.n - run.n_failed,
         max_tokens=_limit(run),
         price=price,
         jury=[one for one in jury if one is not None],
     )
 
 
-def _own_ceiling(ceiling: CostCeiling | None) -> Decimal | None:
-    return None if ceiling is None else ceiling.input_usd + ceiling.output_usd
-
-
-def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
+def _judge_ceiling(run: Run, price: Price | None) -> Decimal | None:
     """Compute the cost of one judge by the published rule; None if its price or the tokens are unknown."""
-    model = judge_of(run, judge)
-    price = pricing.price(model, run_day(run)) if model else None
     if price is None or not _has_ceiling(run):
         return None
     row = cost_ceiling(
@@ -322,16 +325,6 @@ def _has_ceiling(run: Run) -> bool:
     A model that answers within this process reports no tokens, although its judges read some.
     """
     return run.n == run.n_failed or bool(run.usage.input and _limit(run))
-
-
-def model_of(run: Run, find_model: ModelFinder = find_no_model) -> Model | None:
-    """Return the model as resolved when the run was made, or else as its name resolves now."""
-    return run.resolved_model or find_model(run.model)
-
-
-def judge_of(run: Run, name: str) -> Model | None:
-    """Return a judge as resolved when the run was made."""
-    return next((judge for judge in run.judges if judge.name == name), None)
 
 
 def is_local(run: Run) -> bool:
