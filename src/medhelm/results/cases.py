@@ -19,6 +19,7 @@ from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.errors import UserError, suggestion
 from medhelm.results.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, is_local, run_day
 from medhelm.storage.cases import (
     HALF,
@@ -35,7 +36,7 @@ from medhelm.storage.cases import (
 )
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs
-from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
+from medhelm.storage.runs import load_runs, read_prompt, read_record, run_metrics, score_column
 from medhelm.storage.store import open_store
 
 PAGE = 50
@@ -412,6 +413,39 @@ def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, s
         for name in instance_ids
         if name in texts
     }
+
+
+def find_instance(
+    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
+) -> dict[str, Any]:
+    """Return one instance as JSON: prompt, references, and each model's record and judgments.
+
+    `wanted`: only these runs. Raises UserError if none of them has it.
+    """
+    opened = [(store_label(path, stores), open_store(path)) for path in stores]
+    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
+    names = {run.benchmark for _, _, run in runs}
+    if benchmark not in names:
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
+    runs = wanted.apply([one for one in runs if one[2].benchmark == benchmark], lambda one: one[2])
+    completions = []
+    prompt: Mapping[str, Any] | None = None
+    for label, store, run in runs:
+        if (record := read_record(run, instance_id)) is None:
+            continue
+        prompt = prompt or read_prompt(
+            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
+        )
+        judgments = read_explanations(run, instance_id)
+        shown = {"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record}
+        completions.append({**shown, "judgments": judgments} if judgments else shown)
+    if not completions:
+        raise UserError(
+            f"no run of {benchmark} has an instance `{instance_id}`. "
+            f"`medhelm benchmarks instances {benchmark}` lists them."
+        )
+    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 
 
 def cut_text(text: str, length: int) -> str:

@@ -1,4 +1,4 @@
-"""Leaderboards of stores, and single instances."""
+"""Leaderboards of stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -17,10 +17,10 @@ from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEf
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.domain.suite import Suite
-from medhelm.errors import UserError, suggestion
+from medhelm.errors import UserError
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import default_tier, select_runs, store_label
+from medhelm.results.run_selection import default_tier, select_runs
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
@@ -38,11 +38,10 @@ from medhelm.results.spending import Pricing, model_finder, repriced
 from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.derived.number_files import number_files
-from medhelm.storage.judgments import read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
+from medhelm.storage.runs import RunScores
 from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -292,39 +291,6 @@ def leaderboard_from_scores(scores: Path, *, suite: str = "all", **options: Unpa
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))
-
-
-def find_instance(
-    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
-) -> dict[str, Any]:
-    """Return one instance as JSON: prompt, references, and each model's record and judgments.
-
-    `wanted`: only these runs. Raises UserError if none of them has it.
-    """
-    opened = [(store_label(path, stores), open_store(path)) for path in stores]
-    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
-    names = {run.benchmark for _, _, run in runs}
-    if benchmark not in names:
-        places = ", ".join(map(str, stores))
-        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
-    runs = wanted.apply([one for one in runs if one[2].benchmark == benchmark], lambda one: one[2])
-    completions = []
-    prompt: Mapping[str, Any] | None = None
-    for label, store, run in runs:
-        if (record := read_record(run, instance_id)) is None:
-            continue
-        prompt = prompt or read_prompt(
-            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
-        )
-        judgments = read_explanations(run, instance_id)
-        shown = {"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record}
-        completions.append({**shown, "judgments": judgments} if judgments else shown)
-    if not completions:
-        raise UserError(
-            f"no run of {benchmark} has an instance `{instance_id}`. "
-            f"`medhelm benchmarks instances {benchmark}` lists them."
-        )
-    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 
 
 @dataclass(frozen=True, slots=True)
