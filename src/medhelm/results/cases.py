@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -229,9 +228,7 @@ def open_cases(
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {
-        (names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=itemgetter(0))
-    }
+    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
     store_of = {run.folder: store for _, store, run in found}
     prompts = dict.fromkeys(
         store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
@@ -420,7 +417,7 @@ def find_instance(
 ) -> dict[str, Any]:
     """Return one instance as JSON: prompt, references, and each model's record and judgments.
 
-    `wanted`: only these runs. Raises UserError if none of them has it.
+    `wanted`: only these runs are read. Raises: UserError if none of them has the instance.
     """
     opened = [(store_label(path, stores), open_store(path)) for path in stores]
     runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]

@@ -195,7 +195,7 @@ def _estimate_update(
     suite = wanted if wanted is not None else sorted({benchmark for _, benchmark in counted})
     return UpdateCost(
         cost=known,
-        benchmarks=tuple(sorted(costs, key=lambda name: suite_sort_key(name))),
+        benchmarks=tuple(sorted(costs, key=suite_sort_key)),
         n_models=len(models),
         unknown=tuple(name for name in suite if name not in costs),
     )

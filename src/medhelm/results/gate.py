@@ -161,7 +161,7 @@ def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     not_compared: list[NotCompared] = []
     for model, baseline_model in pairs:
         own: list[GateTest] = []
-        for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=lambda b: suite_sort_key(b)):
+        for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=suite_sort_key):
             found = comparer.compare(model, baseline_model, benchmark, ignore_missing=options.ignore_missing)
             if isinstance(found, NotCompared):
                 not_compared.append(found)

@@ -408,8 +408,8 @@ def _inputs_of(
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
     baselines = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
-    shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(one[0]))
-    columns = {name: column_of(run, baselines.get(name), rule) for name, run in shown}
+    names = sorted(by_benchmark, key=suite_sort_key)
+    columns = {name: column_of(by_benchmark[name], baselines.get(name), rule) for name in names}
     keys = sorted(chosen, key=lambda key: key[1])
     runs = [chosen[key] for key in keys]
     scores: Iterable[tuple[Run, RunScores | None]] = (
