@@ -53,12 +53,12 @@ def compare(
     benchmark_folders: AnyPaths = (),
     wanted: RunFilter = EVERY_RUN,
 ) -> Comparison | ComparedPairs:
-    """Test whether models of one store, or of several, differ significantly.
+    """Test whether models of one or more stores differ significantly.
 
     Parameters
     ----------
     stores
-        Folder of a store, or several.
+        Folder of a store, or a list of folders.
     models
         Names of two models or more; empty for every model.
     rule, tier, suite, benchmark_folders, wanted
@@ -69,7 +69,7 @@ def compare(
     Returns
     -------
     Comparison or ComparedPairs
-        For two named models their differences on each benchmark and overall; otherwise those of every pair.
+        For two named models, their differences on each benchmark and overall; otherwise those of every pair.
 
     Raises
     ------

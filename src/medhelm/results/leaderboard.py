@@ -94,15 +94,15 @@ def leaderboard(
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> Leaderboard:
-    """Build the leaderboard of one store, or of several together.
+    """Build the leaderboard of one or more stores.
 
-    Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
-    was stopped early does not count; a remark names it.
+    If a model has more than one run on a benchmark, the one with the most instances counts, then the latest.
+    Interrupted runs do not count; a remark names them.
 
     Parameters
     ----------
     stores
-        Folder of a store, or several.
+        Folder of a store, or a list of folders.
     rule
         `corrected`, or `published` for the rules of the reference implementation.
     tier
@@ -114,19 +114,19 @@ def leaderboard(
     shared
         True to use only benchmarks that all models have.
     clinicians
-        Ratings: jury scores also get what clinicians would give. Ranks go by the jury.
+        Ratings with which jury scores are also calibrated. Jury scores still determine the ranks.
     rank_baselines
         True to rank baselines among the models.
     completers_only
         True to leave out failures that the model caused, which otherwise count as the worst answer.
     comparable_only
-        False to use runs under other conditions too, as leaderboards released before 0.2.0 did.
+        False to include runs under other conditions, as leaderboards released before 0.2.0 did.
     panel
-        Fixed models against which win shares and win rates are computed: one name or several.
+        Fixed models against which win shares and win rates are computed: one name or more.
     benchmark_folders
         Folders with further benchmarks that a suite file may name.
     pricing
-        A file of prices, or several, to compute costs with; None for the costs that the runs recorded.
+        Files of prices to compute costs with; None for the costs that the runs recorded.
     wanted
         Only these runs are read.
     short_names
@@ -318,9 +318,9 @@ class LeaderboardInputs:
     shown_names: Mapping[str, str] = field(default_factory=dict)
     """Name of each model and judge in its runs -> its name here; empty if they are the same."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
-    """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
+    """Benchmark with more than one judge -> agreement of one judge's scores with another's."""
     numbers: NumbersCache | None = None
-    """Numbers computed before, of the store of these runs; None for several stores."""
+    """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 

@@ -37,9 +37,9 @@ def select_runs(found: Iterable[tuple[str, Run]], *, comparable_only: bool = Tru
     """Select the runs to compare.
 
     On each benchmark the runs that count were measured under the same conditions: metric, jury, instances, prompts,
-    references, definition and sampling. A jury comes before other metrics if it gave any score. Of several groups the
-    one of the most models counts, then that with the most instances, then the latest; baselines do not decide. Of
-    several runs of a model in that group the one with the most instances is selected, then the latest.
+    references, definition and sampling. A jury comes before other metrics if it gave any score. Among groups of runs
+    under equal conditions, the one with the most models counts, then the most instances, then the latest; baselines do
+    not decide. If a model has more than one run in that group, the one with the most instances counts, then the latest.
 
     Parameters
     ----------

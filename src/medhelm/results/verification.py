@@ -57,7 +57,7 @@ FORMER_METHODS = frozenset(
 """Methods of intervals of version 0.1.0; intervals of the same scores may be made by another one now."""
 
 DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed")
-"""Fields of a run that follow from its records, besides its estimates."""
+"""Fields of a run, other than its estimates, that are computed from its records."""
 
 
 def verify(

@@ -64,7 +64,7 @@ def published_leaderboard(
     resample
         As in `leaderboard`.
     panel
-        Models against which win rates are computed: one name or several, `published` for all nine.
+        Models against which win rates are computed: one name or more, `published` for all nine.
     only
         Benchmarks to keep of the suite; None for all.
 
