@@ -225,7 +225,7 @@ def test_runs_of_another_jury_are_left_out_by_name(tmp_path: Path) -> None:
     assert any(text.startswith("late/comer is left out of Letters: graded by judge/one,") for text in found["limits"])
 
 
-def test_a_missing_benchmark_and_an_unknown_price_are_said(tmp_path: Path) -> None:
+def test_a_missing_benchmark_and_an_unknown_price_are_reported(tmp_path: Path) -> None:
     table = grades(1, 20)
     add_judged_runs(tmp_path / "store", "letters", table, cost_usd=None)
     add_judged_runs(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
