@@ -223,7 +223,7 @@ def test_real_data_come_before_sample_rows_and_one_jury_before_another(tmp_path:
     assert one.jury.difference.value == pytest.approx((5 - 5 + 3 - 3.5) / 2)
 
 
-def test_a_store_without_judges_or_none_at_all_is_told(tmp_path: Path) -> None:
+def test_a_missing_store_and_a_store_without_judges_are_reported(tmp_path: Path) -> None:
     path = ratings(tmp_path, *rows())
     with pytest.raises(ConfigError, match="the store has no run of `triage` with judges"):
         agreement(path, tmp_path / "none", [HARM_IS_BAD])
@@ -238,7 +238,7 @@ def test_a_store_without_judges_or_none_at_all_is_told(tmp_path: Path) -> None:
         agreement(path, tmp_path / "store", [HARM_IS_BAD])
 
 
-def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_no_matter_of_grades(tmp_path: Path) -> None:
+def test_rubrics_in_points_and_benchmarks_without_a_rubric_are_refused(tmp_path: Path) -> None:
     store_with(tmp_path / "store")
     points = defined(Rubric(task="t", form="points", low=0, high=1))
     with pytest.raises(ConfigError, match="graded in points"):

@@ -158,7 +158,7 @@ def test_a_bad_ratings_file_is_refused(store: Path, tmp_path: Path) -> None:
         leaderboard([store, store], rule="corrected", clinicians=CalibrationOptions(ratings=ratings(tmp_path)))
 
 
-def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_the_leaderboard_shows_both_scores(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     path = ratings(tmp_path)
     shown = medhelm("leaderboard", "--store", store, "--ratings", path)
     assert shown.code == 0
@@ -172,9 +172,7 @@ def test_both_scores_stand_side_by_side(medhelm: Medhelm, store: Path, tmp_path:
     assert "calibrated" not in str(medhelm("leaderboard", "--store", store, "--json").json["models"])
 
 
-def test_two_raters_stand_for_themselves_and_three_for_clinicians(
-    medhelm: Medhelm, store: Path, tmp_path: Path
-) -> None:
+def test_two_raters_do_not_represent_clinicians_and_three_do(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     path = ratings(tmp_path)
     two = cells(store, path)["lab/model-a"].calibrated
     assert two is not None

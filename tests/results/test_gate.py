@@ -121,7 +121,7 @@ def test_a_run_can_be_the_reference(tmp_path: Path) -> None:
     assert (found.exit_code, found.not_compared) == (1, ())
 
 
-def test_a_store_is_no_reference_for_itself(tmp_path: Path) -> None:
+def test_a_store_cannot_be_its_own_reference(tmp_path: Path) -> None:
     store = make_store(tmp_path / "s", {"toy": {MODEL: SAME}})
     with pytest.raises(UserError, match="is the store itself"):
         gate(store, str(store), GateOptions())

@@ -74,7 +74,7 @@ def judge_named(name: str, own: JurySummary) -> JudgeSummary:
         ("ours", "ours"),
     ],
 )
-def test_the_name_tells_the_family(name: str, family: str) -> None:
+def test_the_family_follows_from_the_name(name: str, family: str) -> None:
     assert family_of(name) == family
 
 
@@ -174,7 +174,7 @@ def test_benchmarks_of_the_suite_come_in_its_order_and_others_after_them(store: 
     assert [own.benchmark for own in analyze_judges([store]).benchmarks] == ["aci_bench", "medication_qa", "a_toy"]
 
 
-def test_two_stores_stand_side_by_side(tmp_path: Path) -> None:
+def test_models_of_two_stores_are_analyzed_together(tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
         add_judged_runs(tmp_path / name, "toy", grades(0, 8))
     (own,) = analyze_judges([tmp_path / "ours", tmp_path / "theirs"]).benchmarks
@@ -224,13 +224,13 @@ def test_another_version_of_the_benchmark_is_left_out_and_named(store: Path) -> 
 
 
 @pytest.mark.parametrize("changes", [{"status": "partial"}, {"jury_result": None, "main_metric": "rouge_l"}])
-def test_nothing_judged_is_said(store: Path, changes: dict[str, Any]) -> None:
+def test_stores_without_finished_judged_runs_are_an_error(store: Path, changes: dict[str, Any]) -> None:
     add_judged_runs(store, "toy", grades(0, 8), **changes)
     with pytest.raises(UserError, match="no finished run with judges"):
         analyze_judges([store])
 
 
-def test_an_empty_store_and_no_store_are_told_apart(store: Path, tmp_path: Path) -> None:
+def test_an_empty_store_and_a_missing_store_have_different_errors(store: Path, tmp_path: Path) -> None:
     create(store)
     with pytest.raises(UserError, match="no finished run with judges"):
         analyze_judges([store])
@@ -262,7 +262,7 @@ def test_by_the_published_rule_grades_are_whole_and_one_judge_is_enough(store: P
     assert published.scoring == "published"
 
 
-def test_where_the_lowest_grade_is_the_best_the_store_tells(store: Path) -> None:
+def test_criteria_with_the_lowest_grade_as_the_best_are_read_from_the_store(store: Path) -> None:
     table = grades(0, 12)
     add_judged_runs(store, "toy", table, lower_is_better=["clarity"])
     corrected, published = (analyze_judges([store], rule=rule).benchmarks[0] for rule in ("corrected", "published"))

@@ -47,7 +47,7 @@ def rates(board: Leaderboard) -> dict[str, float]:
     return {row.model: row.win_rate.value for row in board.rows if row.win_rate}
 
 
-def test_who_skips_a_benchmark_does_not_stand_first_by_it(store: Path) -> None:
+def test_a_missing_benchmark_does_not_improve_the_rank(store: Path) -> None:
     board = leaderboard([store])
     assert rates(board) == pytest.approx({"x": 1.0, "y": (0.5 + 0.5 + 1) / 3, "z": 0.0})
     assert {row.model: row.guarded_win_rate for row in board.rows} == pytest.approx(
@@ -161,7 +161,7 @@ def test_benchmarks_of_no_catalogue_are_kept_as_unknown(tmp_path: Path) -> None:
     assert set(board.rows[0].categories) == {UNKNOWN}
 
 
-def test_metrics_that_are_not_ours_are_pointed_out(tmp_path: Path) -> None:
+def test_unknown_metrics_are_reported(tmp_path: Path) -> None:
     make_store(tmp_path / "s", {"foreign": {"x": [0.5, 0.7], "y": [0.1, 0.4]}}, main_metric="bleurt_9")
     board = leaderboard([tmp_path / "s"])
     assert any("bleurt_9 (FOREIGN)" in text for text in texts(board.remarks))
@@ -217,7 +217,7 @@ def test_published_tables_take_suites_and_resampling() -> None:
         leaderboard_from_scores(PUBLISHED, resample="instances")
 
 
-def test_the_public_face_offers_all_of_it(store: Path) -> None:
+def test_the_python_api_selects_suites_and_units(store: Path) -> None:
     board = face.leaderboard([store], suite="public", resample="benchmarks", shared=True)
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
 
@@ -252,7 +252,7 @@ def test_a_broken_suite_ends_with_two_and_every_line(medhelm: Medhelm, store: Pa
         assert said in refused.err
 
 
-def test_weights_stand_in_the_json(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_weights_are_in_the_json(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     (tmp_path / "ours.yaml").write_text("name: ours\nbenchmarks: {pubmed_qa: 0.5, own_qa: 2}\n", "utf-8")
     board = medhelm("leaderboard", "--store", store, "--suite", "ours.yaml", "--json").json
     assert {b["id"]: b["weight"] for b in board["benchmarks"]} == {"pubmed_qa": 0.5, "own_qa": 2.0}

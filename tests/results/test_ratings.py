@@ -85,7 +85,7 @@ def test_benchmarks_with_other_criteria_share_a_file(tmp_path: Path) -> None:
 JURY_HEADER = HEADER + ",jury_accuracy,jury_completeness,llm_clarity"
 
 
-def test_a_file_with_the_jurys_grades_may_be_about_anything(tmp_path: Path) -> None:
+def test_a_file_with_the_jurys_grades_may_name_unknown_benchmarks(tmp_path: Path) -> None:
     found = read(tmp_path, JURY_HEADER, "A,i1,own study,anybody,5,4,3,4.5,4,3", "B,i1,own study,anybody,5,4,3,4.5,,3")
     assert found.has_jury
     assert found.benchmarks["own study"].criteria == ("accuracy", "completeness", "clarity")
@@ -196,7 +196,7 @@ def test_many_problems_of_a_kind_are_counted(tmp_path: Path) -> None:
     assert off[-1][1] == "... and 2 more grades off the scale."
 
 
-def test_the_message_in_the_documents_is_what_is_said(tmp_path: Path) -> None:
+def test_the_message_in_the_documents_is_the_one_printed(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "agreement.md").read_text(encoding="utf-8")
     shown = " ".join(page.partition("medhelm: ratings.csv has 4 problems")[2].partition("```")[0].split())
     ids = [f"D2N0{n}" for n in range(86, 96)]
@@ -223,7 +223,7 @@ def test_probabilities_of_a_draw_are_read_back(tmp_path: Path) -> None:
     assert read(tmp_path, HEADER, rows[0].rpartition(",")[0]).rows[0].probability is None
 
 
-def test_probabilities_that_are_none_or_differ_are_refused(tmp_path: Path) -> None:
+def test_invalid_and_contradictory_probabilities_are_refused(tmp_path: Path) -> None:
     start = ("Dr A,D1,aci_bench,lab/a,5,4,3,", "Dr B,D1,aci_bench,lab/a,4,4,3,", "Dr A,D2,aci_bench,lab/a,4,4,3,")
     found = problems(tmp_path, f"{HEADER},probability", start[0] + "0.5", start[1] + "0.25", start[2] + "1.5")
     assert [line for line, _ in found] == [3, 4]

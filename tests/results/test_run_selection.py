@@ -41,9 +41,7 @@ CASES: dict[str, tuple[list[Run], dict[str, int], list[str]]] = {
 
 
 @pytest.mark.parametrize(("runs", "chosen", "left_out"), CASES.values(), ids=CASES)
-def test_one_run_of_one_kind_stands_for_each_model(
-    runs: list[Run], chosen: dict[str, int], left_out: list[str]
-) -> None:
+def test_one_run_of_each_model_counts(runs: list[Run], chosen: dict[str, int], left_out: list[str]) -> None:
     found = select_runs(("", one) for one in runs)
     assert {model: next(i for i, r in enumerate(runs) if r is one) for (model, _), one in found.runs.items()} == chosen
     assert [one.model for one in found.left_out] == left_out
@@ -54,7 +52,7 @@ def test_a_run_that_was_stopped_does_not_count_and_is_named() -> None:
     assert (list(found.runs), found.unfinished) == ([("n", "notes")], ["notes with m (6 of 10)"])
 
 
-def test_stores_are_told_apart_by_their_labels() -> None:
+def test_models_of_different_stores_have_labels() -> None:
     found = select_runs([(" [x]", run("m", AB)), (" [y]", run("m", AB))])
     assert list(found.runs) == [("m [x]", "notes"), ("m [y]", "notes")]
 

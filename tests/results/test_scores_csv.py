@@ -73,14 +73,14 @@ def test_the_whole_published_table_is_read(published: PublishedScores) -> None:
 
 @pytest.mark.parametrize("in_paper", [True, False], ids=["35", "37"])
 @pytest.mark.parametrize("model", EXPECTED)
-def test_the_published_numbers_come_out(published: PublishedScores, model: str, in_paper: bool) -> None:
+def test_the_published_numbers_are_reproduced(published: PublishedScores, model: str, in_paper: bool) -> None:
     row = next(row for row in board(published, in_paper).rows if row.model == model)
     found = [f"{value:.3f}" for value in four(row.win_rate, row.macro_average)]
     assert found == [f"{value:.3f}" for value in EXPECTED[model][0 if in_paper else 1]]
     assert row.coverage == 1
 
 
-def test_35_of_the_36_entries_of_table_1_come_out(published: PublishedScores) -> None:
+def test_35_of_the_36_entries_of_table_1_are_reproduced(published: PublishedScores) -> None:
     """The exception is Claude 3.5's win rate: the paper has 0.63, computed from unrounded scores.
 
     The export is rounded to three decimals, which makes ties that were none: 0.6357 from the rounded scores.
@@ -286,7 +286,7 @@ def test_values_on_no_known_scale_are_an_error_because_they_would_spoil_averages
     ]
 
 
-def test_all_problems_are_told_at_once_with_line_and_column(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_line_and_column(tmp_path: Path) -> None:
     text = (
         "Name,Mean win rate,PubMedQA - EM,PubMedQB - EM,RaceBias,pubmed_qa - EM,ACI-Bench - Jury Score,Mean win rate\n"
         "a,1.5,high,0,0,0,0.5,\n"

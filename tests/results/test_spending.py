@@ -179,14 +179,14 @@ def _costs(run: Run) -> list[Any]:
     return [run, *(run.jury_result.tallies.values() if run.jury_result else ())]
 
 
-def test_without_its_cache_a_store_tells_the_same(tmp_path: Path, counting: Server) -> None:
+def test_without_its_cache_a_store_has_the_same_bill(tmp_path: Path, counting: Server) -> None:
     judged(tmp_path, counting)
     before = bill(tmp_path)
     (tmp_path / "store" / "cache.sqlite").unlink()
     assert bill(tmp_path) == before
 
 
-def test_what_no_run_holds_is_known_from_the_cache(tmp_path: Path, counting: Server) -> None:
+def test_purchases_that_no_run_holds_are_read_from_the_cache(tmp_path: Path, counting: Server) -> None:
     """A run that was stopped by its budget, made whole afterwards, and then thrown away."""
     stopped = judged(tmp_path, counting, max_cost_usd=0.001, concurrency=1)
     assert stopped.exit_code == 3
@@ -504,7 +504,7 @@ def test_everything_that_cannot_be_read_is_named_at_once(tmp_path: Path, countin
         assert bill(tmp_path).total.runs == 0
 
 
-def test_an_empty_store_has_nothing_to_say(tmp_path: Path, counting: Server) -> None:
+def test_an_empty_store_has_no_bill(tmp_path: Path, counting: Server) -> None:
     evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
     (tmp_path / "store" / "runs").rename(tmp_path / "elsewhere")
     (tmp_path / "store" / "cache.sqlite").unlink()
@@ -512,7 +512,7 @@ def test_an_empty_store_has_nothing_to_say(tmp_path: Path, counting: Server) -> 
         bill(tmp_path)
 
 
-def test_a_run_with_a_date_that_is_none(tmp_path: Path, counting: Server) -> None:
+def test_a_run_with_an_invalid_date_is_an_error(tmp_path: Path, counting: Server) -> None:
     evaluate([closed(tmp_path)], [priced(counting, "mock")], store=tmp_path / "store")
     (run,) = load_runs(open_store(tmp_path / "store"))
     assert run.folder is not None

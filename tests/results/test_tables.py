@@ -248,7 +248,7 @@ def test_the_same_store_gives_the_same_tables_byte_by_byte(medhelm: Medhelm, sto
     assert first == second
 
 
-def test_a_folder_of_somebody_else_is_left_alone(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_refused(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "thesis.txt").write_text("years of work", encoding="utf-8")
@@ -266,7 +266,7 @@ def test_the_result_as_json_counts_rows(medhelm: Medhelm, store: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_store_of_baselines_has_no_judgments_and_says_nothing_of_them(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_a_store_of_baselines_has_no_remarks_on_judgments(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "store")
     folder = written(medhelm, tmp_path / "store", "parquet")
     assert rows(folder / "judgments.parquet") == rows(folder / "judges.parquet") == []

@@ -19,7 +19,7 @@ def test_the_taxonomy_has_five_categories_and_twenty_two_subcategories() -> None
     assert all(category.definition and category.criterion and category.performers for category in categories)
 
 
-def test_tasks_are_single_and_each_stands_once() -> None:
+def test_each_task_is_listed_once() -> None:
     tasks = [task for category in load_taxonomy() for sub in category.subcategories for task in sub.tasks]
     assert len(tasks) == len(set(tasks)) == 116
     assert all(len(sub.tasks) >= sub.points for category in load_taxonomy() for sub in category.subcategories)
@@ -70,7 +70,7 @@ def test_the_command_says_what_is_here_and_why_not(medhelm: Medhelm, data_dir: P
     assert (tree["n_tasks"], tree["n_tasks_of_the_paper"]) == (116, 121)
 
 
-def test_a_benchmark_of_ones_own_stands_in_its_place(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_a_benchmark_of_the_user_is_listed_in_its_subcategory(medhelm: Medhelm, tmp_path: Path) -> None:
     make_benchmark(tmp_path / "own", name="ours")
     other = make_benchmark(tmp_path / "own", name="new_field")
     definition = other / "benchmark.yaml"

@@ -101,7 +101,7 @@ def change_records(folder: Path, file: str, query: str, where: str = "true") -> 
     new.replace(path)
 
 
-def test_an_untouched_store_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -> None:
+def test_an_unchanged_store_is_reproduced_byte_for_byte(tmp_path: Path, toy: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "store").rglob("*") if path.is_file())
     found = check(tmp_path)
     assert (found.same, found.exit_code, len(found.runs)) == (True, 0, 2)
@@ -110,7 +110,7 @@ def test_an_untouched_store_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -
     assert after == before
 
 
-def test_a_release_from_before_columns_were_comparable_comes_out_byte_for_byte(tmp_path: Path, toy: Path) -> None:
+def test_a_release_from_before_columns_were_comparable_is_reproduced_byte_for_byte(tmp_path: Path, toy: Path) -> None:
     with Server() as server:
         server.answer_with(answers_with(perfect))
         few = replace(open_model(server, "few"), name="openai/few")
@@ -132,7 +132,7 @@ def test_a_release_from_before_columns_were_comparable_comes_out_byte_for_byte(t
     assert (one["model"], one["reason"]) == ("openai/few", "run on only the first 4 of 9 instances")
 
 
-def test_a_judged_store_comes_out_byte_for_byte_and_asks_nobody(tmp_path: Path, server: Server) -> None:
+def test_a_judged_store_is_reproduced_byte_for_byte_without_requests(tmp_path: Path, server: Server) -> None:
     server.answer_with(court(lambda judge, n, _: "hm" if judge == "judge-2" and n == 0 else None))
     benchmark = open_benchmark(tmp_path / "definitions", n=6)
     evaluate([benchmark], [open_model(server)], store=tmp_path / "store", jury=jury(server))
@@ -234,14 +234,14 @@ def test_changed_data_is_named_and_nothing_is_derived_from_it(tmp_path: Path, to
     assert (found.exit_code, found.board) == (1, ())
 
 
-def test_data_that_is_not_here_is_no_difference(tmp_path: Path, toy: Path) -> None:
+def test_missing_data_is_not_a_difference(tmp_path: Path, toy: Path) -> None:
     (toy / "rows.jsonl").rename(tmp_path / "elsewhere.jsonl")
     found = check(tmp_path)
     assert (found.same, found.exit_code) == (True, 4)
     assert "its data was not found" in of(found).not_derived
 
 
-def test_a_definition_that_is_not_known_is_no_difference(tmp_path: Path, toy: Path) -> None:
+def test_an_unknown_definition_is_not_a_difference(tmp_path: Path, toy: Path) -> None:
     found = check(tmp_path, folders=[])
     assert found.same is True
     shutil.move(toy.parent, tmp_path / "away")
@@ -259,7 +259,7 @@ def test_a_definition_that_came_back_as_another_metric_changes_scores(tmp_path: 
     assert found.exit_code == 1
 
 
-def test_versions_prices_and_snapshots_are_told_without_being_differences(tmp_path: Path, toy: Path) -> None:
+def test_versions_prices_and_snapshots_are_notes_and_not_differences(tmp_path: Path, toy: Path) -> None:
     def change(content: dict[str, Any]) -> None:
         content["versions"]["medhelm"] = "0.0.1"
         content["reached"] |= {"base_url": "https://api.openai.com/v1", "remote_name": "gpt-4o"}
@@ -339,7 +339,7 @@ def test_the_file_of_a_suite_is_frozen_with_the_release(tmp_path: Path, toy: Pat
     assert check(tmp_path, again).same is True
 
 
-def test_imported_runs_bring_their_questions_along(tmp_path: Path) -> None:
+def test_imported_runs_are_verified_with_their_stored_instances(tmp_path: Path) -> None:
     """No data folder is there: what was imported is scored again from what the store holds, twice the same."""
     store = tmp_path / "store"
     (suite,) = (Path(__file__).parents[1] / "fixtures" / "helm" / "0.5.16" / "runs").iterdir()

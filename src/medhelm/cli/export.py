@@ -60,14 +60,7 @@ def selection_options(command: Callable[..., int]) -> Callable[..., int]:
     def with_selection(*args: Any, wanted: RunFilter, tier: Tier | None, **options: Any) -> int:
         from medhelm.results.export_selection import ExportRequest
 
-        request = ExportRequest(
-            benchmarks=wanted.benchmarks,
-            models=wanted.models,
-            excluded=wanted.excluded,
-            since=wanted.since,
-            tier=tier,
-        )
-        return command(*args, wanted=request, **options)
+        return command(*args, wanted=ExportRequest(runs=wanted, tier=tier), **options)
 
     return add_options(run_filter_options, stored_tier_option)(with_selection)
 

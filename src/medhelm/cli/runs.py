@@ -457,7 +457,7 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
     from medhelm.reports import runs as runs_report
-    from medhelm.results.leaderboard import find_instance
+    from medhelm.results.cases import find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:

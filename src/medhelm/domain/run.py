@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from medhelm.domain.benchmark import EXTENDED, Taxonomy, Tier
 from medhelm.domain.completion import Completion, Model, Usage
 from medhelm.domain.display import Displayable
-from medhelm.domain.jury import InjectionSign, JudgeReply, JuryResult, JuryVerdict
+from medhelm.domain.jury import InjectionSign, JudgeReply, JudgeTally, JuryResult, JuryVerdict
 from medhelm.domain.score import Estimate, Rule, Score
 
 GRADED_BY_EXTENDED = frozenset(
@@ -233,6 +233,16 @@ class Run(Displayable):
     def has_imported_completions(self) -> bool:
         """True if another harness requested the completions."""
         return self.origin is not None and not self.origin.completions_made_here
+
+    @property
+    def judges(self) -> tuple[Model, ...]:
+        """Judges of the run, in the order of its jury; empty without judges."""
+        return self.jury_result.jury.judges if self.jury_result else ()
+
+    @property
+    def tallies(self) -> Mapping[str, JudgeTally]:
+        """Judge -> its judgments, counted; empty without judges."""
+        return self.jury_result.tallies if self.jury_result else {}
 
     @property
     def n_not_asked(self) -> int:

@@ -210,7 +210,7 @@ def _kinds(failures: Mapping[str, int]) -> str:
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.leaderboard.find_instance` as text; scores of `rule` come first."""
+    """Return a case of `results.cases.find_instance` as text; scores of `rule` come first."""
     parts = [f"{case['benchmark']} / {case['instance_id']}"]
     if "messages" not in case:
         parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")

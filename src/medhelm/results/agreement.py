@@ -1,8 +1,8 @@
 """Agreement of the jury with the clinicians of a ratings file.
 
-The jury's grades come from the file where it gives them, else from the store. The store also has what each judge gave,
-and the values of ROUGE-L and BERTScore. Which of several runs of a model counts is decided by `run_selection`, so that
-all completions of a benchmark have the same jury; sample rows count if there is nothing else.
+The jury's grades come from the file if it has them, else from the store. The store also holds the grades of each judge
+and the values of ROUGE-L and BERTScore. `run_selection` decides which run of a model counts, so that all completions of
+a benchmark have the same jury; sample rows count if there is nothing else.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
 from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
 from medhelm.analysis.statistics.means import DRAWS
 from medhelm.domain import JURY, Benchmark, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
@@ -60,11 +61,10 @@ def agreement(
 ) -> JuryAgreement:
     """Compare the jury with the clinicians of a ratings file.
 
-    Parameters: store, which need not be there if the file gives the jury's grades; benchmarks, whose rubrics are known;
-    scale, the lowest and highest grade of the file where it is not the rubric's; draws of the bootstrap; wanted, the
+    Parameters: store, which need not exist if the file has the jury's grades; benchmarks, whose rubrics are known;
+    scale, the lowest and highest grade of the file if they are not the rubric's; draws, of the bootstrap; wanted, the
     runs whose ratings count.
-    Raises: ConfigError with all problems of the file, and then nothing was computed; UserError as `RunFilter.apply`;
-    StoreError.
+    Raises: ConfigError with all problems of the file; UserError as `RunFilter.apply`; StoreError.
     """
     chosen = judged_runs(store) if (store / "store.json").exists() else {}
     runs = {(benchmark, model): run for one in chosen.values() for (model, benchmark), run in one.runs.items()}
@@ -73,8 +73,8 @@ def agreement(
     )
     ratings = _of_wanted_runs(ratings, wanted, runs)
     rated = dict.fromkeys((row.benchmark, row.model) for row in ratings.rows)
-    stored = {key: _stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
-    panels = {name: _panel(known, ratings, stored) for name, known in ratings.benchmarks.items()}
+    stored = {key: _read_stored(runs[key], ratings.benchmarks[key[0]]) for key in rated if key in runs}
+    panels = {name: _rating_matrix(known, ratings, stored) for name, known in ratings.benchmarks.items()}
     rng = np.random.default_rng
     return JuryAgreement(
         place=ratings.place,
@@ -113,19 +113,15 @@ def _of_wanted_runs(ratings: Ratings, wanted: RunFilter, runs: Runs) -> Ratings:
 def judged_runs(store: Path, wanted: RunFilter = EVERY_RUN) -> dict[str, SelectedRuns]:
     """Select the judged runs of each benchmark; on real data, if there are any. Raises: as `RunFilter.apply`."""
     found = list(intact_runs(run for run in load_runs(open_store(store)) if run.jury_result))
-    found = wanted.apply(found, lambda run: run)
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in found:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
     chosen = {}
-    for name, runs in by_benchmark.items():
+    for name, runs in group_by(wanted.apply(found, lambda run: run), lambda run: run.benchmark).items():
         real = [run for run in runs if run.tier == "real"]
         chosen[name] = select_runs((("", run) for run in real or runs), comparable_only=False)
     return chosen
 
 
 def known_benchmarks(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, RatedBenchmark]:
-    """Name or alias -> what is known: of a benchmark with a rubric, or of one that is only in the store."""
+    """Return name or alias -> rubric and judged models of a benchmark with a rubric, or of one that the store has."""
     models: dict[str, list[str]] = {}
     for benchmark, model in runs:
         models.setdefault(benchmark, []).append(model)
@@ -164,7 +160,7 @@ def instance_ids_of(run: Run) -> list[str]:
     return read_columns(run, ["instance_id"])["instance_id"]
 
 
-# --- what the store has -----------------------------------------------------------------------------------------------
+# --- the store --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,18 +179,14 @@ class _Stored:
     baselines: Mapping[str, Floats]
 
 
-def _stored(run: Run, known: RatedBenchmark) -> _Stored:
-    """Read a run. A completion that no judge was shown, such as a blank one, gets the worst grade from each judge."""
+def _read_stored(run: Run, known: RatedBenchmark) -> _Stored:
+    """Read a run. A scored completion that no judge saw, such as a blank one, gets the worst grade from each judge."""
     score, *baselines = (score_column(name, "corrected") for name in (JURY, *BASELINES))
     columns = read_columns(run, ["instance_id", "cluster", score, *baselines])
     place = {name: row for row, name in enumerate(columns["instance_id"])}
     criteria = {name: column for column, name in enumerate(known.criteria)}
     judgments = read_judgments(run)
-    names = (
-        list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.jury_result.jury.judges]
-        if run.jury_result
-        else []
-    )
+    names = list(dict.fromkeys(judgments.judges)) or [judge.name for judge in run.judges]
     cells = np.full((len(names), len(place), len(criteria)), np.nan)
     for instance, judge, criterion, grade in zip(*judgments[:4], strict=True):
         mirrored = criterion in known.lower_is_better
@@ -206,8 +198,7 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
     unseen[[place[name] for name in set(judgments.instance_ids)]] = False
     cells[:, unseen] = known.low
     cells[np.isnan(cells).any(axis=2)] = np.nan
-    by_criterion = [row_means(cells[:, :, column].T) for column in criteria.values()]
-    grades = np.stack(by_criterion, axis=1)
+    grades = np.stack([row_means(cells[:, :, column].T) for column in criteria.values()], axis=1)
     grades[np.isnan(jury)] = np.nan
     return _Stored(
         place=place,
@@ -220,15 +211,15 @@ def _stored(run: Run, known: RatedBenchmark) -> _Stored:
 
 
 def _numbers(values: Sequence[float | None]) -> Floats:
-    """A column of the store, nan if missing."""
+    """Return a column of the store as numbers, nan if missing."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-# --- what the file has ------------------------------------------------------------------------------------------------
+# --- the ratings file -------------------------------------------------------------------------------------------------
 
 
-def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
-    """Ratings of one benchmark, with the jury's grades from the file or the store."""
+def _rating_matrix(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, str], _Stored]) -> RatingMatrix:
+    """Return the ratings of one benchmark, with the jury's grades from the file or the store."""
     rows = [row for row in ratings.rows if row.benchmark == known.name]
     cases = {case: number for number, case in enumerate(dict.fromkeys(row.case for row in rows))}
     raters = list(dict.fromkeys(row.rater for row in rows))
@@ -241,7 +232,7 @@ def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, s
         if ratings.has_jury:
             own = known.oriented(row.jury)
             jury_grades[at] = np.where(np.isnan(own), jury_grades[at], own)
-    found = [_found(case, stored) for case in cases]
+    found = [_find_stored(case, stored) for case in cases]
     if ratings.has_jury:
         jury = jury_grades.mean(axis=1)
     else:
@@ -256,8 +247,8 @@ def _panel(known: RatedBenchmark, ratings: Ratings, stored: Mapping[tuple[str, s
         composites=grades.mean(axis=2),
         jury_grades=jury_grades,
         jury=jury,
-        judges=_by_name([one and (one[0].judges, one[1]) for one in found]),
-        baselines=_by_name([one and (one[0].baselines, one[1]) for one in found]),
+        judges=_columns_by_name([one and (one[0].judges, one[1]) for one in found]),
+        baselines=_columns_by_name([one and (one[0].baselines, one[1]) for one in found]),
         low=known.low,
         high=known.high,
         whole_grades=known.high - known.low > 1,
@@ -268,22 +259,22 @@ _Place = tuple[_Stored, int]
 """A run, and the row of an instance in it."""
 
 
-def _found(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
-    """Find a completion in the store; None if missing."""
+def _find_stored(case: tuple[str, str, str], stored: Mapping[tuple[str, str], _Stored]) -> _Place | None:
+    """Return the run and row of a completion in the store; None if missing."""
     benchmark, model, instance = case
     of = stored.get((benchmark, model))
     return (of, of.place[instance]) if of and instance in of.place else None
 
 
 def _cluster(case: tuple[str, str, str], found: _Place | None) -> str:
-    """Answers to the same instance, or to instances of the same cluster, are not independent."""
+    """Return the name of a completion's cluster: those on the same instance or cluster are not independent."""
     benchmark, _, instance = case
     cluster = found[0].clusters[found[1]] if found else ""
     return f"{benchmark}/{cluster or instance}"
 
 
-def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[str, Floats]:
-    """Name -> its value for every completion, nan if missing; names without any value are left out."""
+def _columns_by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[str, Floats]:
+    """Return name -> its value for every completion, nan if missing; names without any value are left out."""
     names = dict.fromkeys(name for one in found if one for name in one[0])
     columns = {
         name: np.array([one[0][name][one[1]] if one and name in one[0] else np.nan for one in found]) for name in names
@@ -294,7 +285,7 @@ def _by_name(found: Sequence[tuple[Mapping[str, Floats], int] | None]) -> dict[s
 def _remarks(
     panels: Mapping[str, RatingMatrix], runs: Runs, stored: Mapping[tuple[str, str], _Stored]
 ) -> Iterator[Remark]:
-    """Yield what the store does not have."""
+    """Yield remarks on judged runs, baselines and real data that the store lacks."""
     absent = [name for name in panels if name not in {benchmark for benchmark, _ in stored}]
     if absent:
         text = "the store has no judged run of these models: single judges and baselines are not compared"
@@ -325,8 +316,8 @@ def draw_rating_sample(
 
     The draw of a model on a benchmark depends on the seed and both names only, not on what else is in the store.
 
-    Parameters: by_score, whether rare scores are drawn more often; show_models, whether raters see names of models,
-    not codes.
+    Parameters: by_score, True to draw rare scores more often; show_models, True to show names of models instead of
+    codes.
     Raises: UserError if there is nothing to draw from, and as `RunFilter.apply`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
@@ -344,7 +335,7 @@ def draw_rating_sample(
         of_benchmark: list[DrawnCompletion] = []
         for (benchmark, model), run in runs.items():
             if benchmark == name:
-                of_benchmark += _drawn(open_store(store), run, model, size, seed, by_score)
+                of_benchmark += _draw_from_run(open_store(store), run, model, size, seed, by_score)
                 criteria |= dict.fromkeys(read_judgments(run).criteria)
         order = np.random.default_rng([seed, zlib.crc32(name.encode())]).permutation(len(of_benchmark))
         found += [of_benchmark[place] for place in order]
@@ -355,12 +346,12 @@ def draw_rating_sample(
     return RatingSample(criteria=tuple(criteria), completions=tuple(found))
 
 
-def _drawn(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
-    """Draw from one run."""
+def _draw_from_run(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
+    """Draw completions of one run."""
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
     columns = read_columns(run, ["instance_id", "completion", score])
-    scores = np.array([np.nan if value is None else value for value in columns[score]], dtype=float)
+    scores = _numbers(columns[score])
     rng = np.random.default_rng([seed, zlib.crc32(run.benchmark.encode()), zlib.crc32(model.encode())])
     scale = (run.jury_result.low, run.jury_result.high) if by_score else None
     selection = draw_completions(scores, size, rng, scale=scale)

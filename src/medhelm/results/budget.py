@@ -103,7 +103,7 @@ def budget_as_json(state: BudgetState | None) -> dict[str, Any]:
 
 
 def _spent_before(folder: Path, pricing: Pricing) -> tuple[int, tuple[str, ...]]:
-    """Return what was spent in a store without a budget, and what is not known of it."""
+    """Return what was spent in a store without a budget, in billionths of a US dollar, and remarks on unknown costs."""
     try:
         items = read_spending([folder], pricing).items
     except UserError:

@@ -1,4 +1,4 @@
-"""Calibrate the jury scores of a leaderboard with clinicians' ratings: see `analysis.agreement.calibration`."""
+"""Calibration of a leaderboard's jury scores with clinicians' ratings; see `analysis.agreement.calibration`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.results.agreement import Runs, instance_ids_of, known_benchmarks
 from medhelm.results.ratings import RatedBenchmark, Rating, read_ratings
@@ -54,16 +55,16 @@ def calibrate(
 ) -> tuple[list[Cell], list[Remark]]:
     """Return the cells with calibrated scores where there are enough ratings, and remarks on the others.
 
-    A model with ratings of its own is corrected with these; one with too few, with those of all models of the
-    benchmark. Parameters: runs, benchmark and model -> the judged run behind a cell; path, the ratings file;
-    definitions, of benchmarks whose rubrics are known; curve, whether grades are mapped through a rising curve where
-    the ratings suffice. Raises: ConfigError with all problems of the file.
+    A model with enough ratings of its own is corrected with these, others with the ratings of all models of the
+    benchmark.
+
+    Parameters: runs, benchmark and model -> the judged run behind a cell; path, the ratings file; definitions,
+    benchmarks whose rubrics are known; curve, True to map grades through a rising curve if the ratings suffice.
+    Raises: ConfigError with all problems of the file.
     """
     known = known_benchmarks(definitions, runs)
     ratings = read_ratings(path, known, lambda *key: instance_ids_of(runs[key]))
-    by_model: dict[tuple[str, str], list[Rating]] = {}
-    for row in ratings.rows:
-        by_model.setdefault((row.benchmark, row.model), []).append(row)
+    by_model = group_by(ratings.rows, lambda row: (row.benchmark, row.model))
     rated = {key: _by_instance(rows, ratings.benchmarks[key[0]]) for key, rows in by_model.items()}
     remarks = list(ratings.remarks)
     if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):
@@ -76,7 +77,7 @@ def calibrate(
             found.append(cell)
             continue
         rivals = [one for one in cells if one.benchmark == cell.benchmark and (one.benchmark, one.model) in runs]
-        outcome = _calibrated(cell, rivals, rated, ratings.benchmarks[cell.benchmark], curve)
+        outcome = _calibrate_cell(cell, rivals, rated, ratings.benchmarks[cell.benchmark], curve)
         if isinstance(outcome, str):
             text = f"{cell.benchmark}, {cell.model}: not calibrated, because {outcome}"
             remarks.append(Remark("not_calibrated", cell.model, text))
@@ -88,7 +89,7 @@ def calibrate(
 
 
 def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _RatedCompletion]:
-    """Instance -> its ratings; instances without a rating that has all grades are left out."""
+    """Return instance -> its ratings; instances without a rating that has all grades are left out."""
     found: dict[str, dict[str, float]] = {}
     for row in rows:
         composite = fmean(known.oriented(row.grades))
@@ -101,10 +102,10 @@ def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _Ra
     }
 
 
-def _calibrated(
+def _calibrate_cell(
     cell: Cell, rivals: Sequence[Cell], rated: _Rated, known: RatedBenchmark, curve: bool
 ) -> CalibratedMean | str:
-    """Calibrate one model with the best method that its ratings allow; else return the reason."""
+    """Calibrate one model with the best method that its ratings allow; return the reason if there is none."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     own = rated.get((cell.benchmark, cell.model), {})
     ratings = np.array([own[instance].mean if instance in own else np.nan for instance in cell.ids])
@@ -126,7 +127,9 @@ def _calibrated(
         )
     except ValueError as error:
         alone = str(error)
-    pairs = [pair for rival in rivals for pair in _pairs(rival, rated.get((rival.benchmark, rival.model), {}))]
+    pairs = [
+        pair for rival in rivals for pair in _rated_completions(rival, rated.get((rival.benchmark, rival.model), {}))
+    ]
     try:
         jury, given, models, names = zip(*pairs, strict=True) if pairs else ((), (), (), ())
         return prediction_powered_pooled(
@@ -135,7 +138,7 @@ def _calibrated(
             np.array([one.mean for one in given]),
             models,
             model=cell.model,
-            clusters=_names(cell),
+            clusters=_cluster_names(cell),
             rated_clusters=names,
             low=low,
             high=high,
@@ -165,18 +168,20 @@ def _rater_effect(benchmark: str, rated: _Rated, used: Sequence[_RatedCompletion
     return rater_effect(table.reshape(len(everything), len(raters)), np.array(list(shares.values())))
 
 
-def _pairs(cell: Cell, own: Mapping[str, _RatedCompletion]) -> list[tuple[float, _RatedCompletion, str, str]]:
-    """Jury score, ratings, model and cluster of each completion of a model that has both."""
+def _rated_completions(
+    cell: Cell, own: Mapping[str, _RatedCompletion]
+) -> list[tuple[float, _RatedCompletion, str, str]]:
+    """Return jury score, ratings, model and cluster of each completion of a model that has both."""
     scores: Floats = cell.scores if cell.scores is not None else np.array([])
     return [
         (float(score), own[instance], cell.model, name)
-        for instance, score, name in zip(cell.ids, scores, _names(cell), strict=True)
+        for instance, score, name in zip(cell.ids, scores, _cluster_names(cell), strict=True)
         if instance in own and not np.isnan(score)
     ]
 
 
-def _names(cell: Cell) -> list[str]:
-    """The cluster of each instance, or its own name: other models' answers to it are not independent of this one's."""
+def _cluster_names(cell: Cell) -> list[str]:
+    """Return the cluster of each instance, or its own id: completions of all models on it are not independent."""
     clusters = [""] * len(cell.ids) if cell.clusters is None else list(map(str, cell.clusters))
     return [cluster or instance for cluster, instance in zip(clusters, cell.ids, strict=True)]
 
@@ -185,7 +190,7 @@ def _names(cell: Cell) -> list[str]:
 
 
 def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
-    """Yield signs that the rated completions of a model were not drawn at random."""
+    """Yield remarks on signs that the rated completions of a model were not drawn at random."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     about = f"{cell.benchmark}, {cell.model}"
     if n_drawn > len(own):

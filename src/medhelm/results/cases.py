@@ -16,8 +16,9 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.errors import UserError, suggestion
-from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, is_local, run_day
 from medhelm.storage.cases import (
     HALF,
@@ -34,7 +35,7 @@ from medhelm.storage.cases import (
 )
 from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs
-from medhelm.storage.runs import load_runs, read_prompt, run_metrics, score_column
+from medhelm.storage.runs import load_runs, read_prompt, read_record, run_metrics, score_column
 from medhelm.storage.store import open_store
 
 PAGE = 50
@@ -222,19 +223,18 @@ def open_cases(
         known = {run.benchmark for _, store in opened for run in load_runs(store)}
         places = ", ".join(map(str, stores))
         raise UserError(f"no run of `{benchmark[:80]}` in {places}. {suggestion(benchmark[:80], known)}".strip())
-    tier = tier or ("real" if any(run.tier == "real" for _, _, run in found) else "sample")
+    tier = tier or default_tier(run for _, _, run in found)
     selection = select_runs((label, run) for label, _, run in found if run.tier == tier)
     if not selection.runs:
         unfinished = f" Unfinished: {'; '.join(selection.unfinished)}." if selection.unfinished else ""
         raise UserError(f"no finished run of `{benchmark}` on {tier} data.{unfinished} `medhelm run` finishes runs.")
-    runs = {(names or {}).get(model, model): run for (model, _), run in sorted(selection.runs.items(), key=_by_name)}
-    places_of = {run.folder: store for _, store, run in found}
-    prompts = {
-        places_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest): None
-        for run in runs.values()
-    }
+    runs = {(names or {}).get(model, model): selection.runs[model, name] for model, name in sorted(selection.runs)}
+    store_of = {run.folder: store for _, store, run in found}
+    prompts = dict.fromkeys(
+        store_of[run.folder].prompts_file(benchmark, run.benchmark_digest, run.data_digest) for run in runs.values()
+    )
     column = column_of(max(runs.values(), key=lambda run: (run.n, run.started)), None, rule)
-    ends = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
+    worst, best = (column.low, column.high) if column.higher_is_better else (column.high, column.low)
     return BenchmarkCases(
         benchmark=benchmark,
         title=column.title,
@@ -246,16 +246,12 @@ def open_cases(
         searched=SearchedRuns(
             runs=runs,
             score=score_column(column.metric, rule),
-            worst=ends[0],
-            best=ends[1],
+            worst=worst,
+            best=best,
             counted_as_worst=sorted(CAUSED_BY_MODEL) if rule == "corrected" else (),
             prompts=list(prompts),
         ),
     )
-
-
-def _by_name(item: tuple[tuple[str, str], Run]) -> tuple[str, str]:
-    return item[0]
 
 
 def find_cases(cases: BenchmarkCases, search: CaseSearch, *, page: int = 1, size: int = PAGE) -> CaseList:
@@ -340,7 +336,7 @@ def list_choices(cases: BenchmarkCases) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Instances that two models got right or wrong; those that only one has, or without a score, are not counted."""
+    """Counts of instances by which of two models are right; those without a score of both do not count."""
 
     both: int
     """Both right."""
@@ -353,7 +349,7 @@ class Agreement:
 
 
 def compare_outcomes(cases: BenchmarkCases, first: str, second: str) -> Agreement:
-    """Count the instances that one of two models got and the other missed. Raises: UserError for an unknown model."""
+    """Count the instances that both, one or none of two models got right. Raises: UserError for an unknown model."""
     check_search(cases, CaseSearch(got=first, missed=second))
     return Agreement(*count_outcomes(cases.searched, first, second))
 
@@ -414,6 +410,39 @@ def _excerpts(cases: BenchmarkCases, instance_ids: Sequence[str]) -> dict[str, s
         for name in instance_ids
         if name in texts
     }
+
+
+def find_instance(
+    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
+) -> dict[str, Any]:
+    """Return one instance as JSON: prompt, references, and each model's record and judgments.
+
+    `wanted`: only these runs are read. Raises: UserError if none of them has the instance.
+    """
+    opened = [(store_label(path, stores), open_store(path)) for path in stores]
+    runs = [(label, store, run) for label, store in opened for run in intact_runs(load_runs(store))]
+    names = {run.benchmark for _, _, run in runs}
+    if benchmark not in names:
+        places = ", ".join(map(str, stores))
+        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
+    runs = wanted.apply([one for one in runs if one[2].benchmark == benchmark], lambda one: one[2])
+    completions = []
+    prompt: Mapping[str, Any] | None = None
+    for label, store, run in runs:
+        if (record := read_record(run, instance_id)) is None:
+            continue
+        prompt = prompt or read_prompt(
+            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
+        )
+        judgments = read_explanations(run, instance_id)
+        shown = {"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record}
+        completions.append({**shown, "judgments": judgments} if judgments else shown)
+    if not completions:
+        raise UserError(
+            f"no run of {benchmark} has an instance `{instance_id}`. "
+            f"`medhelm benchmarks instances {benchmark}` lists them."
+        )
+    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 
 
 def cut_text(text: str, length: int) -> str:

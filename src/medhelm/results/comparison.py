@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Required, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -17,15 +18,28 @@ from medhelm.analysis.comparison.power_of_suite import SuitePower, suite_power
 from medhelm.analysis.comparison.two_models import Comparison, compare_two_models
 from medhelm.analysis.leaderboard.build import rank_models, without_baselines
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.benchmarks.catalog import all_names
 from medhelm.domain import RULES, Rule, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_paths, check_choice
 from medhelm.domain.remark import LeftOut
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import LeaderboardInputs, apply_suite_weights, read_inputs, renamed_inputs
+from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
+from medhelm.results.suites import resolve_suite
+
+
+class InputOptions(TypedDict, total=False):
+    """Options that select the runs to compare, as in `leaderboard`."""
+
+    rule: Required[Rule]
+    """Scoring rule."""
+    tier: Tier | None
+    """Real data or sample rows; None for real data, or the sample rows if there is nothing else."""
+    benchmark_folders: Sequence[Path]
+    """Folders with further benchmarks that a suite file may name."""
+    wanted: RunFilter
+    """Only these runs are read."""
 
 
 def compare(
@@ -39,12 +53,12 @@ def compare(
     benchmark_folders: AnyPaths = (),
     wanted: RunFilter = EVERY_RUN,
 ) -> Comparison | ComparedPairs:
-    """Test whether models of one store, or of several, differ significantly.
+    """Test whether models of one or more stores differ significantly.
 
     Parameters
     ----------
     stores
-        Folder of a store, or several.
+        Folder of a store, or a list of folders.
     models
         Names of two models or more; empty for every model.
     rule, tier, suite, benchmark_folders, wanted
@@ -55,7 +69,7 @@ def compare(
     Returns
     -------
     Comparison or ComparedPairs
-        For two named models their differences on each benchmark and overall; otherwise those of every pair.
+        For two named models, their differences on each benchmark and overall; otherwise those of every pair.
 
     Raises
     ------
@@ -71,12 +85,10 @@ def compare(
     check_choice(adjustment, get_args(Adjustment), "adjustment")
     if len(names) == 1:
         raise UserError(f"one model cannot be compared: {names[0]}. Name a second model, or none for every pair.")
-    options: dict[str, Any] = {
-        "rule": rule, "tier": tier, "suite": str(suite), "benchmark_folders": folders, "wanted": wanted,
-    }  # fmt: skip
+    options: InputOptions = {"rule": rule, "tier": tier, "benchmark_folders": folders, "wanted": wanted}
     if len(names) == 2:
-        return compare_models(paths, *names, adjustment=adjustment, **options)
-    return replace(compare_all_models(paths, names, **options), adjustment=adjustment)
+        return compare_models(paths, *names, suite=str(suite), adjustment=adjustment, **options)
+    return replace(compare_all_models(paths, names, suite=str(suite), **options), adjustment=adjustment)
 
 
 def compare_models(
@@ -84,21 +96,17 @@ def compare_models(
     first: str,
     second: str,
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
     adjustment: Adjustment = "holm",
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> Comparison:
-    """Paired differences between two models of the stores.
+    """Return the paired differences between two models of the stores.
 
-    Parameters: suite, see `benchmarks.suites.find_suite`; benchmark_folders, with further ones that its file may name;
-    wanted, the runs that are read; short_names, names of models have no address of a server.
-    Raises UserError for a model that has no finished run, for one model given twice, or if the two share no instance.
+    Parameters: as in `leaderboard`.
+    Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, _ = _selected_inputs(stores, [], rule, tier, suite, benchmark_folders, wanted)
+    finished, _ = _selected_inputs(stores, [], suite, **options)
     first, second = _full_names([first, second], finished)
     if short_names and {first, second} <= finished.short_names.keys():
         first, second = finished.short_names[first], finished.short_names[second]
@@ -109,7 +117,7 @@ def compare_models(
 def compare_inputs(
     finished: LeaderboardInputs, first: str, second: str, *, adjustment: Adjustment = "holm"
 ) -> Comparison:
-    """Paired differences between two models of runs that were read before. Raises: as `compare_models`."""
+    """Return the paired differences between two models of runs that were read before. Raises: as `compare_models`."""
     left_out = _left_out_of(finished, [first, second])
     _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of", left_out)
     cells = without_baselines(finished.cells, keep=[first, second])
@@ -124,46 +132,43 @@ def compare_all_models(
     stores: Sequence[Path],
     names: Sequence[str] = (),
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> ComparedPairs:
-    """Every pair of the models of the stores, or of those that are named. `wanted`: the runs that are read.
-    `short_names`: names of models have no address of a server.
+    """Compare every pair of the models of the stores, or of the named ones.
 
-    Raises UserError for a model that has no finished run, and if there is no pair to compare.
+    Parameters: as in `leaderboard`.
+    Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
-    finished, names = _selected_inputs(
-        stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names
-    )
-    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, rule)
+    finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
+    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, finished.rule)
     left_out = _left_out_of(finished, names)
     remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
     remarks += unfinished_remarks(finished.unfinished)
-    return replace(found, suite=suite, scoring=rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks))
+    return replace(
+        found, suite=suite, scoring=finished.rule, tier=finished.tier, left_out=left_out, remarks=tuple(remarks)
+    )
 
 
 def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -> ComparedPairs:
-    """Every pair of the published models, or of those that are named, over benchmarks: no single score is known.
+    """Compare every pair of the published models, or of the named ones, over benchmarks: only means are published.
 
-    Raises UserError for a model or suite that there is not.
+    Raises: UserError for an unknown model or suite.
     """
     from medhelm.results.published.cells import published_cells
 
     cells, columns = published_cells()
-    columns = _of_suite(columns, suite)
+    columns = _columns_of_suite(columns, suite)
     _refuse_names(names, {cell.model for cell in cells}, "no published results of")
     found = compare_cells([cell for cell in cells if not names or cell.model in names], columns, "published")
     return replace(found, suite=suite, scoring="published")
 
 
 def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> ComparedPairs:
-    """Every pair of models of any board; cells without single scores are compared over benchmarks only.
+    """Compare every pair of models; cells without single scores are compared over benchmarks only.
 
-    Raises UserError if there are fewer than two models, or no two of them share a benchmark.
+    Raises: UserError if there are fewer than two models, or no two of them share a benchmark.
     """
     models = sorted({cell.model for cell in cells if cell.value is not None})
     if len(models) < 2:
@@ -172,7 +177,8 @@ def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rul
             f"{only} a score: a comparison needs two models. `medhelm run` adds models, and `medhelm rescore` computes "
             "missing scores of imported runs."
         )
-    kept = [cell for cell in cells if cell.value is not None and any(c.benchmark == cell.benchmark for c in columns)]
+    shown = {column.benchmark for column in columns}
+    kept = [cell for cell in cells if cell.value is not None and cell.benchmark in shown]
     found = compare_all_pairs(kept, columns, models=rank_models(kept, columns, scoring))
     if np.isnan(found.macro_average.differences.value).all():
         raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
@@ -183,27 +189,25 @@ def measure_power(
     stores: Sequence[Path],
     names: Sequence[str] = (),
     *,
-    rule: Rule,
-    tier: Tier | None = None,
     suite: str = "all",
     design: PowerDesign,
     difference: float | None = None,
-    benchmark_folders: Sequence[Path] = (),
-    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[InputOptions],
 ) -> SuitePower:
     """Estimate the power of the benchmarks in the stores, for two models or for all of them.
 
-    Parameters: wanted, the runs that are read; short_names, as in `compare_models`.
-    Raises UserError for a model that has no finished run, and if no two models share two independent instances.
+    Parameters: names, models; empty for all; difference, the true difference to detect, None for the observed ones;
+    the rest as in `leaderboard`.
+    Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
-    finished, _ = _selected_inputs(stores, names, rule, tier, suite, benchmark_folders, wanted, short_names=short_names)
+    finished, _ = _selected_inputs(stores, names, suite, short_names=short_names, **options)
     found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
-            f"{models}: no two models share two independent instances with {rule} scores, so nothing is known of the "
-            "noise between them. Run two models on one benchmark, compute missing scores of imported runs with "
+            f"{models}: no two models share two independent instances with {finished.rule} scores, so nothing is known "
+            "of the noise between them. Run two models on one benchmark, compute missing scores of imported runs with "
             "`medhelm rescore`, or give --disagreement or --sd."
         )
     return found
@@ -212,17 +216,17 @@ def measure_power(
 def _selected_inputs(
     stores: Sequence[Path],
     names: Sequence[str],
-    rule: Rule,
-    tier: Tier | None,
     suite: str,
-    folders: Sequence[Path],
-    wanted: RunFilter = EVERY_RUN,
     *,
+    rule: Rule,
+    tier: Tier | None = None,
+    benchmark_folders: Sequence[Path] = (),
+    wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> tuple[LeaderboardInputs, list[str]]:
-    """Read the results of the named models on the benchmarks of the suite, and return the models' full names as well.
+    """Read the results of the named models on the benchmarks of a suite; also return the models' full names.
 
-    Raises UserError.
+    Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
     finished = read_inputs(stores, rule, tier, wanted=wanted)
     names = _full_names(names, finished)
@@ -231,7 +235,7 @@ def _selected_inputs(
     if short_names:
         names = [finished.short_names[name] for name in names]
         finished = renamed_inputs(finished, finished.short_names)
-    columns = _of_suite(finished.columns, suite, folders)
+    columns = _columns_of_suite(finished.columns, suite, benchmark_folders)
     shown = {column.benchmark for column in columns}
     cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
     return replace(finished, columns=columns, cells=cells), names
@@ -244,14 +248,13 @@ def _full_names(names: Sequence[str], finished: LeaderboardInputs) -> list[str]:
 
 
 def _left_out_of(finished: LeaderboardInputs, names: Sequence[str]) -> tuple[LeftOut, ...]:
-    """Return which of the named models, or of all, do not count on a benchmark that is compared."""
+    """Return the entries of the named models, or of all, that do not count on a benchmark that is compared."""
     return tuple(one for one in finished.left_out_of(finished.columns) if not names or one.model in names)
 
 
 def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_out: Sequence[LeftOut] = ()) -> None:
     """Raise UserError for names that are not known, or given twice. `left_out`: the reason for some of them."""
-    doubles = sorted({name for name in names if list(names).count(name) > 1})
-    if doubles:
+    if doubles := sorted(name for name, count in Counter(names).items() if count > 1):
         raise UserError(f"{', '.join(doubles)}: named twice. A model does not differ from itself; name another one.")
     if unknown := [name for name in names if name not in known]:
         named = {one.model for one in left_out} & set(unknown)
@@ -259,16 +262,15 @@ def _refuse_names(names: Sequence[str], known: Collection[str], what: str, left_
         raise UserError("\n".join([*lines, *map(str, left_out_remarks(x for x in left_out if x.model in named))]))
 
 
-def _of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
-    """The benchmarks of a suite that are there, with its weights. Raises UserError if there is none."""
-    known = all_names(folders) if Path(suite).is_file() else ()
-    chosen, found = apply_suite_weights(columns, suite, known=known)
-    if chosen.weights is None:
-        return found
-    there = {column.benchmark: column for column in found}
-    kept = [there[name] for name in chosen.weights if name in there]
+def _columns_of_suite(columns: Sequence[Column], suite: str, folders: Sequence[Path] = ()) -> list[Column]:
+    """Return the benchmarks of a suite that are among these, with its weights. Raises: UserError if there is none."""
+    weights = resolve_suite(suite, columns, folders).weights
+    if weights is None:
+        return list(columns)
+    known = {column.benchmark: column for column in columns}
+    kept = [replace(known[name], weight=weight) for name, weight in weights.items() if name in known]
     if not kept:
         raise UserError(
-            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(there))}."
+            f"--suite {suite}: no model was run on its benchmarks. Benchmarks with runs: {', '.join(sorted(known))}."
         )
     return kept

@@ -1,9 +1,10 @@
-"""Bills: costs by model, benchmark, judge or run, and the cost of a score."""
+"""Bills: costs by model, benchmark, judge or run, and cost-effectiveness of models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,15 @@ from medhelm.analysis.cost.bill import (
 )
 from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
 from medhelm.analysis.cost.sums import CostSum, cost_per_point, sum_costs, update_cost
+from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.suites import find_suite, load_suite
 from medhelm.domain import Rule, Run, Usage
-from medhelm.domain.suite import SuiteEntry
+from medhelm.domain.grouping import group_by
 from medhelm.results.leaderboard import leaderboard
-from medhelm.results.run_selection import suite_sort_key
+from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
+from medhelm.results.suites import resolve_suite, suite_sort_key
 
 
 def make_bill(
@@ -38,18 +40,16 @@ def make_bill(
     suite: str = "all",
     runs: RunFilter = EVERY_RUN,
 ) -> Bill:
-    """Return the bill for these stores. `runs`: those that count.
+    """Return the bill for these stores. `runs`: only these runs count.
 
     Raises: StoreError naming everything that cannot be read; UserError for an unknown suite, or if nothing was run.
     """
     spending = read_spending(stores, pricing, runs)
-    wanted = _named(suite, spending.counted.values())
-    groups: dict[tuple[str, ...], list[UsageItem]] = {}
-    for item in spending.items:
-        groups.setdefault(_key(item, by), []).append(item)
-    order = [entry.name for entry in load_suite()]
-    rows = [_row(own, by) for own in groups.values()]
-    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(order, row.benchmark), row.model))
+    columns = {run.benchmark: column_of(run, None, scoring) for run in spending.counted.values()}
+    weights = resolve_suite(suite, columns.values()).weights
+    wanted = None if weights is None else list(weights)
+    rows = [_bill_row(own, by) for own in group_by(spending.items, lambda item: _group_key(item, by)).values()]
+    rows.sort(key=lambda row: (row.of != "runs", row.of, row.judge, suite_sort_key(row.benchmark), row.model))
     priced = {item.judge or item.model: item.price.source if item.price else "" for item in spending.items}
     counted = {key: run for key, run in spending.counted.items() if wanted is None or key[1] in wanted}
     board = leaderboard(stores, rule=scoring, suite=suite, pricing=pricing, wanted=runs) if counted else None
@@ -57,27 +57,16 @@ def make_bill(
         by=by,
         rule=rule,
         rows=rows,
-        total=replace(_row(spending.items, by), of="total", model="", benchmark="", judge=""),
-        cost_effectiveness=_worth(spending, counted, board) if board else [],
+        total=replace(_bill_row(spending.items, by), of="total", model="", benchmark="", judge=""),
+        cost_effectiveness=_cost_effectiveness(spending, counted, board) if board else [],
         frontier=board.frontier if board else None,
-        update=_update(spending, counted, wanted),
+        update=_estimate_update(spending, counted, wanted),
         prices=sorted(priced.items()),
         remarks=spending.remarks,
     )
 
 
-def _named(suite: str, runs: Iterable[Run]) -> list[str] | None:
-    """Names of the benchmarks of a suite; None for whatever there is. Raises: UserError for an unknown suite."""
-    own = {run.benchmark: run for run in runs}
-    others = [
-        SuiteEntry(name=n, title=r.title, category=r.taxonomy.category, subcategory=r.taxonomy.subcategory)
-        for n, r in own.items()
-    ]
-    weights = find_suite(suite, others).weights
-    return None if weights is None else list(weights)
-
-
-def _key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
+def _group_key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
     """Return the key that groups usage items into a row of the bill."""
     if item.run is None:
         return ("left_over",)
@@ -88,8 +77,8 @@ def _key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:
     return (by, item.model if by == "model" else item.benchmark)
 
 
-def _row(items: Sequence[UsageItem], by: GroupBy) -> BillRow:
-    """Some lines of the bill together."""
+def _bill_row(items: Sequence[UsageItem], by: GroupBy) -> BillRow:
+    """Return a row of the bill that sums up these lines."""
     first = items[0]
     runs = {id(item.run): item.run for item in items if item.run}
     in_runs = [item for item in items if item.run]
@@ -116,33 +105,29 @@ def _row(items: Sequence[UsageItem], by: GroupBy) -> BillRow:
 
 
 def _ceilings(items: Iterable[UsageItem]) -> CostSum:
-    """The published rule's sum: whole runs where their judges are among the items, else the judges' own cells."""
-    parts: list[float | None] = []
-    items = list(items)
-    whole = {id(item.run) for item in items if not item.judge}
-    for item in items:
-        if not item.judge:
-            judged = any(other.judge for other in items if other.run is item.run)
-            known = item.ceiling
-            if known is None:
-                parts.append(None)
-            else:
-                parts.append(float(known.total_usd if judged else known.input_usd + known.output_usd))
-        elif id(item.run) not in whole:
-            parts.append(None if item.ceiling_usd is None else float(item.ceiling_usd))
-    return sum_costs(parts)
+    """Return the sum by the published rule: of whole runs where model and judges are among the items."""
+    parts: list[Decimal | None] = []
+    for run_items in group_by(items, lambda item: id(item.run)).values():
+        model = next((item for item in run_items if not item.judge), None)
+        if model and len(run_items) > 1:  # the published rule rounds the whole run
+            parts.append(model.ceiling.total_usd if model.ceiling else None)
+        else:
+            parts += [item.ceiling_usd for item in run_items]
+    return sum_costs(None if part is None else float(part) for part in parts)
 
 
-# --- what the score costs ---------------------------------------------------------------------------------------------
+# --- cost-effectiveness -----------------------------------------------------------------------------------------------
 
 
-def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard) -> list[CostEffectiveness]:
+def _cost_effectiveness(
+    spending: Spending, counted: Mapping[tuple[str, str], Run], board: Leaderboard
+) -> list[CostEffectiveness]:
     """Return the cost of each model's score, in the order of the leaderboard."""
     found = []
     columns = {column.benchmark: column for column in board.columns}
     for row in board.all_rows:
         runs = [run for (model, _), run in counted.items() if model == row.model]
-        cost = _repeated(spending, runs).usd
+        cost = _cost_of_repeating(spending, runs).usd
         on_frontier = board.frontier.by_model.get(row.model) if board.frontier else None
         instances = sum(run.n - run.n_failed for run in runs)
         win = row.win_rate.value if row.win_rate else None
@@ -161,13 +146,11 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
                 per_benchmark=None if cost is None else cost / len(runs),
                 is_efficient=False,
                 benchmarks=tuple(
-                    _worth_on(spending, run, columns[run.benchmark].normalize(value))
-                    if (value := row.cells[run.benchmark].value) is not None
-                    else _worth_on(spending, run, None)
+                    _benchmark_cost_effectiveness(spending, run, columns[run.benchmark], row.cells[run.benchmark].value)
                     for run in runs
                 ),
-                use_usd=_repeated(spending, runs, judges=False).usd,
-                judges_usd=_repeated(spending, runs, judges=True).usd,
+                use_usd=_cost_of_repeating(spending, runs, judges=False).usd,
+                judges_usd=_cost_of_repeating(spending, runs, judges=True).usd,
                 use=row.use,
                 on_frontier=on_frontier.is_efficient if on_frontier else None,
                 frontier_probability=on_frontier.probability if on_frontier else None,
@@ -179,39 +162,40 @@ def _worth(spending: Spending, counted: Mapping[tuple[str, str], Run], board: Le
     return [replace(one, is_efficient=one.model in best) for one in found]
 
 
-def _worth_on(spending: Spending, run: Run, value: float | None) -> BenchmarkCostEffectiveness:
+def _benchmark_cost_effectiveness(
+    spending: Spending, run: Run, column: Column, score: float | None
+) -> BenchmarkCostEffectiveness:
     """Return the cost of one run's score."""
-    cost = _repeated(spending, [run]).usd
+    cost = _cost_of_repeating(spending, [run]).usd
+    value = None if score is None else column.normalize(score)
     return BenchmarkCostEffectiveness(
         benchmark=run.benchmark, cost_usd=cost, value=value, per_point=cost_per_point(cost, value)
     )
 
 
-def _repeated(spending: Spending, runs: Iterable[Run], *, judges: bool | None = None) -> CostSum:
-    """Return the cost of repeating these runs. `judges`: of judges alone, or of models alone; None: of both."""
+def _cost_of_repeating(spending: Spending, runs: Iterable[Run], *, judges: bool | None = None) -> CostSum:
+    """Return the cost of repeating these runs. `judges`: True for judges only, False for models only."""
     items = (item for run in runs for item in spending.of(run))
     return sum_costs(item.bill_usd for item in items if judges is None or bool(item.judge) == judges)
 
 
-def _update(
+def _estimate_update(
     spending: Spending, counted: Mapping[tuple[str, str], Run], wanted: Sequence[str] | None
 ) -> UpdateCost | None:
     """Estimate the cost of one more model from the remote models; None if no such cost is known."""
     costs: dict[str, list[float]] = {}
     models: set[str] = set()
     for (model, benchmark), run in counted.items():
-        cost = None if is_local(run) else _repeated(spending, [run]).usd
-        if cost is not None:
+        if not is_local(run) and (cost := _cost_of_repeating(spending, [run]).usd) is not None:
             costs.setdefault(benchmark, []).append(cost)
             models.add(model)
     known = update_cost(costs.values())
     if known is None:
         return None
     suite = wanted if wanted is not None else sorted({benchmark for _, benchmark in counted})
-    order = [entry.name for entry in load_suite()]
     return UpdateCost(
         cost=known,
-        benchmarks=tuple(sorted(costs, key=lambda name: suite_sort_key(order, name))),
+        benchmarks=tuple(sorted(costs, key=suite_sort_key)),
         n_models=len(models),
         unknown=tuple(name for name in suite if name not in costs),
     )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Rule, Run, Tier
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
-from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.run_selection import default_tier, select_runs
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
-from medhelm.results.runs.selection import RunFilter
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
@@ -28,23 +27,12 @@ from medhelm.storage.store import Store, open_store
 class ExportRequest:
     """Filter of the runs to export."""
 
-    benchmarks: Collection[str] = ()
-    """Names or aliases; none for all."""
-    models: Collection[str] = ()
-    """Names; none for all."""
-    excluded: Collection[str] = ()
-    """Names of models to leave out."""
-    since: datetime | None = None
-    """Start of the earliest run; None for any."""
+    runs: RunFilter = EVERY_RUN
+    """Conditions on runs."""
     tier: Tier | None = None
     """Real data or sample rows; None: real data, or the sample rows if there is nothing else."""
     pricing: Pricing | None = None
     """Prices to compute costs with; None for the costs that the runs recorded."""
-
-    @property
-    def runs(self) -> RunFilter:
-        """Conditions on runs."""
-        return RunFilter(models=self.models, excluded=self.excluded, benchmarks=self.benchmarks, since=self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +42,7 @@ class ExportSelection:
     store: Store
     """Store of the runs."""
     runs: Sequence[Run]
-    """All that were asked for, finished or not, in the order of the suite, then by model."""
+    """All selected runs, finished or not, in the order of the suite, then by model."""
     counted: Mapping[tuple[str, str], Run]
     """Model and benchmark -> the run that a leaderboard counts, in the same order."""
     tier: Tier
@@ -66,25 +54,25 @@ class ExportSelection:
 
 
 def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
-    """Read which runs there are. Raises: UserError for names that are unknown, or if nothing is left; StoreError naming
-    every file that cannot be read.
+    """Select the runs to export, and those of them that a leaderboard counts.
+
+    Raises: UserError for unknown names, or if no run is selected; StoreError naming every file that cannot be read.
     """
     store = open_store(folder)
-    there = intact_runs(load_runs(store))
-    if not there:
+    stored = intact_runs(load_runs(store))
+    if not stored:
         raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
-    own = wanted.runs.apply(there, lambda run: run)
-    tier = wanted.tier or ("real" if any(run.tier == "real" for run in own) else "sample")
+    own = wanted.runs.apply(stored, lambda run: run)
+    tier = wanted.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]
     if not own:
         raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
-    if problems := damaged(_files(own)):
+    if problems := damaged(_data_files(own)):
         raise StoreError("\n".join(problems))
     if wanted.pricing is not None:
         own = repriced(own, wanted.pricing)
-    order = [entry.name for entry in load_suite()]
-    own.sort(key=lambda run: (*suite_sort_key(order, run.benchmark), run.model, run.started, run.id))
-    choice = select_runs(("", run) for run in there if run.tier == tier)  # as the leaderboard of the whole store
+    own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))
+    choice = select_runs(("", run) for run in stored if run.tier == tier)  # as the leaderboard of the whole store
     names = {(run.model, run.benchmark) for run in own}
     left_out = [one for one in choice.left_out if (one.model, one.benchmark) in names]
     chosen = {run.folder for run in choice.runs.values()}
@@ -103,8 +91,8 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     )
 
 
-def _files(runs: Iterable[Run]) -> Iterator[Path]:
-    """The files of runs that exports read."""
+def _data_files(runs: Iterable[Run]) -> Iterator[Path]:
+    """Yield the files of records and judgments of runs."""
     for run in runs:
         if run.folder:
             yield run.folder / "records.parquet"
@@ -112,16 +100,14 @@ def _files(runs: Iterable[Run]) -> Iterator[Path]:
                 yield run.folder / "judgments.parquet"
 
 
-def measured(folder: Path) -> tuple[int, int]:
-    """Files in a folder, and their bytes."""
+def folder_size(folder: Path) -> tuple[int, int]:
+    """Return the number of files in a folder, and their bytes."""
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return len(sizes), sum(sizes)
 
 
 def export_leaderboard(store: Path, selection: ExportSelection, wanted: ExportRequest, rule: Rule) -> Leaderboard:
-    """The leaderboard of a store, or of the benchmarks and models that are asked for: the numbers that
-    `medhelm leaderboard` shows.
-    """
+    """Return the leaderboard of the selected benchmarks and models, as `medhelm leaderboard` shows it."""
     if wanted.runs.is_empty:
         return leaderboard([store], rule=rule, tier=selection.tier, pricing=wanted.pricing)
     finished = read_inputs([store], rule, selection.tier, pricing=wanted.pricing)

@@ -20,8 +20,8 @@ from medhelm.analysis.comparison.non_inferiority import (
     unpaired_change,
 )
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Rule, Run, Tier
+from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.remark import Remark
 from medhelm.domain.run_folder import SHORT_ID
@@ -42,9 +42,9 @@ from medhelm.results.release_comparison import (
     scoring_of,
     stored_run,
 )
-from medhelm.results.run_selection import suite_sort_key
 from medhelm.results.runs.selection import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
 from medhelm.storage.run_file import NAME, read_run
@@ -76,15 +76,15 @@ class ReleasedScore:
     """Real data or sample rows."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateReference:
     """The scores that a gate compares with."""
 
     label: str
     """The name that the user gave."""
-    runs: dict[Key, list[Run]] = field(default_factory=dict)
+    runs: Mapping[Key, Sequence[Run]]
     """Finished runs of each model on each benchmark."""
-    released: dict[Key, ReleasedScore] = field(default_factory=dict)
+    released: Mapping[Key, ReleasedScore] = field(default_factory=dict)
     """Scores of a release without their runs."""
     scoring: ReleaseScoring = CORRECTED
     """Its scoring."""
@@ -94,10 +94,24 @@ class GateReference:
         """Every model and benchmark with a score."""
         return {*self.runs, *self.released}
 
-    def add(self, run: Run) -> None:
-        """Add a finished run."""
-        if run.is_complete:
-            self.runs.setdefault((run.model, run.benchmark), []).append(run)
+    @property
+    def tier(self) -> str:
+        """Real data, or the sample rows if there is nothing else."""
+        tiers = {*(run.tier for runs in self.runs.values() for run in runs), *(o.tier for o in self.released.values())}
+        return "sample" if tiers == {"sample"} else "real"
+
+    def on_tier(self, tier: str) -> GateReference:
+        """Return only the scores on one tier."""
+        return replace(
+            self,
+            runs={key: kept for key, runs in self.runs.items() if (kept := [run for run in runs if run.tier == tier])},
+            released={key: one for key, one in self.released.items() if one.tier == tier},
+        )
+
+
+def _by_key(runs: Iterable[Run]) -> dict[Key, list[Run]]:
+    """Return the finished runs of each model on each benchmark."""
+    return group_by((run for run in runs if run.is_complete), lambda run: (run.model, run.benchmark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +138,7 @@ class GateOptions:
     """True if missing scores are left out instead of counted against a verdict."""
 
 
+@no_damaged_runs()
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     """Compare the models of a store with a reference.
 
@@ -131,31 +146,22 @@ def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     id of one of its runs; or `previous`.
     Raises: UserError for an unknown name; StoreError for damaged files; MissingError if nothing can be compared.
     """
-    with no_damaged_runs():
-        return _gate(store, against, options)
-
-
-def _gate(store: Path, against: str, options: GateOptions) -> GateResult:
-    """Compare the models; parameters and errors as `gate`."""
     opened = open_store(store)
     reference = find_reference(opened, against)
     if options.rule:
         scoring = ReleaseScoring(options.rule, failures_as_worst=options.rule == "corrected")
     else:
         scoring = reference.scoring
-    tier = options.tier or _tier_of(reference)
-    _keep_tier(reference, tier)
+    tier = options.tier or reference.tier
+    reference = reference.on_tier(tier)
     runs = [run for run in load_runs(opened) if run.tier == tier]
     comparer = _Comparer(runs, reference, scoring)
     pairs = _model_pairs(comparer, options)
-    order = [entry.name for entry in load_suite()]
     tests: list[GateTest] = []
     not_compared: list[NotCompared] = []
     for model, baseline_model in pairs:
         own: list[GateTest] = []
-        for benchmark in sorted(
-            _benchmarks(reference, baseline_model, options), key=lambda b: suite_sort_key(order, b)
-        ):
+        for benchmark in sorted(_benchmarks(reference, baseline_model, options), key=suite_sort_key):
             found = comparer.compare(model, baseline_model, benchmark, ignore_missing=options.ignore_missing)
             if isinstance(found, NotCompared):
                 not_compared.append(found)
@@ -175,7 +181,7 @@ def _gate(store: Path, against: str, options: GateOptions) -> GateResult:
         not_compared=tuple(not_compared),
         allow_missing=options.allow_missing,
         each=options.each,
-        remarks=(*comparer.remarks, *_unchecked(runs, reference, pairs, options)),
+        remarks=(*comparer.remarks, *_unchecked_remarks(runs, reference, pairs, options)),
     )
 
 
@@ -188,35 +194,30 @@ def find_reference(store: Store, against: str) -> GateReference:
     `previous` is each model's run before its latest. Raises: UserError if there is none, or it is the store itself.
     """
     folder = Path(against)
-    found = GateReference(label=against)
     if (folder / NAME).is_file():
         if (folder.resolve().parents[2] / "store.json").is_file():
             open_store(folder.resolve().parents[2])  # which may be encrypted
-        found.add(read_run(folder / NAME))
-        if not found.runs:
-            raise UserError(f"the run in {against} was interrupted. Finish it with the command that started it.")
-        return found
+        if found := _by_key([read_run(folder / NAME)]):
+            return GateReference(label=against, runs=found)
+        raise UserError(f"the run in {against} was interrupted. Finish it with the command that started it.")
     if (folder / "store.json").is_file():
         if folder.resolve() == store.folder.resolve():
             raise UserError(
                 f"--against {against} is the store itself. Name another store, a run or a release: `medhelm release "
                 "NAME` makes one."
             )
-        for run in load_runs(open_store(folder)):
-            found.add(run)
-        if not found.runs:
-            raise UserError(f"the store {against} has no finished run. `medhelm run --store {against}` makes some.")
-        return found
+        if found := _by_key(load_runs(open_store(folder))):
+            return GateReference(label=against, runs=found)
+        raise UserError(f"the store {against} has no finished run. `medhelm run --store {against}` makes some.")
     names = release_names(store)
     if (folder / MANIFEST).is_file() or against in names:
-        return _release_reference(found, store, read_release(store, against), folder)
+        return _release_reference(store, against, read_release(store, against))
     runs = load_runs(store)
     if against == PREVIOUS:
-        return _previous_runs(found, runs)
+        return GateReference(label=against, runs=_previous_runs(runs))
     named = [run for run in runs if len(against) >= SHORTEST and run.id.startswith(against)]
     if len(named) == 1 and named[0].is_complete:
-        found.add(named[0])
-        return found
+        return GateReference(label=against, runs=_by_key(named))
     if named:
         several = "; ".join(f"{run.id[:SHORT_ID]} ({run.status}, {run.benchmark} with {run.model})" for run in named)
         raise UserError(f"`{against}` is not the id of one complete run: {several}.")
@@ -226,54 +227,34 @@ def find_reference(store: Store, against: str) -> GateReference:
     )
 
 
-def _previous_runs(found: GateReference, runs: Iterable[Run]) -> GateReference:
-    """Add the runs of each model on each benchmark except the latest. Raises: UserError if there are none."""
-    by_key: dict[tuple[str, str, str], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.fresh, run.started)):
-        if run.is_complete:
-            by_key.setdefault((run.model, run.benchmark, run.tier), []).append(run)
-    for own in by_key.values():
-        for run in own[:-1]:
-            found.add(run)
-    if not found.runs:
-        raise UserError("the store has only one run of each model on each benchmark. `medhelm run --fresh` adds one.")
-    return found
+def _previous_runs(runs: Iterable[Run]) -> dict[Key, list[Run]]:
+    """Return the runs of each model on each benchmark except the latest. Raises: UserError if there are none."""
+    ordered = sorted(runs, key=lambda run: (run.fresh, run.started))
+    complete = (run for run in ordered if run.is_complete)
+    groups = group_by(complete, lambda run: (run.model, run.benchmark, run.tier)).values()
+    if found := _by_key(run for own in groups for run in own[:-1]):
+        return found
+    raise UserError("the store has only one run of each model on each benchmark. `medhelm run --fresh` adds one.")
 
 
-def _release_reference(found: GateReference, store: Store, release: Release, folder: Path) -> GateReference:
+def _release_reference(store: Store, against: str, release: Release) -> GateReference:
     """Look up the runs behind a release, in the store and in the one that holds the release."""
-    places = [store]
+    folder, places = Path(against), [store]
     if (folder / MANIFEST).is_file() and (folder.resolve().parents[1] / "store.json").is_file():
         places.insert(0, open_store(folder.resolve().parents[1]))
-    by_id: dict[str, list[Run]] = {}
-    for place in places:
-        for run in load_runs(place):
-            by_id.setdefault(run.id, []).append(run)
-    shown = {row["model"]: row.get("benchmarks", {}) for row in release.leaderboard["models"]}
-    for row in release.leaderboard.get("baselines", ()):
-        shown[row["model"]] = row.get("benchmarks", {})
+    by_id = group_by((run for place in places for run in load_runs(place)), lambda run: run.id)
+    rows = (*release.leaderboard["models"], *release.leaderboard.get("baselines", ()))
+    shown = {row["model"]: row.get("benchmarks", {}) for row in rows}
+    tier = str(release.leaderboard.get("tier", "real"))
+    runs: dict[Key, list[Run]] = {}
+    released: dict[Key, ReleasedScore] = {}
     for one in release.provenance:
         key = (one.model, one.benchmark)
         if stored := stored_run(one, by_id):
-            found.runs[key] = [stored]
+            runs[key] = [stored]
         elif (estimate := shown.get(one.model, {}).get(one.benchmark)) is not None:
-            tier = str(release.leaderboard.get("tier", "real"))
-            found.released[key] = ReleasedScore(provenance=one, estimate=estimate, tier=tier)
-    found.scoring = scoring_of(release)
-    return found
-
-
-def _tier_of(reference: GateReference) -> str:
-    tiers = {run.tier for runs in reference.runs.values() for run in runs}
-    tiers |= {one.tier for one in reference.released.values()}  # type: ignore[misc]
-    return "sample" if tiers == {"sample"} else "real"
-
-
-def _keep_tier(reference: GateReference, tier: str) -> None:
-    """Drop what was measured on the other tier."""
-    kept = {key: [run for run in runs if run.tier == tier] for key, runs in reference.runs.items()}
-    reference.runs = {key: runs for key, runs in kept.items() if runs}
-    reference.released = {key: one for key, one in reference.released.items() if one.tier == tier}
+            released[key] = ReleasedScore(provenance=one, estimate=estimate, tier=tier)
+    return GateReference(label=against, runs=runs, released=released, scoring=scoring_of(release))
 
 
 def _model_pairs(comparer: _Comparer, options: GateOptions) -> list[tuple[str, str]]:
@@ -316,10 +297,10 @@ def _benchmarks(reference: GateReference, baseline_model: str, options: GateOpti
     return list(dict.fromkeys(options.benchmarks)) or sorted(own)
 
 
-def _unchecked(
+def _unchecked_remarks(
     runs: Iterable[Run], reference: GateReference, pairs: Sequence[tuple[str, str]], options: GateOptions
 ) -> list[Remark]:
-    """Return remarks on what was not looked at: other models of the reference, benchmarks that it does not have."""
+    """Return remarks on models and benchmarks that were not compared."""
     remarks = []
     olds, news = {old for _, old in pairs}, {new for new, _ in pairs}
     if others := sorted({model for model, _ in reference.keys if not model.startswith(BASELINE)} - olds):
@@ -341,14 +322,9 @@ class _Comparer:
 
     def __init__(self, runs: Sequence[Run], reference: GateReference, scoring: ReleaseScoring) -> None:
         self.reference, self.scoring = reference, scoring
-        self.runs: dict[Key, list[Run]] = {}
-        self.unfinished: dict[Key, Run] = {}
+        self.runs = _by_key(runs)
+        self.unfinished = {(run.model, run.benchmark): run for run in runs if not run.is_complete}
         self.remarks: list[Remark] = []
-        for run in runs:
-            if run.is_complete:
-                self.runs.setdefault((run.model, run.benchmark), []).append(run)
-            else:
-                self.unfinished[run.model, run.benchmark] = run
 
     def compare(
         self, model: str, baseline_model: str, benchmark: str, *, ignore_missing: bool
@@ -359,12 +335,12 @@ class _Comparer:
         names = {"model": model, "baseline_model": baseline_model, "benchmark": benchmark}
         title = next((run.title for run in [*news, *olds]), benchmark)
         if not news or not (olds or released):
-            return NotCompared(**names, title=title, reason=self._missing((model, benchmark), bool(news)))
+            return NotCompared(**names, title=title, reason=self._why_missing((model, benchmark), bool(news)))
         if olds:
-            found = self._with_runs(news, olds)
+            found = self._compare_with_runs(news, olds)
         else:
             assert released is not None, "either a run or a released score is known"
-            found = self._with_score(news, released)
+            found = self._compare_with_score(news, released)
         if isinstance(found, str):
             return NotCompared(**names, title=title, reason=found)
         change, column = found
@@ -379,14 +355,14 @@ class _Comparer:
             change=shown,
         )
 
-    def _missing(self, key: Key, has_run: bool) -> str:
+    def _why_missing(self, key: Key, has_run: bool) -> str:
         if has_run:
             return f"{self.reference.label} has no score of this model"
         if run := self.unfinished.get(key):
             return f"its run was interrupted ({run.n - run.n_failed} of {run.n}): run the same command again"
         return "it was not run"
 
-    def _with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> tuple[Change, Column] | str:
+    def _compare_with_runs(self, news: Sequence[Run], olds: Sequence[Run]) -> tuple[Change, Column] | str:
         """Compare the two runs whose conditions agree best; of equals the largest, then the latest."""
         comparison = ConditionsComparison([*news, *olds])
         pairs = []
@@ -411,13 +387,13 @@ class _Comparer:
         if any(one.part != "instances" for one in differences):
             return _reason(differences)
         sides = [read_instance_scores(run, self.scoring) for run in (new, old)]
-        return self._on_shared(new, old, sides[0], sides[1], differences)
+        return self._compare_shared(new, old, sides[0], sides[1], differences)
 
-    def _on_shared(
+    def _compare_shared(
         self, new_run: Run, old_run: Run, new: InstanceScores, old: InstanceScores, differences: Sequence[Difference]
     ) -> tuple[Change, Column] | str:
         """Compare two runs on the instances that both were run on."""
-        if (new.column.metric, new.column.low, new.column.high) != (old.column.metric, old.column.low, old.column.high):
+        if new.scale != old.scale:
             return f"scored by {new.column.metric}, the reference by {old.column.metric} or on another scale"
         ids = list(new.cell.ids)
         if set(ids) != set(old.cell.ids):
@@ -428,10 +404,7 @@ class _Comparer:
             text = f"{new_run.title}: {new_run.model} is compared on the {plural(len(ids), 'instance')} of both runs; "
             text += f"it was run on {new_run.n:,}, the reference on {old_run.n:,}."
             self.remarks.append(Remark("shared_instances", new_run.benchmark, text))
-        clusters = dict(zip(new.cell.ids, new.cell.clusters, strict=True)) if new.cell.clusters is not None else {}
-        change = paired_change(
-            new.in_order(new.tested, ids), old.in_order(old.tested, ids), [str(clusters.get(one, "")) for one in ids]
-        )
+        change = paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids))
         if change is None:
             return "no instance has a score in both runs"
         if _same_records(new_run, old_run):
@@ -440,8 +413,8 @@ class _Comparer:
             self.remarks.append(Remark("same_records", new_run.benchmark, text))
         return change, new.column
 
-    def _with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
-        """Compare a run with a number of a release."""
+    def _compare_with_score(self, news: Sequence[Run], released: ReleasedScore) -> tuple[Change, Column] | str:
+        """Compare a run with a score of a release whose own run is not stored."""
         if self.scoring != self.reference.scoring:
             return f"the release is scored by the {self.reference.scoring.scoring} rule, and its run is not stored"
         old = released.provenance
@@ -494,7 +467,7 @@ def _reason(differences: Sequence[Difference]) -> str:
 
 
 def _same_records(new: Run, old: Run) -> bool:
-    """Return whether two runs of models that are asked over a network have the same records."""
+    """Return whether two runs have the same records; False for baselines and replays, which always repeat theirs."""
     if new.model.startswith((BASELINE, "replay/")) or new.folder is None or old.folder is None:
         return False
     digests = {file_digest(run.folder / "records.parquet") for run in (new, old) if run.folder}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +13,16 @@ from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summariz
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.analysis.jury.verdict import verdict
-from medhelm.benchmarks.suites import load_suite
-from medhelm.domain import JURY, JudgeTally, Model, Rule, Run, Tier
+from medhelm.domain import JURY, JudgeTally, Rule, Run, Tier
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import SelectedRuns, judges_under_test, select_runs, suite_sort_key
+from medhelm.results.run_selection import SelectedRuns, default_tier, judges_under_test, select_runs
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.judgments import mean_grades, read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import RunScores, load_runs, read_columns, score_column
@@ -33,7 +33,7 @@ SEED = 0
 
 
 def judged_benchmarks(stores: Sequence[Path]) -> set[str]:
-    """Ids of the benchmarks that any run of the stores was judged on. Raises StoreError."""
+    """Return the benchmarks on which any run of the stores was judged. Raises: StoreError."""
     return {run.benchmark for path in stores for run in load_runs(open_store(path)) if run.jury_result}
 
 
@@ -49,28 +49,43 @@ def analyze_judges(
 ) -> JuryAnalysis:
     """Analyze the judges of the finished runs of some stores.
 
-    Of several runs of a model on a benchmark one counts, as on the leaderboard (`run_selection.select_runs`). Runs need
-    the same jury, but not the same prompts or sampling: judges are compared, not models.
+    If a model has several runs on a benchmark, one counts, as on the leaderboard (`run_selection.select_runs`). Runs
+    need the same jury, but not the same prompts or sampling: judges are compared, not models.
 
-    Parameters: benchmarks, ids of those to look at, empty for all; rule, how judgments make scores: by the published
-    one grades are cut to whole numbers, one judge is enough, and the lowest grade is never the best, but points count
-    as by the corrected one; tier, None for real data, or the sample rows if there is nothing else; families, judge or
-    model -> its family, where its name does not show it; pricing, prices to compute the judges' costs with, None for
-    the costs that the runs recorded; wanted, the runs that are read.
-    Raises: StoreError for a folder that is not a store; UserError if nothing was judged, or for an unknown name.
+    Parameters
+    ----------
+    stores
+        Folders of the stores.
+    benchmarks
+        Benchmarks to analyze; empty for all.
+    rule
+        How judgments become scores. By the published rule grades are cut to whole numbers, one judge is enough, and
+        the lowest grade is never the best. Points count as by the corrected rule.
+    tier
+        None for real data, or the sample rows if there is nothing else.
+    families
+        Judge or model -> its family, where its name does not show it.
+    pricing
+        Prices to compute the judges' costs with; None for the costs that the runs recorded.
+    wanted
+        Only these runs are read.
+
+    Raises
+    ------
+    StoreError
+        If a folder is not a store.
+    UserError
+        If nothing was judged, or for an unknown name.
     """
     choice, tier = _select_judged(stores, benchmarks, tier, pricing, wanted)
     by_benchmark: dict[str, dict[str, Run]] = {}
-    order = [entry.name for entry in load_suite()]
-    for (model, benchmark), run in sorted(
-        choice.runs.items(), key=lambda item: (suite_sort_key(order, item[0][1]), item[0])
-    ):
-        by_benchmark.setdefault(benchmark, {})[model] = run
+    for model, benchmark in sorted(choice.runs, key=lambda key: (suite_sort_key(key[1]), key)):
+        by_benchmark.setdefault(benchmark, {})[model] = choice.runs[model, benchmark]
     groups = _families(by_benchmark, families or {})
     excluded = left_out_remarks(choice.left_out)
     benches = []
     for runs in by_benchmark.values():
-        bench, problems = _bench(runs, rule, groups)
+        bench, problems = _read_benchmark(runs, rule, groups)
         benches.append(bench)
         excluded += problems
     effects = injection_effects(choice.runs, rule)
@@ -83,7 +98,7 @@ def analyze_judges(
         verdict=tuple(verdict(numbers, together, tier)),
         remarks=(
             *remarks(numbers, together, tier),
-            *_under_test(by_benchmark),
+            *_self_judging_remarks(run for own in by_benchmark.values() for run in own.values()),
             *injection_remarks(effects),
             *excluded,
         ),
@@ -98,7 +113,7 @@ def judge_agreement(runs: Sequence[tuple[Run, RunScores]]) -> RaterAgreement | N
 
     `runs`: of the benchmark, one for each model, with ids and clusters of their instances. As `JurySummary.one_judge`.
     """
-    judges = sorted({judge for run, _ in runs if run.jury_result for judge in run.jury_result.tallies})
+    judges = sorted({judge for run, _ in runs for judge in run.tallies})
     if len(judges) < 2:
         return None
     clusters: list[str] = []
@@ -120,7 +135,7 @@ def _select_judged(
 ) -> tuple[SelectedRuns, Tier]:
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
     found = [(label, run) for label, run in load_filtered(stores, runs) if run.jury_result]
-    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    tier = tier or default_tier(run for _, run in found)
     kept = {run.folder for run in intact_runs(run for _, run in found if run.tier == tier)}
     found = [(label, run) for label, run in found if run.folder in kept]
     known = {run.benchmark for _, run in found}
@@ -137,35 +152,28 @@ def _select_judged(
     return choice, tier
 
 
-def _families(by_benchmark: Mapping[str, Mapping[str, Run]], default_scores: Mapping[str, str]) -> dict[str, str]:
-    """Judge or model -> family. Raises UserError for an unknown name."""
+def _families(by_benchmark: Mapping[str, Mapping[str, Run]], given: Mapping[str, str]) -> dict[str, str]:
+    """Return judge or model -> family, as given or as its name shows. Raises: UserError for an unknown name."""
     groups = {}
     for runs in by_benchmark.values():
         for model, run in runs.items():
             groups[model] = family_of(*([run.resolved_model.remote_name] if run.resolved_model else []), run.model)
-            groups |= {judge.name: family_of(judge.remote_name, judge.name) for judge in _judges(run)}
-    if unknown := [name for name in default_scores if name not in groups]:
+            groups |= {judge.name: family_of(judge.remote_name, judge.name) for judge in run.judges}
+    if unknown := [name for name in given if name not in groups]:
         raise UserError("\n".join(f"no judge or model `{n}`. {suggestion(n, groups)}".rstrip() for n in unknown))
-    return {**groups, **default_scores}
+    return {**groups, **given}
 
 
-def _judges(run: Run) -> tuple[Model, ...]:
-    """Return the judges of a run."""
-    return run.jury_result.jury.judges if run.jury_result else ()
+def _self_judging_remarks(runs: Iterable[Run]) -> Iterator[Remark]:
+    """Yield a remark for each judge that grades its own completions."""
+    for name in judges_under_test(runs):
+        text = f"{name} is both a judge and a model under test: it grades its own completions."
+        yield Remark("judge_under_test", name, text)
 
 
-def _under_test(by_benchmark: Mapping[str, Mapping[str, Run]]) -> list[Remark]:
-    """Return a remark for each judge that grades its own completions."""
-    runs = [run for own in by_benchmark.values() for run in own.values()]
-    return [
-        Remark(
-            "judge_under_test", name, f"{name} is both a judge and a model under test: it grades its own completions."
-        )
-        for name in judges_under_test(runs)
-    ]
-
-
-def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> tuple[JudgedBenchmark, list[Remark]]:
+def _read_benchmark(
+    runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]
+) -> tuple[JudgedBenchmark, list[Remark]]:
     """Read the judgments of several models on one benchmark; return also a remark for each model left out."""
     latest = max(runs.values(), key=lambda run: run.started)
     own = {model: run for model, run in runs.items() if run.benchmark_digest == latest.benchmark_digest}
@@ -187,28 +195,28 @@ def _bench(runs: Mapping[str, Run], rule: Rule, families: Mapping[str, str]) -> 
         title=latest.title,
         rubric=latest.rubric,
         cells=collect_judgments(
-            [_sheet(model, run, rule) for model, run in own.items()],
+            [_read_judged_run(model, run, rule) for model, run in own.items()],
             low=judged.low,
             high=judged.high,
             mirrored=() if published else judged.lower_is_better,
         ),
-        tallies=_tallies(own.values()),
+        tallies=total_tallies(own.values()),
         at_least=1 if published else judged.jury.min_judges,
         families=families,
     )
     return bench, problems
 
 
-def _tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
-    """Judge -> its work on several runs together."""
+def total_tallies(runs: Iterable[Run]) -> dict[str, JudgeTally]:
+    """Return judge -> its judgments on all of these runs, counted."""
     parts: dict[str, list[JudgeTally]] = {}
     for run in runs:
-        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
+        for judge, tally in run.tallies.items():
             parts.setdefault(judge, []).append(tally)
     return {judge: sum_tallies(own) for judge, own in parts.items()}
 
 
-def _sheet(model: str, run: Run, rule: Rule) -> JudgedRun:
+def _read_judged_run(model: str, run: Run, rule: Rule) -> JudgedRun:
     """Read the judgments of one model. By the published rule, grades are truncated to whole numbers."""
     stored = score_column(JURY, rule)
     columns = read_columns(run, ["instance_id", "cluster", "completion", stored])

@@ -1,4 +1,4 @@
-"""Leaderboards of stores, and single instances."""
+"""Leaderboards of stores."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
-from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, RULES, Benchmark, ConstantBaseline, InjectionEffect, Rule, Run, Tier
 from medhelm.domain.arguments import AnyNames, AnyPath, AnyPaths, as_names, as_path, as_paths, check_choice
 from medhelm.domain.remark import LeftOut, Remark
-from medhelm.domain.suite import Suite, SuiteEntry
-from medhelm.errors import UserError, suggestion
+from medhelm.domain.suite import Suite
+from medhelm.errors import UserError
 from medhelm.evaluation.run_remarks import drift_remarks, truncation_remarks
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import select_runs, store_label, suite_sort_key
+from medhelm.results.run_selection import default_tier, select_runs
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
@@ -35,20 +35,33 @@ from medhelm.results.runs.remarks import (
 )
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, model_finder, repriced
+from medhelm.results.suites import resolve_suite, suite_sort_key
 from medhelm.storage.constant_baselines import read_baseline
 from medhelm.storage.derived.number_files import number_files
-from medhelm.storage.judgments import read_explanations
 from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out
 from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, load_runs, read_prompt, read_record
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.runs import RunScores
+from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.reliability import RaterAgreement
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
+
+
+class RankingOptions(TypedDict, total=False):
+    """Options of the ranking; defaults as in `build_leaderboard`."""
+
+    resample: Resample | None
+    """Unit of intervals and tests; None for the default."""
+    shared: bool
+    """True to use only benchmarks that all models have."""
+    rank_baselines: bool
+    """True to rank baselines among the models."""
+    panel: Sequence[str]
+    """Models against which win shares and win rates are computed; none for the other models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +94,15 @@ def leaderboard(
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> Leaderboard:
-    """Build the leaderboard of one store, or of several together.
+    """Build the leaderboard of one or more stores.
 
-    Of several runs of a model on a benchmark the one with the most instances counts, of equals the latest. A run that
-    was stopped early does not count; a remark names it.
+    If a model has more than one run on a benchmark, the one with the most instances counts, then the latest.
+    Interrupted runs do not count; a remark names them.
 
     Parameters
     ----------
     stores
-        Folder of a store, or several.
+        Folder of a store, or a list of folders.
     rule
         `corrected`, or `published` for the rules of the reference implementation.
     tier
@@ -101,19 +114,19 @@ def leaderboard(
     shared
         True to use only benchmarks that all models have.
     clinicians
-        Ratings: jury scores also get what clinicians would give. Ranks go by the jury.
+        Ratings with which jury scores are also calibrated. Jury scores still determine the ranks.
     rank_baselines
         True to rank baselines among the models.
     completers_only
         True to leave out failures that the model caused, which otherwise count as the worst answer.
     comparable_only
-        False to use runs under other conditions too, as leaderboards released before 0.2.0 did.
+        False to include runs under other conditions, as leaderboards released before 0.2.0 did.
     panel
-        Fixed models against which win shares and win rates are computed: one name or several.
+        Fixed models against which win shares and win rates are computed: one name or more.
     benchmark_folders
         Folders with further benchmarks that a suite file may name.
     pricing
-        A file of prices, or several, to compute costs with; None for the costs that the runs recorded.
+        Files of prices to compute costs with; None for the costs that the runs recorded.
     wanted
         Only these runs are read.
     short_names
@@ -143,31 +156,25 @@ def leaderboard(
         single_scores=resample != "none",
         completers_only=completers_only,
         comparable_only=comparable_only,
-        pricing=_pricing(pricing),
+        pricing=_read_pricing(pricing),
         wanted=wanted,
     )
     if clinicians:
-        finished = _calibrated(finished, clinicians, stores, rule)
+        finished = _calibrated(finished, clinicians, stores)
     if short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    names = []
-    if Path(suite).is_file():
-        from medhelm.benchmarks.catalog import all_names
-
-        names = all_names(as_paths(benchmark_folders, "benchmark_folders"))
     return leaderboard_from_inputs(
         finished,
         suite=suite,
-        known=names,
+        benchmark_folders=as_paths(benchmark_folders, "benchmark_folders"),
         resample=resample,
         shared=shared,
         rank_baselines=rank_baselines,
         panel=panel,
-        scoring=rule,
     )
 
 
-def _pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
+def _read_pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
     """Return the prices in some files. Raises: ConfigError for a wrong file."""
     if prices is None or isinstance(prices, Pricing):
         return prices
@@ -179,10 +186,10 @@ def _pricing(prices: Pricing | AnyPaths | None) -> Pricing | None:
 
 
 def _calibrated(
-    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path], rule: Rule
+    finished: LeaderboardInputs, clinicians: CalibrationOptions, stores: Sequence[Path]
 ) -> LeaderboardInputs:
     """Add what clinicians would give to the jury scores."""
-    if len(stores) > 1 or rule != "corrected":
+    if len(stores) > 1 or finished.rule != "corrected":
         raise UserError("ratings go with one --store and with corrected scoring: they name models, not stores.")
     from medhelm.results.calibration import calibrate
 
@@ -196,30 +203,27 @@ def _calibrated(
 def leaderboard_from_inputs(
     finished: LeaderboardInputs,
     *,
-    suite: str = "all",
-    known: Sequence[str] = (),
-    resample: Resample | None = None,
-    shared: bool = False,
-    rank_baselines: bool = False,
-    panel: Sequence[str] = (),
-    scoring: Rule,
+    suite: str,
+    benchmark_folders: Sequence[Path],
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Build the leaderboard of runs that were read before, with the remarks on their selection.
 
-    Parameters and errors: as `leaderboard_from_cells`.
+    Parameters: as in `leaderboard`. Raises: UserError as `resolve_suite` and `build_leaderboard`.
     """
+    if PUBLISHED in options.get("panel", ()):
+        raise UserError(
+            f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
+            "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
+        )
     board = leaderboard_from_cells(
         finished.cells,
         finished.columns,
-        suite=suite,
-        known=known,
-        resample=resample,
-        shared=shared,
-        rank_baselines=rank_baselines,
-        panel=panel,
-        scoring=scoring,
+        resolve_suite(suite, finished.columns, benchmark_folders),
+        scoring=finished.rule,
         tier=finished.tier,
         cache=finished.numbers,
+        **options,
     )
     left_out = finished.left_out_of(board.columns)
     remarks = [*left_out_remarks(left_out), *finished.remarks_on(board.columns)]
@@ -248,119 +252,45 @@ def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, RaterAgre
 def leaderboard_from_cells(
     cells: Sequence[Cell],
     columns: Sequence[Column],
+    suite: Suite,
     *,
-    suite: str = "all",
-    known: Sequence[str] = (),
-    resample: Resample | None = None,
-    shared: bool = False,
-    rank_baselines: bool = False,
-    panel: Sequence[str] = (),
     scoring: Rule,
     tier: Tier = "real",
     cache: NumbersCache | None = None,
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
-    """A leaderboard of these cells on the benchmarks of a suite, with its weights.
+    """Build a leaderboard of these cells on the benchmarks of a suite, with its weights.
 
-    Parameters: columns, of all benchmarks of the cells; known, names of further benchmarks, which a suite's file may
-    name though no model was run on them; cache, as of `build_leaderboard`. Raises: UserError as `find_suite` and
-    `build_leaderboard`.
+    Parameters: columns, of all benchmarks of the cells; the rest as `build_leaderboard`. Raises: UserError.
     """
-    if PUBLISHED in panel:
-        raise UserError(
-            f"--panel {PUBLISHED}: published results are means by the published rule, which this leaderboard does not "
-            "include. Name models that it shows, or use `medhelm leaderboard --panel published`."
-        )
-    chosen, columns = apply_suite_weights(columns, suite, known=known)
+    weights = suite.weights or {}
     board = build_leaderboard(
         cells,
-        columns,
-        benchmarks=None if chosen.weights is None else list(chosen.weights),
-        shared=shared,
-        resample=resample,
-        rank_baselines=rank_baselines,
-        panel=panel,
-        suite=chosen.name,
+        [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns],
+        benchmarks=None if suite.weights is None else list(suite.weights),
+        suite=suite.name,
         scoring=scoring,
         tier=tier,
         cache=cache,
+        **options,
     )
-    return replace(board, suite_description=chosen.description)
+    return replace(board, suite_description=suite.description)
 
 
-def apply_suite_weights(
-    columns: Sequence[Column], suite: str, *, known: Sequence[str] = ()
-) -> tuple[Suite, list[Column]]:
-    """A suite, and all these columns with the weights that it gives them; those outside it stay as they are.
-
-    Parameters: as `leaderboard_from_cells`. Raises: UserError as `find_suite`.
-    """
-    others = [
-        SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in columns
-    ]
-    others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in known]
-    chosen = find_suite(suite, others)
-    weights = chosen.weights or {}
-    return chosen, [replace(column, weight=weights.get(column.benchmark, column.weight)) for column in columns]
-
-
-def leaderboard_from_scores(
-    scores: Path,
-    *,
-    suite: str = "all",
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
-) -> Leaderboard:
-    """The leaderboard of a published table of scores, a CSV file with the reference's header."""
+def leaderboard_from_scores(scores: Path, *, suite: str = "all", **options: Unpack[RankingOptions]) -> Leaderboard:
+    """Build the leaderboard of a published table of scores, a CSV file with the reference's header."""
     from medhelm.results.scores_csv import read_scores as read_published  # lazy: few leaderboards show others' scores
 
     published = read_published(scores, load_suite())
     board = leaderboard_from_cells(
         published.cells,
         published.columns,
-        suite=suite,
-        resample=resample,
-        shared=shared,
-        panel=panel,
+        resolve_suite(suite, published.columns),
         scoring="published",
+        **options,
     )
     rows = tuple(replace(row, published=True) for row in board.rows)
     return replace(board, rows=rows, remarks=(*published.remarks, *board.remarks))
-
-
-def find_instance(
-    stores: Sequence[Path], benchmark: str, instance_id: str, wanted: RunFilter = EVERY_RUN
-) -> dict[str, Any]:
-    """Everything the stores know about one instance, as JSON: prompt, references, each model's record and judgments.
-
-    `wanted`: only these runs. Raises UserError if none of them has it.
-    """
-    runs: list[tuple[str, Store, Run]] = []
-    for path in stores:
-        store = open_store(path)
-        runs += [(store_label(path, stores), store, run) for run in intact_runs(load_runs(store))]
-    names = {run.benchmark for _, _, run in runs}
-    if benchmark not in names:
-        places = ", ".join(map(str, stores))
-        raise UserError(f"no run of `{benchmark}` in {places}. {suggestion(benchmark, names)}".strip())
-    runs = wanted.apply([one for one in runs if one[2].benchmark == benchmark], lambda one: one[2])
-    completions = []
-    prompt: Mapping[str, Any] | None = None
-    for label, store, run in runs:
-        if (record := read_record(run, instance_id)) is None:
-            continue
-        prompt = prompt or read_prompt(
-            store.prompts_file(benchmark, run.benchmark_digest, run.data_digest), instance_id
-        )
-        judgments = read_explanations(run, instance_id)
-        shown = {"model": run.model + label, "tier": run.tier, "main_metric": run.main_metric, **record}
-        completions.append({**shown, "judgments": judgments} if judgments else shown)
-    if not completions:
-        raise UserError(
-            f"no run of {benchmark} has an instance `{instance_id}`. "
-            f"`medhelm benchmarks instances {benchmark}` lists them."
-        )
-    return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +304,7 @@ class LeaderboardInputs:
     tier: Tier
     """Real data or sample rows."""
     unfinished: Sequence[str]
-    """Runs that were stopped on the way and do not count, in words."""
+    """Interrupted runs, which do not count, in words."""
     rule: Rule
     """Scoring rule."""
     remarks: Sequence[Remark]
@@ -388,9 +318,9 @@ class LeaderboardInputs:
     shown_names: Mapping[str, str] = field(default_factory=dict)
     """Name of each model and judge in its runs -> its name here; empty if they are the same."""
     judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
-    """Benchmark ranked by several judges -> agreement of one judge's scores with another's."""
+    """Benchmark with more than one judge -> agreement of one judge's scores with another's."""
     numbers: NumbersCache | None = None
-    """Numbers computed before, of the store of these runs; None for several stores."""
+    """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
     """Completions with signs of a prompt injection, and the mean jury score with and without them."""
 
@@ -424,12 +354,10 @@ def read_inputs(
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
 ) -> LeaderboardInputs:
-    """Read what counts. `comparable_only`: see `run_selection.select_runs`.
+    """Read the runs that count, and their scores. Runs whose scores cannot be read are left out with a warning.
 
-    Without `single_scores` no records are opened, and only means are known. With `completers_only` failures that the
-    model caused are left out instead of counted as the worst answer. `pricing` and `wanted`: as in `leaderboard`.
-
-    Runs whose scores cannot be read are left out with a warning. Raises UserError if there is nothing.
+    Parameters: single_scores, False to open no records, so that only means are known; the rest as in `leaderboard`.
+    Raises: UserError if there is no finished run.
     """
     found = load_filtered(stores, wanted)
     if single_scores or pricing is not None:
@@ -463,11 +391,11 @@ def _inputs_of(
     comparable_only: bool,
     pricing: Pricing | None,
 ) -> LeaderboardInputs:
-    """Select those of these runs that count, and read their scores; parameters and errors as `read_inputs`.
+    """Select the runs that count, and read their scores; parameters and errors as `read_inputs`.
 
-    Raises DamagedRunError for a run whose records cannot be read.
+    Raises: DamagedRunError for a run whose records cannot be read.
     """
-    tier = tier or ("real" if any(run.tier == "real" for _, run in found) else "sample")
+    tier = tier or default_tier(run for _, run in found)
     choice = select_runs(((label, run) for label, run in found if run.tier == tier), comparable_only=comparable_only)
     chosen: Mapping[tuple[str, str], Run] = choice.runs
     if pricing is not None:
@@ -478,22 +406,22 @@ def _inputs_of(
         kind = f" on {tier} data" if found else ""
         shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
-    order = [entry.name for entry in load_suite()]
     baselines = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
-    shown = sorted(by_benchmark.items(), key=lambda one: suite_sort_key(order, one[0]))
-    columns = {name: column_of(run, baselines.get(name), rule) for name, run in shown}
+    names = sorted(by_benchmark, key=suite_sort_key)
+    columns = {name: column_of(by_benchmark[name], baselines.get(name), rule) for name in names}
     keys = sorted(chosen, key=lambda key: key[1])
+    runs = [chosen[key] for key in keys]
+    scores: Iterable[tuple[Run, RunScores | None]] = (
+        read_all(runs, rule) if single_scores else ((run, None) for run in runs)
+    )
+    as_worst = rule == "corrected" and not completers_only
+    cells = []
     judged: dict[str, list[tuple[Run, RunScores]]] = {}
-    if single_scores:
-        as_worst = rule == "corrected" and not completers_only
-        cells = []
-        for (model, _), (run, scored) in zip(keys, read_all([chosen[key] for key in keys], rule), strict=True):
-            cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
-            if run.main_metric == JURY and run.jury_result and len(run.jury_result.jury.judges) > 1:
-                judged.setdefault(run.benchmark, []).append((run, scored))
-    else:
-        cells = [cell_of(key[0], chosen[key], columns[key[1]], None, as_worst=False, rule=rule) for key in keys]
+    for (model, _), (run, scored) in zip(keys, scores, strict=True):
+        cells.append(cell_of(model, run, columns[run.benchmark], scored, as_worst=as_worst, rule=rule))
+        if scored and run.main_metric == JURY and len(run.judges) > 1:
+            judged.setdefault(run.benchmark, []).append((run, scored))
     return LeaderboardInputs(
         cells=cells,
         columns=tuple(columns.values()),
@@ -511,7 +439,7 @@ def _inputs_of(
 
 
 def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> dict[str, RaterAgreement | None]:
-    """Benchmark -> agreement of one judge's scores with another's."""
+    """Return benchmark -> agreement of one judge's scores with another's."""
     if not judged:
         return {}
     from medhelm.results.jury import judge_agreement  # lazy: many leaderboards have no jury
@@ -538,7 +466,7 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
 
 
 def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
-    """Benchmark -> its floor where it is known, on the data of the run with the most instances, the first by model."""
+    """Return the known constant baseline of each benchmark, on the data of the run with the most instances."""
     found: dict[str, ConstantBaseline] = {}
     opened = [open_store(path) for path in stores]
     ordered = sorted(runs, key=lambda run: (-run.n, run.model))

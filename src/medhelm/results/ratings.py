@@ -27,10 +27,10 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "benchmark": ("dataset_name", "dataset"),
     "model": ("model_key", "model_name"),
 }
-"""Column that names something -> other names it goes by, such as those of the published ratings."""
+"""Required column -> other names for it, such as those in the published ratings."""
 
 OPTIONAL: Mapping[str, tuple[str, ...]] = {"probability": ("selection_probability",)}
-"""Column that a file need not have -> other names it goes by."""
+"""Optional column -> other names for it."""
 
 JURY_PREFIXES = ("jury_", "llm_")
 """Prefixes of columns with the jury's grade on a criterion."""
@@ -75,13 +75,13 @@ class RatedBenchmark:
     """True if its criteria are met or not met and earn points: no such grades can be read."""
 
     def oriented(self, given: Mapping[str, float | None]) -> list[float]:
-        """Grades in the order of the criteria, those where less is better mirrored on the scale; nan for none."""
-        return [self._turned(criterion, given[criterion]) for criterion in self.criteria]
-
-    def _turned(self, criterion: str, grade: float | None) -> float:
-        if grade is None:
-            return math.nan
-        return self.low + self.high - grade if criterion in self.lower_is_better else grade
+        """Return grades in the order of the criteria, mirrored on the scale where lower is better; nan for none."""
+        found = []
+        for criterion in self.criteria:
+            grade = given[criterion]
+            value = math.nan if grade is None else grade
+            found.append(self.low + self.high - value if criterion in self.lower_is_better else value)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,18 +134,18 @@ def read_ratings(
     *,
     scale: tuple[float, float] | None = None,
 ) -> Ratings:
-    """Read a ratings file and check it against what is known.
+    """Read a ratings file and check it against the known benchmarks and the judged completions.
 
-    Parameters: known, name or alias of a benchmark -> what is known of it; instances, the ids of the completions that
-    were judged, by benchmark and model; scale, the lowest and highest grade of the file where it is not the rubric's:
-    grades are then converted to the rubric's scale, linearly.
-    A file that gives the jury's grades itself may be about anything: names are then not compared with what is known.
-    Raises: ConfigError with all problems. Nothing is computed from a file that has any.
+    If the file has the jury's grades, its benchmarks, models and instances may be unknown.
+    Parameters: known, name or alias -> benchmark; instances, returns the ids of the judged completions of a benchmark
+    and model; scale, the lowest and highest grade of the file if they are not the rubric's: grades are then converted
+    to the rubric's scale, linearly.
+    Raises: ConfigError with all problems.
     """
     columns = {**FIELDS, **OPTIONAL}
     sheet = read_spreadsheet(path, {name for field, aliases in columns.items() for name in (field, *aliases)})
-    reading = _Reading(sheet, known, instances, scale)
-    rows = reading.rows()
+    reading = _RatingsReader(sheet, known, instances, scale)
+    rows = reading.read_rows()
     if not rows and not reading.problems:
         reading.problems.append(Problem("the file has a header but no ratings.", sheet.line))
     if reading.problems:
@@ -163,7 +163,7 @@ class _Columns:
     """Positions of the columns. Names are compared ignoring case, blanks and hyphens."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names]
+        self.names = [_column_name(name) for name in names]
         self.fields: dict[str, int] = {}
         for name, aliases in {**FIELDS, **OPTIONAL}.items():
             place = next((self.names.index(n) for n in (name, *aliases) if n in self.names), None)
@@ -176,25 +176,26 @@ class _Columns:
             if name.startswith(prefix)
         }
 
-    def twice(self) -> list[str]:
-        """Names that several columns have."""
-        return [name for name, count in Counter(self.names).items() if name and count > 1]
-
     def place(self, criterion: str) -> int | None:
-        """Column of the grades on a criterion."""
-        name = re.sub(r"[\s-]+", "_", criterion.lower())
+        """Return the column of the grades on a criterion."""
+        name = _column_name(criterion)
         return self.names.index(name) if name in self.names else None
 
     def jury_place(self, criterion: str) -> int | None:
-        """Column of the jury's grades on a criterion."""
-        return self.jury.get(re.sub(r"[\s-]+", "_", criterion.lower()))
+        """Return the column of the jury's grades on a criterion."""
+        return self.jury.get(_column_name(criterion))
+
+
+def _column_name(text: str) -> str:
+    """Return the form in which names of columns are compared."""
+    return re.sub(r"[\s-]+", "_", text.strip().lower())
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-class _Reading:
-    """One pass over the rows: ratings, and what is wrong with them."""
+class _RatingsReader:
+    """Reads the rows of a file once, and collects its problems."""
 
     def __init__(
         self,
@@ -214,8 +215,8 @@ class _Reading:
         self._grades: list[Grade] = []
         self._guessed: list[str] = []
 
-    def rows(self) -> list[Rating]:
-        """All ratings; `problems` has what is wrong."""
+    def read_rows(self) -> list[Rating]:
+        """Return all ratings; add what is wrong to `problems`."""
         self._check_header()
         if self.problems:
             return []
@@ -226,7 +227,7 @@ class _Reading:
         return found
 
     def _check_header(self) -> None:
-        for name in self.columns.twice():
+        for name in [name for name, count in Counter(self.columns.names).items() if name and count > 1]:
             self.problems.append(Problem(f"column `{name}` appears twice. Keep one.", self._sheet.line))
         for name in [name for name in FIELDS if name not in self.columns.fields]:
             used = set(self.columns.fields.values())
@@ -235,19 +236,20 @@ class _Reading:
             self.problems.append(Problem(f"column `{name}` is missing. {fix}".rstrip(), self._sheet.line))
 
     def _rating(self, line: int, cells: list[str]) -> Rating | None:
-        """One row; None if it is unusable."""
+        """Return the rating in a row; None if it is unusable."""
         width = len(self.columns.names)
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
             words = f"has {len(cells)} cells, the header {width}. Put cells that hold a separator in double quotes."
             self.problems.append(Problem(f"the row {words}", line))
             return None
         names = {name: cells[place].strip() for name, place in self.columns.fields.items()}
-        for name in [name for name, value in names.items() if not value]:
-            self.problems.append(Problem(f"{name}: is empty. Every rating needs one.", line))
+        self.problems += [
+            Problem(f"{name}: is empty. Every rating needs one.", line) for name, value in names.items() if not value
+        ]
         known = self._benchmark(names["benchmark"], line) if all(names.values()) else None
         if known is None:
             return None
-        if names["model"].startswith(HIDDEN) and (found := self._shown(known, names)):
+        if names["model"].startswith(HIDDEN) and (found := self._model_of_code(known, names)):
             names["model"] = found
         self._check_case(known, names, line)
         who = names["rater"]
@@ -265,8 +267,8 @@ class _Reading:
             probability=drawn,
         )
 
-    def _shown(self, known: RatedBenchmark, names: Mapping[str, str]) -> str | None:
-        """Return the model whose name a code hides; None if no judged model has it."""
+    def _model_of_code(self, known: RatedBenchmark, names: Mapping[str, str]) -> str | None:
+        """Return the model whose name a code hides; None if it is not the code of a judged model."""
         key = (known.name, names["instance_id"], names["model"])
         if key not in self._hidden:
             instance = names["instance_id"]
@@ -275,9 +277,8 @@ class _Reading:
 
     def _probability(self, text: str, line: int) -> float | None:
         """Parse the probability of a draw; an empty cell is reported with the other names."""
-        number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
-        value = float(number) if _NUMBER.fullmatch(number) else math.nan
-        if not 0 < value <= 1:
+        value = self._parse_number(text)
+        if value is None or not 0 < value <= 1:
             fix = "Keep what `medhelm agreement sample` wrote, or remove the column."
             text = f"probability: must be above 0 and at most 1, is {value_in_words(text)}. {fix}"
             self.problems.append(Problem(text, line))
@@ -293,7 +294,7 @@ class _Reading:
             known = RatedBenchmark(name=name, criteria=())
             self._guessed.append(name)
         if known is None or (not self.columns.jury and not known.models):
-            self._unknown[self._no_benchmark(name, known)].append(line)
+            self._unknown[self._why_no_benchmark(name, known)].append(line)
             return None
         if not known.criteria and not known.in_points:
             known = RatedBenchmark(name=known.name, criteria=tuple(self.columns.jury), models=known.models)
@@ -304,7 +305,7 @@ class _Reading:
         self._check_criteria(known)
         return known
 
-    def _no_benchmark(self, name: str, known: RatedBenchmark | None) -> str:
+    def _why_no_benchmark(self, name: str, known: RatedBenchmark | None) -> str:
         if known is None:
             return f"benchmark: {value_in_words(name)} is unknown. {suggestion(name, self._known)}".rstrip()
         columns = ", ".join(f"jury_{criterion}" for criterion in known.criteria)
@@ -312,7 +313,7 @@ class _Reading:
         return f"benchmark: the store has no run of `{name}` with judges. `medhelm run --judge` makes one{add}."
 
     def _check_criteria(self, known: RatedBenchmark) -> None:
-        """Every criterion needs a column, and either all or none of them one of the jury's."""
+        """Check that every criterion has a column, and either all or none of them one of the jury's."""
         rest = [name for name in self.columns.names if name and name not in known.criteria]
         for criterion in known.criteria:
             wanted = [criterion] if self.columns.place(criterion) is None else []
@@ -324,7 +325,7 @@ class _Reading:
                 self.problems.append(Problem(text, self._sheet.line))
 
     def _check_case(self, known: RatedBenchmark, names: Mapping[str, str], line: int) -> None:
-        """Return whether the store knows what was rated."""
+        """Check that the store has the rated completion, unless the file has the jury's grades."""
         if self.columns.jury:
             return
         model, instance = names["model"], names["instance_id"]
@@ -350,21 +351,25 @@ class _Reading:
         text = cells[place].strip() if place is not None else ""
         if place is None or not text:
             return None
-        number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
+        value = self._parse_number(text)
         column = self.columns.names[place]
-        if not _NUMBER.fullmatch(number):
+        if value is None:
             fix = "Write 4.5, not 4,5." if re.fullmatch(r"\d+,\d+", text) else "Leave it empty if the grade is missing."
             self.problems.append(Problem(f"{column}: must be a number, is {value_in_words(text)}. {fix}", line))
             return None
         low, high = self._scale or (known.low, known.high)
-        value = float(number)
         self._grades.append(Grade(rater=rater, value=value, low=low, high=high, line=line, column=column))
         return known.low + (value - low) / (high - low) * (known.high - known.low) if self._scale else value
 
-    # --- what only shows when all rows are there ----------------------------------------------------------------------
+    def _parse_number(self, text: str) -> float | None:
+        """Parse a number, with a decimal comma if the file may have them; None if it is not a number."""
+        number = text.replace(",", ".") if self._sheet.decimal_comma and "." not in text else text
+        return float(number) if _NUMBER.fullmatch(number) else None
+
+    # --- checks of all rows together ----------------------------------------------------------------------------------
 
     def _check_unknown(self) -> None:
-        """Each unknown name once, with how many rows have it."""
+        """Report each unknown name once, with the number of rows that have it."""
         shown = list(self._unknown.items())
         for text, lines in shown[:SHOWN]:
             more = f" ({len(lines) - 1} more rows have it.)" if len(lines) > 1 else ""
@@ -373,9 +378,9 @@ class _Reading:
             self.problems.append(Problem(f"... and {len(shown) - SHOWN} more unknown names.", shown[SHOWN][1][0]))
 
     def _check_scale(self) -> None:
-        """Grades off the scale: a slip of one cell, or a rater who used another scale."""
+        """Report grades off the scale: single cells, and raters who used another scale."""
         others, slips = scale_mismatches(self._grades)
-        self.problems += map(_other_scale, others)
+        self.problems += map(_other_scale_problem, others)
         for cell in slips[:SHOWN]:
             text = f"{cell.column}: must be from {cell.low:g} to {cell.high:g}, is {cell.value:g}."
             self.problems.append(Problem(f"{text} Correct it, or leave the cell empty.", cell.line))
@@ -383,7 +388,7 @@ class _Reading:
             self.problems.append(Problem(f"... and {len(slips) - SHOWN} more grades off the scale.", slips[SHOWN].line))
 
     def _check_repeated(self, rows: Sequence[Rating]) -> None:
-        """A rater rates a completion once, and the jury has one grade for it however many rows give it."""
+        """Check that a rater rates a completion once, and that all rows have the same jury grades and probability."""
         first: dict[tuple[str, ...], int] = {}
         drawn: dict[tuple[str, str, str], tuple[float, int]] = {}
         jury: dict[tuple[tuple[str, str, str], str], tuple[float, int]] = {}
@@ -439,12 +444,12 @@ class _Reading:
 
 
 def _near(name: str, names: Collection[str]) -> bool:
-    """Return whether one of the names is nearly this one."""
+    """Return whether one of the names is similar to this one."""
     return suggestion(name, names).startswith("Did you mean")
 
 
-def _other_scale(found: ScaleMismatch) -> Problem:
-    """In words."""
+def _other_scale_problem(found: ScaleMismatch) -> Problem:
+    """Return the problem that a rater, or the jury, used another scale."""
     first, values = found.grades[0], [grade.value for grade in found.grades]
     who = f"rater `{first.rater}`" if first.rater else "the jury"
     scale = f"{first.low:g} to {first.high:g}"

@@ -19,6 +19,7 @@ from medhelm.analysis.leaderboard.win_rates import DECIMALS
 from medhelm.analysis.statistics.ratios import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
+from medhelm.domain.grouping import group_by
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
@@ -85,8 +86,9 @@ def filter_references(
 ) -> FilterResult:
     """Mark the references of benchmarks, store the marks, and split the scores of the store's runs by them.
 
-    Without judges nothing is sent: the marks that the store has are used. `benchmarks` have references in free text
-    (see `filterable`); `note` takes words for people, `progress` how many opinions came in, and of how many at most.
+    Without judges nothing is sent: the marks in the store are used. `benchmarks` have references in free text (see
+    `filterable`). `note` is called with messages for people, `progress` with the number of opinions received and the
+    most that can come.
     Raises: UserError, MissingError or StoreError before anything is sent; StoreFullError if the disk fills up.
     """
     settings, environment = settings or Settings(), environment or {}
@@ -108,10 +110,10 @@ def filter_references(
             progress=progress,
         )
         all_marks: Sequence[ReferenceMarks] = marking.marks
-        files = [_store(place, marks, note) for marks in all_marks]
+        files = [_write_marks(place, marks, note) for marks in all_marks]
     else:
         place = open_store(store)
-        all_marks = _stored(place, datasets)
+        all_marks = _read_marks(place, datasets)
         files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in all_marks]
     found = [
         compare_filtered_scores(
@@ -127,8 +129,8 @@ def filter_references(
     return FilterResult(benchmarks=tuple(found), marking=marking)
 
 
-def _store(store: Store, marks: ReferenceMarks, note: Callable[[str], object]) -> Path | None:
-    """Store marks, if there are any; None if they are not stored."""
+def _write_marks(store: Store, marks: ReferenceMarks, note: Callable[[str], object]) -> Path | None:
+    """Store marks and return their file; None, with a note, if there are none or only a part."""
     if not any(opinion.failure is None for mark in marks.by_instance.values() for opinion in mark.opinions):
         note(f"{marks.benchmark}: no reference could be marked, so nothing was stored")
         return None
@@ -138,8 +140,8 @@ def _store(store: Store, marks: ReferenceMarks, note: Callable[[str], object]) -
     return file
 
 
-def _stored(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMarks]:
-    """The marks of the store. Raises: UserError naming all benchmarks that have none."""
+def _read_marks(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMarks]:
+    """Return the stored marks. Raises: UserError naming all benchmarks that have none."""
     found: list[ReferenceMarks] = []
     missing: list[str] = []
     for dataset in datasets:
@@ -163,10 +165,10 @@ def _stored(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMarks]:
 def compare_filtered_scores(
     marks: ReferenceMarks, title: str, *, store: Store, rule: Rule, file: Path | None, work: Sequence[JudgeWork] = ()
 ) -> FilteredBenchmark:
-    """Every finished run of the store on the instances that were marked, split by their marks.
+    """Split the scores of the store's finished runs on the marked instances by their marks.
 
-    `file`: where the marks are stored. Of several runs of a model one counts, as on the leaderboard. Runs on another
-    selection of the data or of another version of the definition are on other instances: a remark names their models.
+    If a model has several runs, one counts, as on the leaderboard. Runs on another selection of the data or of another
+    version of the definition are not compared: a remark names their models. `file`: where the marks are stored.
     """
     own = [run for run in intact_runs(load_runs(store)) if run.benchmark == marks.benchmark and run.tier == marks.tier]
     here = [
@@ -174,7 +176,7 @@ def compare_filtered_scores(
     ]
     chosen = select_runs(("", run) for run in here)
     runs = chosen.runs.values()
-    scores = _ranked([_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
+    scores = _with_ranks([_split_score(run, metric, marks, rule) for run in runs for metric in _metrics(run, rule)])
     elsewhere = {run.model for run in own if run.is_complete} - {run.model for run in here}
     unused = [
         *left_out_remarks(chosen.left_out),
@@ -195,12 +197,12 @@ def compare_filtered_scores(
 
 
 def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
-    """Difference of the means of two sets of instances that have none in common, with its interval.
+    """Return the difference of the means of two disjoint sets of instances, with its interval.
 
-    The intervals of both means are put together: each limit is off by the root of the sum of squares of what each mean
-    is off (Newcombe 1998, Stat. Med. 17, method 10; for means in general Zou and Donner 2008, Stat. Med. 27). So it
-    holds for whatever way the two were made, small and constant samples included. Where a cluster has instances in both
-    sets it is too wide rather than too short, since what they share cancels out in the difference.
+    The interval combines those of both means: the distance of each limit from the difference is the root of the summed
+    squares of their distances from the means (Newcombe 1998, Stat. Med. 17, method 10; for means in general Zou and
+    Donner 2008, Stat. Med. 27). It holds however the two were made, small and constant samples included. If a cluster
+    has instances in both sets, it is too wide rather than too narrow, because what they share cancels out.
 
     Parameters: span, length of the metric's scale.
 
@@ -216,20 +218,20 @@ def score_gap(first: Estimate, second: Estimate, span: float) -> ScoreGap:
 
 
 def _metrics(run: Run, rule: Rule) -> list[str]:
-    """The main metric, and the one beside it if it was computed."""
+    """Return the main metric, and the one beside it if it was computed."""
     known = run.estimates[rule]
     return [name for name in dict.fromkeys((run.main_metric, BESIDE)) if name in known]
 
 
 def _scale(run: Run, metric: str) -> tuple[float, float]:
-    """Both ends of the metric's scale."""
+    """Return both ends of the metric's scale."""
     if metric == JURY and run.jury_result:
         return run.jury_result.low, run.jury_result.high
     return METRICS[metric].low, METRICS[metric].high
 
 
-def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
-    """One model by one metric, on all instances and on those of each verdict."""
+def _split_score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> FilteredScore:
+    """Return the score of one model by one metric, on all instances and on those of each verdict."""
     stored = read_scores(run, metric, rule)
     verdicts = [marks.by_instance[name].verdict for name in stored.ids]
     clusters = stored.clusters or [""] * len(stored.ids)
@@ -250,15 +252,16 @@ def _score(run: Run, metric: str, marks: ReferenceMarks, rule: Rule) -> Filtered
         all=whole,
         parts=parts,
         kept_minus_set_aside=score_gap(kept, aside, high - low) if kept and aside else None,
-        kept_minus_all=_change(kept, rest, whole, high - low) if kept and rest and whole else None,
+        kept_minus_all=_gap_to_all(kept, rest, whole, high - low) if kept and rest and whole else None,
     )
 
 
-def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> ScoreGap:
-    """Kept minus all. What is kept is a part of all, so the two are far from independent: but kept minus all is kept
-    minus the rest, times the share of the rest, and the rest has no instance in common with what is kept.
+def _gap_to_all(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> ScoreGap:
+    """Return the mean of the kept instances minus that of all, with its interval.
 
-    Where a number is a mean of groups this holds to first order; the value itself is exact.
+    The kept instances are a part of all, so both means are far from independent. The difference equals kept minus the
+    rest, times the share of the rest, and these two sets are disjoint. For a mean of groups the interval holds to first
+    order; the value itself is exact.
     """
     gap = score_gap(kept, rest, span)
     share = rest.n / (kept.n + rest.n)
@@ -266,23 +269,23 @@ def _change(kept: Estimate, rest: Estimate, whole: Estimate, span: float) -> Sco
     return ScoreGap(value, value - share * (gap.value - gap.low), value + share * (gap.high - gap.value))
 
 
-def _ranked(scores: Sequence[FilteredScore]) -> list[FilteredScore]:
-    """The same with places among the models of each metric; equal numbers share one."""
+def _with_ranks(scores: Sequence[FilteredScore]) -> list[FilteredScore]:
+    """Return the scores with ranks among the models by each metric; equal numbers share a rank."""
     ranked = []
     for score in scores:
         rivals = [other for other in scores if other.metric == score.metric]
         ranked.append(
             replace(
                 score,
-                rank_all=_place(score.all, [other.all for other in rivals], score.metric),
-                rank_kept=_place(score.parts["kept"], [other.parts["kept"] for other in rivals], score.metric),
+                rank_all=_rank(score.all, [other.all for other in rivals], score.metric),
+                rank_kept=_rank(score.parts["kept"], [other.parts["kept"] for other in rivals], score.metric),
             )
         )
     return ranked
 
 
-def _place(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str) -> int | None:
-    """1 + the number of models that are better."""
+def _rank(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str) -> int | None:
+    """Return the rank: 1 + the number of models that are better."""
     if own is None:
         return None
     known = METRICS.if_usable(metric)
@@ -292,7 +295,7 @@ def _place(own: Estimate | None, rivals: Sequence[Estimate | None], metric: str)
 
 
 def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[FilteredScore]) -> Iterator[Remark]:
-    """Yield the limits of the comparison on one benchmark, and the effect on the order of the models."""
+    """Yield remarks on limits of the comparison on one benchmark, and on the effect on the order of models."""
     if marks.prompt_version != VERSION:
         text = f"marked with version {marks.prompt_version} of the question; the current version is {VERSION}"
         yield Remark("old_question", marks.benchmark, text)
@@ -304,16 +307,13 @@ def _remarks(marks: ReferenceMarks, elsewhere: Sequence[str], scores: Sequence[F
     if not scores:
         text = "the store has no finished run on these instances, so there are marks but no scores"
         yield Remark("no_scores", marks.benchmark, text)
-    ranked: dict[str, list[FilteredScore]] = {}
-    for score in scores:
-        if score.rank_all is not None and score.rank_kept is not None:
-            ranked.setdefault(score.metric, []).append(score)
-    for metric, own in ranked.items():
+    ranked = (score for score in scores if score.rank_all is not None and score.rank_kept is not None)
+    for metric, own in group_by(ranked, lambda score: score.metric).items():
         if len(own) > 1:
-            yield Remark("model_order", marks.benchmark, _order(metric, own))
+            yield Remark("model_order", marks.benchmark, _order_in_words(metric, own))
 
 
-def _order(metric: str, scores: Sequence[FilteredScore]) -> str:
+def _order_in_words(metric: str, scores: Sequence[FilteredScore]) -> str:
     """Return whether the order of the models changes by one metric."""
     moved = [f"{s.model} {s.rank_all} to {s.rank_kept}" for s in scores if s.rank_all != s.rank_kept]
     if not moved:

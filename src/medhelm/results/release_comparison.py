@@ -1,4 +1,4 @@
-"""Two releases compared, case by case where a store still has the runs behind them."""
+"""Comparison of two releases, instance by instance where a store still has the runs behind them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.diff import ChangedCases, ReleaseComparison, diff_leaderboards
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError
 from medhelm.results.releases import CURRENT, current_release, released_options
@@ -33,7 +34,7 @@ class KnownRelease:
     name: str
     """Its name; unique among those known."""
     store: Path
-    """Store whose present state it is compared with."""
+    """Store whose current state it is compared with."""
     release: Release | None
     """The release; None if it cannot be read."""
     problem: str = ""
@@ -46,8 +47,9 @@ def find_releases(stores: Sequence[Path], folders: Sequence[Path] = ()) -> list[
     A release that cannot be read is returned with the reason. Raises: StoreError for a folder that is not a store.
     """
     found: list[KnownRelease] = []
-    own = [(store, name) for store in stores for name in release_names(open_store(store))]
-    places = [(store, name, store_label(store, stores)) for store, name in own]
+    places = [
+        (store, name, store_label(store, stores)) for store in stores for name in release_names(open_store(store))
+    ]
     for store, name, label in [*places, *((stores[0], str(folder), "") for folder in folders)]:
         try:
             release = read_release(open_store(store), name)
@@ -71,7 +73,7 @@ def released_models(release: Release) -> set[str]:
 
 
 def current_like(known: KnownRelease, folders: Sequence[Path] = ()) -> Release:
-    """Return the present state of a store as a release, with the options of an earlier one. Raises: UserError."""
+    """Return the current state of a store as a release, with the options of an earlier one. Raises: UserError."""
     assert known.release is not None, "only releases that can be read are compared"
     with TemporaryDirectory() as scratch:
         return current_release(known.store, released_options(known.release, Path(scratch), folders))
@@ -81,12 +83,10 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
     """Compare two releases. `runs`: stored runs, in which those behind the releases are looked up."""
     diff = diff_leaderboards(first, second)
     then, now = ({(one.model, one.benchmark): one for one in release.provenance} for release in (first, second))
-    by_id: dict[str, list[Run]] = {}
-    for run in runs:
-        by_id.setdefault(run.id, []).append(run)
+    by_id = group_by(runs, lambda run: run.id)
     rules = [scoring_of(first), scoring_of(second)]
     cases = [
-        _compare(then[key], now[key], by_id, rules)
+        _compare_cases(then[key], now[key], by_id, rules)
         for key in ((change.model, change.benchmark) for change in diff.cells)
         if then[key].records != now[key].records
     ]
@@ -104,7 +104,7 @@ def compare_releases(first: Release, second: Release, runs: Iterable[Run]) -> Re
 
 @dataclass(frozen=True, slots=True)
 class ReleaseScoring:
-    """The way a release scores."""
+    """Scoring rule of a release or a gate, and whether failures count."""
 
     scoring: Rule
     """Scoring rule."""
@@ -113,14 +113,14 @@ class ReleaseScoring:
 
 
 def scoring_of(release: Release) -> ReleaseScoring:
-    """Return the way a release scores."""
+    """Return how a release scores."""
     if release.options.get("scoring") == "published":
         return ReleaseScoring("published", failures_as_worst=False)
     # Releases that do not say so left out all failures.
     return ReleaseScoring("corrected", failures_as_worst=not release.options.get("completers_only", True))
 
 
-def _compare(
+def _compare_cases(
     before: CellProvenance, now: CellProvenance, runs: Mapping[str, Sequence[Run]], rules: Sequence[ReleaseScoring]
 ) -> ChangedCases:
     """Compare the runs behind one score of two releases."""
@@ -130,21 +130,21 @@ def _compare(
         what = "runs are" if len(missing) == 2 else "run is"
         return replace(found, problem=f"the {' and the '.join(missing)} {what} not in the store, or changed there")
     old, new = (read_instance_scores(run, rule) for run, rule in zip(pair, rules, strict=True) if run)
-    if (old.column.metric, old.column.low, old.column.high) != (new.column.metric, new.column.low, new.column.high):
+    if old.scale != new.scale:
         return replace(found, problem=f"measured by {old.column.metric}, now by {new.column.metric}")
     if rules[0].scoring != rules[1].scoring:
         return replace(found, problem=f"scored by the {rules[0].scoring} rule, now by the {rules[1].scoring} one")
     if rules[0] != rules[1]:
         return replace(found, problem="only one of the two counts failures that the model caused")
     ids = list(dict.fromkeys([*new.cell.ids, *old.cell.ids]))
-    clusters = dict(zip(new.cell.ids, new.cell.clusters, strict=True)) if new.cell.clusters is not None else {}
-    names = [str(clusters.get(one, "")) for one in ids]
-    difference = paired_difference(new.in_order(new.tested, ids), old.in_order(old.tested, ids), names)
+    difference = paired_difference(
+        new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids)
+    )
     if difference is None:
         return replace(found, problem="the two runs have no scored instance in common")
     shares = list(zip(ids, old.in_order(old.shown, ids), new.in_order(new.shown, ids), strict=True))
-    gained = [one for one, then, now_ in shares if then < HALF <= now_]
-    lost = [one for one, then, now_ in shares if now_ < HALF <= then]
+    gained = [one for one, earlier, later in shares if earlier < HALF <= later]
+    lost = [one for one, earlier, later in shares if later < HALF <= earlier]
     return replace(found, difference=difference, n_gained=len(gained), n_lost=len(lost), gained=gained, lost=lost)
 
 
@@ -166,6 +166,17 @@ class InstanceScores:
     """Values whose differences are tested; see `Cell.tested`."""
     shown: Floats
     """Scores as cases show them."""
+
+    @property
+    def scale(self) -> tuple[str, float, float]:
+        """Metric with the ends of its scale."""
+        return self.column.metric, self.column.low, self.column.high
+
+    def clusters_in_order(self, ids: Sequence[str]) -> list[str]:
+        """Return the clusters of the instances in the order of these ids, "" where there is none."""
+        clusters = self.cell.clusters
+        known = {} if clusters is None else dict(zip(self.cell.ids, clusters, strict=True))
+        return [str(known.get(one, "")) for one in ids]
 
     def in_order(self, values: Floats, ids: Sequence[str]) -> Floats:
         """Return values of the instances in the order of these ids, nan where one is missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -46,11 +46,11 @@ class LeaderboardOptions:
     completers_only: bool = False
     """True if failures that the model caused are left out instead of counted as the worst answer."""
     comparable_only: bool = True
-    """True if only runs of the same prompts, references, instances and sampling share a column."""
+    """True if only runs with the same prompts, references, instances and sampling share a column."""
     panel: tuple[str, ...] = ()
     """Models that win shares and win rates are against; empty: the other models on the leaderboard."""
     folders: tuple[Path, ...] = ()
-    """Folders with further benchmarks, which a suite's file may name; no part of what is frozen."""
+    """Folders with further benchmarks, which a suite's file may name; not part of the release."""
 
 
 OPTIONS = JsonForm(
@@ -109,7 +109,7 @@ def current_release(store: Path, options: LeaderboardOptions, *, name: str = CUR
 
 
 def leaderboard_json(store: Path, options: LeaderboardOptions) -> dict[str, Any]:
-    """The leaderboard of a store, as `leaderboard --format json` gives it."""
+    """Return the leaderboard of a store, as `leaderboard --format json` prints it."""
     board = leaderboard(
         [store],
         rule=options.scoring,
@@ -133,7 +133,7 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
     before = {"rank_baselines": True, "completers_only": True, "comparable_only": False}
     try:
         read = OPTIONS.read({**before, **release.options}, folders=tuple(folders))
-        options = TypeAdapter(LeaderboardOptions).validate_python(_by_name(read))
+        options = TypeAdapter(LeaderboardOptions).validate_python(asdict(read))
     except (TypeError, ValidationError) as error:
         text = f"the options of release `{release.name[:80]}` are not valid. Restore its files from a copy."
         raise StoreError(text) from error
@@ -147,11 +147,6 @@ def released_options(release: Release, scratch: Path, folders: Sequence[Path] = 
     return replace(options, suite=str(file))
 
 
-def _by_name(options: LeaderboardOptions) -> dict[str, Any]:
-    """Return the options by name."""
-    return {field.name: getattr(options, field.name) for field in fields(options)}
-
-
 def find_release(store: Path, name: str) -> Release:
-    """A release by its name or path; `current_release` for the store as it is now, asked for as by default."""
+    """Return a release by its name or path; for `current` the store's current leaderboard with default options."""
     return current_release(store, LeaderboardOptions()) if name == CURRENT else read_release(open_store(store), name)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medhelm.domain import JURY, Run
+from medhelm.domain import JURY, Run, Tier
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import LeftOut
 from medhelm.models.model_names import plain_name
-from medhelm.results.comparable.conditions import Candidate, Conditions, ConditionsComparison, conditions_of
+from medhelm.results.comparable.conditions import (
+    Candidate,
+    Conditions,
+    ConditionsComparison,
+    Difference,
+    conditions_of,
+)
 from medhelm.results.comparable.left_out import RunGroup, is_current, left_out
 
 
@@ -31,9 +37,9 @@ def select_runs(found: Iterable[tuple[str, Run]], *, comparable_only: bool = Tru
     """Select the runs to compare.
 
     On each benchmark the runs that count were measured under the same conditions: metric, jury, instances, prompts,
-    references, definition and sampling. A jury comes before other metrics if it gave any score. Of several groups the
-    one of the most models counts, then that with the most instances, then the latest; baselines do not decide. Of
-    several runs of a model in that group the one with the most instances is selected, then the latest.
+    references, definition and sampling. A jury comes before other metrics if it gave any score. Among groups of runs
+    under equal conditions, the one with the most models counts, then the most instances, then the latest; baselines do
+    not decide. If a model has more than one run in that group, the one with the most instances counts, then the latest.
 
     Parameters
     ----------
@@ -59,18 +65,17 @@ def select_runs(found: Iterable[tuple[str, Run]], *, comparable_only: bool = Tru
         chosen = _best_conditions(candidates, comparison, comparable_only=comparable_only)
         own = {one.model: one.run for one in candidates if not comparison.differences(one.conditions, chosen)}
         runs |= {(model, benchmark): run for model, run in own.items()}
-        excluded += _left_out(candidates, chosen, own, comparison)
+        excluded += _describe_left_out(candidates, chosen, own, comparison)
     return SelectedRuns(runs, [text for key, text in unfinished.items() if key not in runs], excluded)
 
 
 def _best_conditions(
     candidates: Sequence[Candidate], comparison: ConditionsComparison, *, comparable_only: bool
 ) -> Conditions:
-    """Return the conditions that a benchmark uses."""
-    by_conditions: dict[Conditions, list[Candidate]] = {}
-    for one in candidates:
-        by_conditions.setdefault(one.conditions, []).append(one)
-
+    """Return the conditions of the runs that count on a benchmark; see `select_runs`."""
+    by_conditions = group_by(candidates, lambda one: one.conditions)
+    if len(by_conditions) == 1:
+        return next(iter(by_conditions))
     by_contestants = comparable_only and any(one.is_contestant for one in candidates)
 
     def rank(kind: Conditions) -> tuple[Any, ...]:
@@ -82,13 +87,11 @@ def _best_conditions(
         latest = max((one.run.started for one in counted), default="")
         return is_scored, kind.metric == JURY, n_models, size if comparable_only else 0, latest
 
-    if len(by_conditions) == 1:
-        return next(iter(by_conditions))
-    kinds = _kinds(by_conditions, comparison, candidates) if comparable_only else set(by_conditions)
+    kinds = _possible_conditions(by_conditions, comparison, candidates) if comparable_only else set(by_conditions)
     return max(sorted(kinds, key=repr), key=rank)
 
 
-def _kinds(
+def _possible_conditions(
     found: Iterable[Conditions], comparison: ConditionsComparison, candidates: Sequence[Candidate]
 ) -> set[Conditions]:
     """Return the conditions that a group can have: known ones, those of baselines only if there is nothing else."""
@@ -100,49 +103,46 @@ def _kinds(
     return {
         replace(one, temperature=temperature, max_tokens=limit)
         for one in prompted
-        for temperature, limit in product(
-            temperatures if one.temperature is None else [one.temperature],
-            limits if one.max_tokens is None else [one.max_tokens],
-        )
+        for temperature in (temperatures if one.temperature is None else {one.temperature})
+        for limit in (limits if one.max_tokens is None else {one.max_tokens})
     }
 
 
 def _is_scored(run: Run) -> bool:
-    """Return whether the main metric has any value."""
+    """Return whether the main metric has a value by any rule."""
     return any(run.main_metric in by_metric for by_metric in run.estimates.values())
 
 
-def _left_out(
+def _describe_left_out(
     candidates: Sequence[Candidate], chosen: Conditions, own: Mapping[str, Run], comparison: ConditionsComparison
 ) -> list[LeftOut]:
     """Describe the models without a run under the chosen conditions, by name; of each the run that differs least."""
-    rest: dict[str, Candidate] = {}
-    for one in candidates:
-        if one.model not in own:
-            best = rest.get(one.model, one)
-            if len(comparison.differences(one.conditions, chosen)) <= len(
-                comparison.differences(best.conditions, chosen)
-            ):
-                rest[one.model] = one
-    if not rest:
+    others = group_by((one for one in candidates if one.model not in own), lambda one: one.model)
+    if not others:
         return []
     group = RunGroup(chosen, own, is_current(chosen, own.values(), candidates, comparison))
-    return [left_out(one, group, comparison.differences(one.conditions, chosen)) for _, one in sorted(rest.items())]
+
+    def differences(one: Candidate) -> tuple[Difference, ...]:
+        return comparison.differences(one.conditions, chosen)
+
+    # Candidates are in order of time: of equals the latest.
+    nearest = [min(reversed(runs), key=lambda one: len(differences(one))) for _, runs in sorted(others.items())]
+    return [left_out(one, group, differences(one)) for one in nearest]
+
+
+def default_tier(runs: Iterable[Run]) -> Tier:
+    """Return the tier of the runs that count: real data, or the sample rows if there is nothing else."""
+    return "real" if any(run.tier == "real" for run in runs) else "sample"
 
 
 def judges_under_test(runs: Iterable[Run]) -> list[str]:
     """Return the judges of these runs whose own completions are judged in one of them, compared by remote names."""
     judged = [run for run in runs if run.jury_result]
     tested = {plain_name(run.resolved_model.remote_name if run.resolved_model else run.model) for run in judged}
-    judges = {judge.name: judge for run in judged if run.jury_result for judge in run.jury_result.jury.judges}
+    judges = {judge.name: judge for run in judged for judge in run.judges}
     return [name for name, judge in judges.items() if plain_name(judge.remote_name) in tested]
 
 
 def store_label(path: Path, stores: Sequence[Path]) -> str:
     """Return the suffix that distinguishes models of this store from those of others; empty for a single store."""
     return f" [{path.name or path}]" if len(stores) > 1 else ""
-
-
-def suite_sort_key(order: Sequence[str], benchmark: str) -> tuple[int, str]:
-    """Return a sort key: benchmarks of the suite in its order, then all others by name."""
-    return (order.index(benchmark) if benchmark in order else len(order), benchmark)

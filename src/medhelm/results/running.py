@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from medhelm.analysis.cost.sums import sum_costs
+from medhelm.domain.grouping import group_by
+from medhelm.reports.json_output import select
 from medhelm.storage.running import (
     SERVER,
     EvaluationStatus,
@@ -128,10 +131,6 @@ def as_json(found: Sequence[EvaluationProgress], names: Mapping[str, str]) -> di
 
 def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationProgress:
     status = known.status
-    phase = _phase(known)
-    by_model: dict[str, list[RunProgress]] = {}
-    for run in status.runs:
-        by_model.setdefault(run.model, []).append(run)
     models = [
         ModelProgress(
             model=model,
@@ -139,19 +138,18 @@ def _progress(store: Path, known: KnownEvaluation, now: datetime) -> EvaluationP
             runs=runs,
             is_unusable=any(run.is_unusable for run in runs),
         )
-        for model, runs in by_model.items()
+        for model, runs in group_by(status.runs, lambda run: run.model).items()
     ]
     left = [one.totals.seconds_left for one in models if not one.is_unusable]
-    whole = progress_totals(status.runs, is_running=known.is_alive, models_left=left)
     updated = _time(status.updated, now)
     until = now if known.is_alive else updated
     return EvaluationProgress(
         store=store,
         status=status,
-        phase=phase,
+        phase=_phase(known),
         elapsed_s=max(0.0, (until - _time(status.started, now)).total_seconds()),
         is_silent=known.is_alive and (now - updated).total_seconds() > SILENT_S,
-        totals=whole,
+        totals=progress_totals(status.runs, is_running=known.is_alive, models_left=left),
         models=models,
         command=_command(status),
     )
@@ -174,8 +172,6 @@ def progress_totals(
     failures = Counter[str]()
     for run in runs:
         failures.update(run.failures)
-    costs = [run.cost_usd for run in runs if run.state != "waiting"]
-    known = [cost for cost in costs if cost is not None]
     n, done = sum(run.n for run in runs), sum(run.done for run in runs)
     rates = [run.rate_per_s for run in runs if run.state == "running" and run.rate_per_s is not None]
     rate = sum(rates) if is_running and rates else None
@@ -193,7 +189,7 @@ def progress_totals(
         cached=sum(run.cached for run in runs),
         judgments_missing=sum(judge.missing for run in runs for judge in run.judges),
         tokens=sum(run.input_tokens + run.output_tokens for run in runs),
-        cost_usd=sum(known) if len(known) == len(costs) else None,
+        cost_usd=sum_costs(run.cost_usd for run in runs if run.state != "waiting").usd,
         rate_per_s=rate,
         seconds_left=left if is_running else None,
     )
@@ -216,26 +212,16 @@ def _time(text: str, default: datetime) -> datetime:
 
 
 def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[str, Any]:
-    status, totals = one.status, one.totals
+    status = one.status
     return {
         "id": status.id,
         "store": one.store.resolve().name,
         "state": one.phase,
-        "reason": status.reason,
-        "pid": status.pid,
-        "host": status.host,
-        "command": list(status.command),
-        "folder": status.folder,
-        "started": status.started,
-        "updated": status.updated,
+        **select(status, "reason pid host command folder started updated"),
         "silent": one.is_silent,
         "seconds": round(one.elapsed_s, 3),
-        "seconds_left": totals.seconds_left,
-        "n": totals.n,
-        "done": totals.done,
-        "n_failed": totals.failed,
-        "spent_usd": status.spent_usd,
-        "max_cost_usd": status.max_cost_usd,
+        **select(one.totals, "seconds_left n done n_failed=failed"),
+        **select(status, "spent_usd max_cost_usd"),
         "runs": [_run_json(run, names) for model in one.models for run in model.runs],
         "servers": [
             {**SERVER.write(server), "model": names.get(server.model, server.model)} for server in status.servers
@@ -246,17 +232,9 @@ def _evaluation_json(one: EvaluationProgress, names: Mapping[str, str]) -> dict[
 def _run_json(run: RunProgress, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "model": names.get(run.model, run.model),
-        "benchmark": run.benchmark,
-        "state": run.state,
-        "n": run.n,
-        "done": run.done,
-        "n_failed": run.failed,
-        "failures": dict(run.failures),
-        "requests_cached": run.cached,
+        **select(run, "benchmark state n done n_failed=failed failures requests_cached=cached"),
         "tokens": {"input": run.input_tokens, "output": run.output_tokens},
-        "cost_usd": run.cost_usd,
-        "rate_per_s": run.rate_per_s,
-        "unusable": run.is_unusable,
+        **select(run, "cost_usd rate_per_s unusable=is_unusable"),
         "judges": {
             names.get(one.judge, one.judge): {"expected": one.expected, "failed": one.missing} for one in run.judges
         },

@@ -1,10 +1,8 @@
-"""Usage and cost of the runs of stores.
+"""Usage and cost of the runs of stores, from which bills are made.
 
-The basis of bills: by request, by run, and against the score it bought.
-
-Two sums are made of everything. The `bill` of a run is what it would cost to make it again from nothing: all tokens
-behind it, by any run. What was `spent` counts every purchase once: a completion that several runs share, or
-that came from the cache, belongs to the first run that holds it; what no run holds any more is known from the cache.
+There are two sums. The `bill` of a run is the cost of repeating it with an empty cache: all of its tokens, whichever
+run bought them. What was `spent` counts every purchase once: a completion that runs share, or that came from the cache,
+belongs to the first run that holds it. The cache knows purchases that no run holds any more.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from medhelm.domain.remark import Remark
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
-from medhelm.results.run_selection import select_runs, store_label
+from medhelm.results.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
@@ -43,7 +41,7 @@ def find_no_model(_: str) -> Model | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageItem:
-    """One line of the bill: a model, or a judge, in one run; or a model's purchases that belong to no run."""
+    """One line of the bill: a model or a judge in one run, or purchases from a model that belong to no run."""
 
     run: Run | None
     """Run; None for purchases that no stored run holds."""
@@ -101,7 +99,7 @@ class Pricing:
     def price(self, model: Model, then: date) -> Price | None:
         """Return the price of a model: from the books, from its run, or from the price lists of the day."""
         recorded = model.price
-        # What somebody wrote into models.yaml has no date; what was looked up is looked up anew for another day.
+        # Prices in models.yaml have no date; others are looked up again for another day.
         if self.day is not None and recorded is not None and recorded.source != "models.yaml":
             recorded = None
         return price_of(replace(model, price=recorded), self.day or then, self.books)
@@ -111,8 +109,9 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
     """Compute all purchases of these stores.
 
     Each store counts by itself: stores share no cache, so the same request was bought in each. `wanted`: only these
-    runs count, without purchases that belong to no run. Completions that runs share were bought by the first of all.
-    Raises: StoreError naming everything that cannot be read, UserError if nothing was ever bought or run.
+    runs count, without purchases that belong to no run. Shared completions belong to the first run of the store, even
+    if that run does not count.
+    Raises: StoreError naming everything that cannot be read; UserError if nothing was ever bought or run.
     """
     items: list[UsageItem] = []
     runs: list[tuple[str, Run]] = []
@@ -124,9 +123,9 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
             store = open_store(path)
             own = intact_runs([*load_runs(store), *load_shards(store)])
             shares, digests = read_usage(own)
-            items += [_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
-            left_over, n_damaged[store.cache_file] = _left_over(store, digests, own, pricing)
-            items += left_over
+            items += [_usage_item(share, label, pricing) for share in [*_without_requests(own, shares), *shares]]
+            leftover, n_damaged[store.cache_file] = _leftover_items(store, digests, own, pricing)
+            items += leftover
         except StoreError as error:
             problems.append(error)
             continue
@@ -141,8 +140,7 @@ def read_spending(stores: Sequence[Path], pricing: Pricing, wanted: RunFilter = 
         items = [item for item in items if id(item.run) in kept]
     place = {id(run): number for number, (_, run) in enumerate(runs)}
     items.sort(key=lambda item: (place.get(id(item.run), len(place)), item.judge))
-    tiers = {run.tier for _, run in runs}
-    tier = "real" if "real" in tiers else "sample"
+    tier = default_tier(run for _, run in runs)
     counted = select_runs((label, run) for label, run in runs if run.tier == tier).runs
     return Spending(items=tuple(items), counted=counted, remarks=tuple(_remarks(items, n_damaged)))
 
@@ -155,7 +153,7 @@ def repriced(runs: Sequence[Run], pricing: Pricing) -> list[Run]:
     shares, _ = read_usage(runs)
     bills: dict[int, dict[str, UsageItem]] = {}
     for share in [*_without_requests(runs, shares), *shares]:
-        bills.setdefault(id(share.run), {})[share.judge] = _item(share, "", pricing)
+        bills.setdefault(id(share.run), {})[share.judge] = _usage_item(share, "", pricing)
     return [_with_costs(run, bills[id(run)]) for run in runs]
 
 
@@ -176,25 +174,28 @@ def _with_costs(run: Run, bills: Mapping[str, UsageItem]) -> Run:
 
 
 def _without_requests(runs: Iterable[Run], shares: Sequence[UsageShare]) -> list[UsageShare]:
-    """Yield a line for each run whose model ran within this process."""
-    asked = {id(share.run) for share in shares if not share.judge}
+    """Return an empty share for each run whose model ran within this process."""
+    with_requests = {id(share.run) for share in shares if not share.judge}
     return [
-        UsageShare(run=run, judge="", all=RequestUsage(), first=RequestUsage()) for run in runs if id(run) not in asked
+        UsageShare(run=run, judge="", all=RequestUsage(), first=RequestUsage())
+        for run in runs
+        if id(run) not in with_requests
     ]
 
 
-def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
+def _usage_item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
     """Compute one line of a stored run."""
     run = share.run
-    # Its judges, if it has any that sent requests, were asked here.
-    imported = run.has_imported_completions and not share.judge
-    asked = judge_of(run, share.judge) if share.judge else model_of(run, pricing.find_model)
-    price = pricing.price(asked, run_day(run)) if asked else None
+    imported = run.has_imported_completions and not share.judge  # requests to judges were sent here
+    price = _price(run, share.judge, pricing)
     usage = share.all
     if imported:  # another harness sent its requests, which have no digest of ours
         usage = RequestUsage(requests=run.n - run.n_failed, unmetered=0 if run.usage.input else run.n, usage=run.usage)
     purchased = RequestUsage() if imported else share.first
-    ceiling = None if share.judge else ceiling_of(run, pricing)
+    ceiling = None if share.judge else _run_ceiling(run, pricing)
+    ceiling_usd = ceiling.input_usd + ceiling.output_usd if ceiling else None
+    if share.judge:
+        ceiling_usd = _judge_ceiling(run, price)
     return UsageItem(
         run=run,
         model=run.model + label,
@@ -205,22 +206,22 @@ def _item(share: UsageShare, label: str, pricing: Pricing) -> UsageItem:
         bill_usd=_cost(usage, price),
         purchased=purchased,
         spent_usd=_cost(purchased, price),
-        ceiling_usd=_judge_ceiling(run, share.judge, pricing) if share.judge else _own_ceiling(ceiling),
+        ceiling_usd=ceiling_usd,
         ceiling=ceiling,
         imported=imported,
     )
 
 
-def _left_over(
+def _leftover_items(
     store: Store, digests: Collection[bytes], runs: Iterable[Run], pricing: Pricing
 ) -> tuple[list[UsageItem], int]:
-    """Return lines for cached requests of no stored run: runs stopped or replaced, and requests outside runs.
+    """Return lines for cached requests that no stored run holds, by model and day; and the number of damaged ones.
 
-    Also returns the number of damaged ones, which are in no line.
+    They belong to runs that were stopped, replaced or removed, or were sent outside runs. Damaged ones are in no line.
     """
     from medhelm.models.cache_reader import CacheReader  # lazy: leaderboards do not read the cache
 
-    known = {model.name: model for run in runs for model in _asked_in(run)}
+    known = {model.name: model for run in runs for model in (run.resolved_model, *run.judges) if model}
     sums: dict[tuple[str, date], RequestUsage] = {}
     with CacheReader(store.cache_file) as cache:
         for purchase in cache.purchases(without=digests):
@@ -232,7 +233,7 @@ def _left_over(
                 batched=tokens if purchase.batched else Usage(),
             )
             key = (purchase.model, purchase.day)
-            sums[key] = add_usage(sums.get(key, RequestUsage()), usage)
+            sums[key] = _add_usage(sums.get(key, RequestUsage()), usage)
         n_damaged = cache.n_damaged
     items = []
     for (name, day), usage in sorted(sums.items(), key=lambda pair: pair[0]):
@@ -255,8 +256,8 @@ def _left_over(
     return items, n_damaged
 
 
-def add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
-    """Both together."""
+def _add_usage(one: RequestUsage, other: RequestUsage) -> RequestUsage:
+    """Return the sum of two usages."""
     return RequestUsage(
         requests=one.requests + other.requests,
         unmetered=one.unmetered + other.unmetered,
@@ -274,33 +275,33 @@ def _cost(usage: RequestUsage, price: Price | None) -> float | None:
     return cost_with_batches(usage.usage, usage.batched, price)
 
 
-def ceiling_of(run: Run, pricing: Pricing) -> CostCeiling | None:
+def _price(run: Run, judge: str, pricing: Pricing) -> Price | None:
+    """Return the price of a judge of a run, or with "" of its model; None if it is unknown."""
+    if judge:
+        model = next((one for one in run.judges if one.name == judge), None)
+    else:
+        model = run.resolved_model or pricing.find_model(run.model)
+    return pricing.price(model, run_day(run)) if model else None
+
+
+def _run_ceiling(run: Run, pricing: Pricing) -> CostCeiling | None:
     """Compute a run's cost by the published rule; None if a price, its limit or its prompt tokens are unknown."""
-    model = model_of(run, pricing.find_model)
-    judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
-    jury = [pricing.price(judge, run_day(run)) if (judge := judge_of(run, name)) else None for name in judges]
-    price = pricing.price(model, run_day(run)) if model else None
-    instances = run.n - run.n_failed
-    is_free = price is not None and not (price.input or price.output or judges)
+    price = _price(run, "", pricing)
+    jury = [pricing.price(judge, run_day(run)) for judge in run.judges]
+    is_free = price is not None and not (price.input or price.output or run.judges)
     if price is None or None in jury or not (is_free or _has_ceiling(run)):
         return None
     return cost_ceiling(
         input_tokens=run.usage.input,
-        instances=instances,
+        instances=run.n - run.n_failed,
         max_tokens=_limit(run),
         price=price,
         jury=[one for one in jury if one is not None],
     )
 
 
-def _own_ceiling(ceiling: CostCeiling | None) -> Decimal | None:
-    return None if ceiling is None else ceiling.input_usd + ceiling.output_usd
-
-
-def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
-    """One judge by the published rule."""
-    asked = judge_of(run, judge)
-    price = pricing.price(asked, run_day(run)) if asked else None
+def _judge_ceiling(run: Run, price: Price | None) -> Decimal | None:
+    """Compute the cost of one judge by the published rule; None if its price or the tokens are unknown."""
     if price is None or not _has_ceiling(run):
         return None
     row = cost_ceiling(
@@ -314,35 +315,16 @@ def _judge_ceiling(run: Run, judge: str, pricing: Pricing) -> Decimal | None:
 
 
 def _limit(run: Run) -> int:
-    """Limit on a completion; 0 if unknown."""
+    """Return the limit on a completion in tokens; 0 if unknown."""
     return int(run.settings.get("max_tokens") or 0)
 
 
 def _has_ceiling(run: Run) -> bool:
-    """Return whether what the published rule needs is known: the tokens of the prompts, and the limit on completions.
+    """Return whether the tokens of the prompts and the limit on completions are known, which the published rule needs.
 
-    A model that answers within this process reads no tokens, and its judges do: then their number is unknown.
+    A model that answers within this process reports no tokens, although its judges read some.
     """
     return run.n == run.n_failed or bool(run.usage.input and _limit(run))
-
-
-def model_of(run: Run, find_model: ModelFinder = find_no_model) -> Model | None:
-    """Return the model as resolved when the run was made, or else as its name resolves now."""
-    return run.resolved_model or find_model(run.model)
-
-
-def judge_of(run: Run, name: str) -> Model | None:
-    """Return a judge as resolved when the run was made."""
-    judges = run.jury_result.jury.judges if run.jury_result else ()
-    return next((judge for judge in judges if judge.name == name), None)
-
-
-def _asked_in(run: Run) -> list[Model]:
-    """The model and the judges of a run."""
-    return [
-        *([run.resolved_model] if run.resolved_model else []),
-        *(run.jury_result.jury.judges if run.jury_result else ()),
-    ]
 
 
 def is_local(run: Run) -> bool:
@@ -351,7 +333,7 @@ def is_local(run: Run) -> bool:
 
 
 def is_replayed(run: Run) -> bool:
-    """Return whether the completions of a run come from a file: they were bought elsewhere."""
+    """Return whether the completions of a run come from a file, so that they were bought elsewhere."""
     return _provider(run) == "replay"
 
 
@@ -368,7 +350,7 @@ def run_day(run: Run) -> date:
 
 
 def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Iterator[Remark]:
-    """Yield what is unknown about prices and tokens, and what was not bought at the full price.
+    """Yield remarks on unknown prices and tokens, batch prices, damaged completions and imported runs.
 
     `n_damaged`: cache -> number of damaged completions that no run holds.
     """
@@ -390,11 +372,11 @@ def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Itera
             f"No price is known for {', '.join(unpriced)}: the cost is unknown, not 0. Give the price with --prices "
             "FILE, or as `price` in models.yaml."
         )
-        yield Remark("unknown_price", _only(unpriced), text)
+        yield Remark("unknown_price", _single_name(unpriced), text)
     if unmetered:
         counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
         text = f"No token counts were reported by {counts}: the cost is unknown, not 0."
-        yield Remark("unknown_tokens", _only(unmetered), text)
+        yield Remark("unknown_tokens", _single_name(unmetered), text)
     for cache, n in n_damaged.items():
         if n:
             damaged = "1 completion is" if n == 1 else f"{n:,} completions are"
@@ -406,7 +388,7 @@ def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Itera
         yield Remark("imported_runs", "", f"{runs} made by other harnesses: nothing was bought here for them.")
 
 
-def _only(names: Collection[str]) -> str:
+def _single_name(names: Collection[str]) -> str:
     """Return the name if there is only one, else an empty string."""
     return next(iter(names)) if len(names) == 1 else ""
 

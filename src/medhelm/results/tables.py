@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from math import fsum
 from pathlib import Path
 from typing import Any
 
 from medhelm import __version__
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
+from medhelm.reports.json_output import select
 from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
     export_leaderboard,
-    measured,
+    folder_size,
     select_for_export,
 )
 from medhelm.scoring.metrics import METRICS
@@ -46,17 +47,18 @@ _TYPES: Mapping[Kind, str] = {
 def export_tables(
     store: Path, folder: Path, format: Format, *, wanted: ExportRequest | None = None, texts: bool = False
 ) -> ExportResult:
-    """Write the runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
+    """Write the selected runs of a store as tables, and `dictionary.csv` and `dictionary.md`.
 
-    Parameters: folder, new, empty or an export of the same kind; texts, whether prompts, completions and the words of
-    judges are written too. All runs that are asked for are written; `runs.counts` says which are on the leaderboard.
+    Column `counts` of the table `runs` says which runs are on the leaderboard.
+    Parameters: folder, new, empty or an export of the same kind; texts, True to include prompts, completions and
+    explanations of judges.
     Raises: UserError, StoreError, StoreFullError.
     """
     check_export(folder, format)
     wanted = wanted or ExportRequest()
     selection = select_for_export(store, wanted)
     metrics = _metrics(selection)
-    described = dictionary(map(_words, metrics), texts=texts)
+    described = dictionary(map(_describe, metrics), texts=texts)
     boards = [export_leaderboard(store, selection, wanted, rule) for rule in RULES] if selection.counted else []
     counts: dict[str, int] = {}
     with new_export(folder, format, {"medhelm": __version__, "texts": texts, "tier": selection.tier}) as new:
@@ -85,20 +87,20 @@ def export_tables(
         write_rows(new / "dictionary.csv", names, to_rows(described))
         words = to_markdown(described, format=format, texts=texts)
         (new / "dictionary.md").write_text(words, encoding="utf-8")
-    files, size = measured(folder)
+    files, size = folder_size(folder)
     return ExportResult(
         kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(map(str, selection.remarks))
     )
 
 
 def _metrics(selection: ExportSelection) -> list[str]:
-    """All metrics of the runs: ours in our order, then those of others by name."""
+    """Return all metrics of the runs: known ones in the order of the registry, then others by name."""
     found = {metric for run in selection.runs for metric in run_metrics(run)}
     order = [JURY, *METRICS]
     return [name for name in order if name in found] + sorted(found - set(order))
 
 
-def _words(metric: str) -> MetricEntry:
+def _describe(metric: str) -> MetricEntry:
     if metric == JURY:
         return MetricEntry(metric, "What judges gave.", "the rubric's scale, such as 1 to 5")
     known = METRICS.if_usable(metric)
@@ -112,20 +114,20 @@ def _columns(entries: list[ColumnEntry]) -> dict[str, str]:
 
 
 def _sources(selection: ExportSelection, file: str) -> list[RecordSource]:
-    """A file of each run that has it."""
-    found = []
-    for run in selection.runs:
-        if run.folder and (path := run.folder / file).exists():
-            found.append(RecordSource(path=path.absolute(), front=_front(run), metric=run.main_metric))
-    return found
+    """Return this file of each run that has it."""
+    return [
+        RecordSource(path=path.absolute(), front=_keys(run), metric=run.main_metric)
+        for run in selection.runs
+        if run.folder and (path := run.folder / file).exists()
+    ]
 
 
-def _front(run: Run) -> dict[str, str]:
+def _keys(run: Run) -> dict[str, str]:
     return {"run": run.id, "benchmark": run.benchmark, "model": run.model}
 
 
 def _prompts(selection: ExportSelection) -> list[RecordSource]:
-    """The prompts of the runs, once for each benchmark and data."""
+    """Return the files of prompts of the runs, once for each benchmark and data."""
     found: dict[Path, RecordSource] = {}
     for run in selection.runs:
         path = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest).absolute()
@@ -143,24 +145,15 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
         settings, price, judged = run.settings, run.resolved_model and run.resolved_model.price, run.jury_result
         yield {
-            **_front(run),
-            "title": run.title,
-            "category": run.taxonomy.category,
-            "subcategory": run.taxonomy.subcategory,
+            **_keys(run),
+            **select(run, "title category=taxonomy.category subcategory=taxonomy.subcategory"),
             "task": run.taxonomy.task or None,
             "model_at_server": run.resolved_model.remote_name if run.resolved_model else None,
-            "tier": run.tier,
-            "status": run.status,
+            **select(run, "tier status"),
             "counts": run.id in counted,
-            "main_metric": run.main_metric,
-            "n": run.n,
-            "n_failed": run.n_failed,
+            **select(run, "main_metric n n_failed"),
             "failures": json.dumps(run.failures, sort_keys=True),
-            "started": run.started,
-            "seconds": run.seconds,
-            "requests_sent": run.requests_sent,
-            "requests_cached": run.requests_cached,
-            "n_shortened": run.n_truncated,
+            **select(run, "started seconds requests_sent requests_cached n_shortened=n_truncated"),
             "snapshots": json.dumps(run.snapshots, sort_keys=True),
             **_usage(run.usage),
             "cost_usd": run.cost_usd,
@@ -168,11 +161,10 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             "price_input_usd": price.input if price else None,
             "price_output_usd": price.output if price else None,
             "price_source": price.source if price else None,
-            "judges": "; ".join(judge.name for judge in judged.jury.judges) if judged else None,
+            "judges": "; ".join(judge.name for judge in run.judges) if judged else None,
             "jury_coverage": judged.coverage if judged else None,
             **{name: settings.get(name) for name in ("sample", "limit", "seed", "max_tokens", "temperature")},
-            "benchmark_digest": run.benchmark_digest,
-            "data_digest": run.data_digest,
+            **select(run, "benchmark_digest data_digest"),
             "medhelm_version": run.versions.get("medhelm"),
             "python_version": run.versions.get("python"),
             "origin": run.origin.harness if run.origin else None,
@@ -182,19 +174,16 @@ def _runs(selection: ExportSelection) -> Iterator[dict[str, Any]]:
 
 def judges_cost(run: Run) -> float | None:
     """Return the cost of the judges of a run; None without judges or if a price is unknown."""
-    costs = [tally.cost_usd for tally in run.jury_result.tallies.values()] if run.jury_result else []
-    known = [cost for cost in costs if cost is not None]
-    return fsum(known) if known and len(known) == len(costs) else None
+    costs = [tally.cost_usd for tally in run.tallies.values()]
+    return sum_costs(costs).usd if costs else None
 
 
 def _usage(usage: Usage) -> dict[str, int]:
-    return {
-        "input_tokens": usage.input,
-        "cached_input_tokens": usage.cached_input,
-        "output_tokens": usage.output,
-        "reasoning_tokens": usage.reasoning,
-        "cache_write_tokens": usage.cache_write,
-    }
+    return select(
+        usage,
+        "input_tokens=input cached_input_tokens=cached_input output_tokens=output reasoning_tokens=reasoning "
+        "cache_write_tokens=cache_write",
+    )
 
 
 def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
@@ -203,15 +192,11 @@ def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
             for rule in RULES:
                 if estimate := run.estimates.get(rule, {}).get(metric):
                     yield {
-                        **_front(run),
+                        **_keys(run),
                         "metric": metric,
                         "main": metric == run.main_metric,
                         "scoring": rule,
-                        "value": estimate.value,
-                        "value_low": estimate.low,
-                        "value_high": estimate.high,
-                        "n": estimate.n,
-                        "n_failed": estimate.n_failed,
+                        **select(estimate, "value value_low=low value_high=high n n_failed"),
                         "method": estimate.method or None,
                     }
 
@@ -220,14 +205,14 @@ def _groups(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
         for group, means in run.groups.items():
             for rule in RULES:
-                yield {**_front(run), "group": group, "scoring": rule, "value": means.get(rule), "n": means.get("n")}
+                yield {**_keys(run), "group": group, "scoring": rule, "value": means.get(rule), "n": means.get("n")}
 
 
 def _judges(selection: ExportSelection) -> Iterator[dict[str, Any]]:
     for run in selection.runs:
-        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
+        for judge, tally in run.tallies.items():
             yield {
-                **_front(run),
+                **_keys(run),
                 "judge": judge,
                 "expected": tally.expected,
                 "failed": tally.failed,
@@ -242,11 +227,7 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
         for row in board.all_rows:
             yield {
                 "scoring": board.scoring,
-                "rank": row.rank,
-                "rank_low": row.rank_low,
-                "rank_high": row.rank_high,
-                "tie_group": row.tie_group,
-                "model": row.model,
+                **select(row, "rank rank_low rank_high tie_group model"),
                 **_average("win_rate", row.win_rate),
                 "guarded_win_rate": row.guarded_win_rate,
                 "win_share": row.win_share and row.win_share.value,
@@ -254,10 +235,7 @@ def _leaderboard(boards: list[Leaderboard]) -> Iterator[dict[str, Any]]:
                 "win_share_high": row.win_share and row.win_share.high,
                 "guarded_win_share": row.guarded_win_share,
                 **_average("macro_average", row.macro_average),
-                "n_benchmarks": row.n_benchmarks,
-                "coverage": row.coverage,
-                "cost_usd": row.cost_usd,
-                "usd_per_1000": row.usd_per_1000,
+                **select(row, "n_benchmarks coverage cost_usd usd_per_1000"),
                 "seconds_per_completion": row.use and row.use.seconds,
                 "tokens_per_completion": row.use and row.use.tokens,
                 "frontier_probability": board.frontier and board.frontier.probability(row.model),

@@ -8,6 +8,7 @@ from pathlib import Path
 from medhelm.benchmarks.availability import availability
 from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark
+from medhelm.domain.grouping import group_by
 from medhelm.reports.benchmarks import (
     BenchmarkCoverage,
     CategoryCoverage,
@@ -18,14 +19,12 @@ from medhelm.reports.benchmarks import (
 
 
 def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[CategoryCoverage]:
-    """The taxonomy with its benchmarks; categories and subcategories of the user's own come last, by their ids.
+    """Return the taxonomy with its benchmarks; categories and subcategories of the user come last, by their ids.
 
-    `data`: the folder with one folder per benchmark, None if there is none.
+    `data`: the folder with one folder per benchmark; None if there is none.
     """
-    places: dict[tuple[str, str], list[BenchmarkCoverage]] = {}
-    for benchmark in benchmarks:
-        place = (benchmark.taxonomy.category, benchmark.taxonomy.subcategory)
-        places.setdefault(place, []).append(_benchmark(benchmark, data))
+    by_place = group_by(benchmarks, lambda one: (one.taxonomy.category, one.taxonomy.subcategory))
+    places = {place: [_benchmark_coverage(one, data) for one in own] for place, own in by_place.items()}
     categories = []
     for category in load_taxonomy():
         subcategories = [
@@ -34,7 +33,7 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[Categor
             )
             for sub in category.subcategories
         ]
-        subcategories += _own(places, category.id)
+        subcategories += _pop_other_subcategories(places, category.id)
         categories.append(
             CategoryCoverage(
                 id=category.id,
@@ -46,17 +45,21 @@ def coverage(benchmarks: Sequence[Benchmark], data: Path | None) -> list[Categor
             )
         )
     for own in sorted({category for category, _ in places}):
-        categories.append(CategoryCoverage(id=own, title=_words(own), subcategories=_own(places, own)))
+        categories.append(
+            CategoryCoverage(id=own, title=_title(own), subcategories=_pop_other_subcategories(places, own))
+        )
     return categories
 
 
-def _own(places: dict[tuple[str, str], list[BenchmarkCoverage]], category: str) -> list[SubcategoryCoverage]:
-    """Subcategories of a category that the taxonomy does not know; they are taken out of `places`."""
+def _pop_other_subcategories(
+    places: dict[tuple[str, str], list[BenchmarkCoverage]], category: str
+) -> list[SubcategoryCoverage]:
+    """Remove the subcategories of a category that the taxonomy does not have from `places`, and return them."""
     found = sorted(sub for cat, sub in places if cat == category)
-    return [SubcategoryCoverage(id=sub, title=_words(sub), benchmarks=places.pop((category, sub))) for sub in found]
+    return [SubcategoryCoverage(id=sub, title=_title(sub), benchmarks=places.pop((category, sub))) for sub in found]
 
 
-def _benchmark(benchmark: Benchmark, data: Path | None) -> BenchmarkCoverage:
+def _benchmark_coverage(benchmark: Benchmark, data: Path | None) -> BenchmarkCoverage:
     found = availability(benchmark, data)
     who = {"gated": "; under an agreement", "private": "; its owner has it"}.get(benchmark.access, "")
     return BenchmarkCoverage(
@@ -70,6 +73,6 @@ def _benchmark(benchmark: Benchmark, data: Path | None) -> BenchmarkCoverage:
     )
 
 
-def _words(id_: str) -> str:
-    """An id as a title."""
+def _title(id_: str) -> str:
+    """Return an id as a title."""
     return id_.replace("_", " ").capitalize()

@@ -1,8 +1,8 @@
 """Verify a leaderboard: reproduce it from the store and the data, and report every difference.
 
-Every stored completion is scored again, with the definitions and the code of today and the data at hand, into a store
-of its own, in a hidden folder that is removed at the end; the leaderboard is made from that. Nothing is sent, and no
-run of the store is changed.
+All stored completions are scored again with the current definitions, code and data. The results go into a temporary
+store, in a hidden folder that is removed at the end, from which the leaderboard is built. Nothing is sent, and no run
+of the store is changed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FORMER_METHODS = frozenset(
 """Methods of intervals of version 0.1.0; intervals of the same scores may be made by another one now."""
 
 DERIVED = ("n_failed", "failures", "usage", "cost_usd", "groups", "not_computed")
-"""Fields of a run that follow from its records, besides its estimates."""
+"""Fields of a run, other than its estimates, that are computed from its records."""
 
 
 def verify(
@@ -70,8 +70,8 @@ def verify(
 ) -> Verification:
     """Rebuild the leaderboard of a store and compare it with a release, or by default with the store's own.
 
-    Parameters: options, what the leaderboard is asked for, of which with a release only the folders with further
-    benchmarks count; data, the folder with one folder per benchmark.
+    Parameters: options, of the leaderboard, with a release only `folders` is used; data, the folder with one folder per
+    benchmark.
     Raises: StoreError for a folder that is not a store and for a damaged run, UserError if there is nothing to rank,
     Interrupted.
     """
@@ -89,30 +89,30 @@ def _verify(
     target: Store,
     listener: ProgressListener,
 ) -> Verification:
-    """Do the same, with `target` as an empty store for the rebuilt runs."""
+    """Verify as `verify`. `target`: an empty store for the rescored runs."""
     finished = read_inputs([source.folder], options.scoring, options.tier, comparable_only=options.comparable_only)
     now = current_release(source.folder, options)
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
-    checked = {key: _looked_at(key, run, bases[key], release) for key, run in runs.items()}
-    frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else {}
+    frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else None
+    checked = {key: _check_provenance(key, run, bases[key], frozen) for key, run in runs.items()}
     gone = [
         RunCheck(
             model=key[0], benchmark=key[1], differences=[ValueDifference(what="run", before=basis.run_id, now=None)]
         )
-        for key, basis in frozen.items()
+        for key, basis in (frozen or {}).items()
         if key not in runs
     ]
-    benchmarks = _against_data(runs, checked, source, data, options.folders)
-    _derive(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
+    benchmarks = _check_inputs(runs, checked, source, data, options.folders)
+    _rescore_runs(runs, checked, benchmarks, source=source, target=target, data=data, listener=listener)
     # Only runs that share a column are derived, some by the definitions of today, some not at all.
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
-    derived |= {"left_out": now.leaderboard["left_out"]}
-    derived |= {"prompt_injection": now.leaderboard["prompt_injection"]}
-    for later in ("left_out", "prompt_injection"):
-        if later not in against:  # a release from before
-            del derived[later]
+    for name in ("left_out", "prompt_injection"):
+        if name in against:
+            derived[name] = now.leaderboard[name]
+        else:  # a release of an earlier version
+            del derived[name]
     if has_earlier_ranking(against):
         against, derived = without_ranking(against, against), without_ranking(derived, against)
     return Verification(
@@ -123,14 +123,20 @@ def _verify(
     )
 
 
-def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Release | None) -> RunCheck:
-    """Check a run without its data."""
+def _check_provenance(
+    key: tuple[str, str], run: Run, now: CellProvenance, frozen: Mapping[tuple[str, str], CellProvenance] | None
+) -> RunCheck:
+    """Compare a run with its provenance in a release, and note its versions, snapshots and price. Reads no data.
+
+    `frozen`: model and benchmark -> provenance in the release; None without a release.
+    """
     checked = RunCheck(model=key[0], benchmark=key[1])
-    frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else {}
-    if release and key not in frozen:
-        checked.differences.append(ValueDifference(what="run", before=None, now=now.run_id))
-    elif release:
-        checked.differences += provenance_differences(frozen[key], now)
+    if frozen is not None:
+        checked.differences += (
+            provenance_differences(frozen[key], now)
+            if key in frozen
+            else [ValueDifference(what="run", before=None, now=now.run_id)]
+        )
     if (made_by := run.versions.get("medhelm", "")) != __version__:
         checked.notes.append(f"made by medhelm {made_by or 'of unknown version'}; this is {__version__}")
     checked.notes += changed_since(run.versions)
@@ -147,14 +153,14 @@ def _looked_at(key: tuple[str, str], run: Run, now: CellProvenance, release: Rel
     return checked
 
 
-def _against_data(
+def _check_inputs(
     runs: Mapping[tuple[str, str], Run],
     checked: Mapping[tuple[str, str], RunCheck],
     store: Store,
     data: Path | None,
     folders: Sequence[Path],
 ) -> dict[str, Benchmark]:
-    """Compare every run with its definition, its data and its prompts. Returns: the definitions found."""
+    """Compare every run with its definition, its data and its prompts. Return the definitions found."""
     found: dict[str, Benchmark] = {}
     prompts: dict[tuple[str, str], str] = {}
     opened: dict[tuple[Any, ...], Dataset | MedHelmError] = {}
@@ -174,9 +180,9 @@ def _against_data(
         )
         chosen += (run.rubric, run.benchmark_digest, run.data_digest if run.has_imported_prompts else "")
         if chosen not in opened:
-            opened[chosen] = _opened(run, found, store, data)
+            opened[chosen] = _open_data(run, found, store, data)
         dataset = opened[chosen]
-        benchmark = _definition(run, found, dataset)
+        benchmark = _current_definition(run, found, dataset)
         if run.benchmark_digest != benchmark.digest:
             this.differences.append(
                 ValueDifference(what="definition", before=run.benchmark_digest, now=benchmark.digest)
@@ -191,7 +197,7 @@ def _against_data(
             continue
         asked = (run.benchmark, dataset.digest)
         if asked not in prompts:
-            prompts[asked] = _rendered(dataset)
+            prompts[asked] = _digest_of_prompts(dataset)
         stored = read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))
         if stored and (then := prompts_digest(stored)) != prompts[asked]:
             this.differences.append(ValueDifference(what="prompts", before=then, now=prompts[asked]))
@@ -201,7 +207,7 @@ def _against_data(
     return found
 
 
-def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
+def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
     """Return the data of a run, or the reason why it is not available. Imported runs include their instances."""
     chosen = run.settings
     library = {name: known.as_used(run.rubric, run.benchmark_digest) for name, known in library.items()}
@@ -223,14 +229,14 @@ def _opened(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path
         return error
 
 
-def _definition(run: Run, library: Mapping[str, Benchmark], dataset: Dataset | MedHelmError) -> Benchmark:
+def _current_definition(run: Run, library: Mapping[str, Benchmark], dataset: Dataset | MedHelmError) -> Benchmark:
     """Return the current definition with the rubric of a run; `dataset`: its data, or why that is not available."""
     if isinstance(dataset, MedHelmError):
         return library[run.benchmark].as_used(run.rubric, run.benchmark_digest)
     return dataset.benchmark
 
 
-def _rendered(dataset: Dataset) -> str:
+def _digest_of_prompts(dataset: Dataset) -> str:
     """Return the digest of the current prompts."""
     messages = {
         instance.id: [
@@ -248,15 +254,15 @@ class _ProgressOnly(NullListener):
         self._listener = listener
 
     def began(self, run: RunRecorder) -> None:
-        """Pass it on."""
+        """Report that a run began."""
         self._listener.began(run)
 
     def ended(self, run: RunRecorder) -> None:
-        """Pass it on."""
+        """Report that a run ended."""
         self._listener.ended(run)
 
 
-def _derive(
+def _rescore_runs(
     runs: Mapping[tuple[str, str], Run],
     checked: Mapping[tuple[str, str], RunCheck],
     benchmarks: Mapping[str, Benchmark],
@@ -286,11 +292,11 @@ def _derive(
     new = {(run.model, run.benchmark): run for run in load_runs(target)}
     for key, run in runs.items():
         if checked[key].not_derived:
-            _copy(run, source, target)
+            _copy_run(run, source, target)
         elif key in new:
             derived = _with_comparable_intervals(run, new[key], checked[key])
             found = _number_differences(run, derived)
-            # What another harness never computed is new, and no other number than there was.
+            # A number that another harness never computed is new, not different.
             checked[key].differences += [one for one in found if one.before is not None or not run.has_imported_prompts]
         else:
             checked[key].not_derived = "no number came of it"
@@ -326,7 +332,7 @@ def _with_comparable_intervals(old: Run, new: Run, check: RunCheck) -> Run:
     return found
 
 
-def _copy(run: Run, source: Store, target: Store) -> None:
+def _copy_run(run: Run, source: Store, target: Store) -> None:
     """Copy a run and its constant baseline to another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))

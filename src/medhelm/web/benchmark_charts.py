@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Run
-from medhelm.results.score_details import ScoreDetails, score_details
+from medhelm.results.runs.score_details import ScoreDetails, score_details
 from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, best_first, subgroups_chart
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.distribution import ModelScores, distribution_chart

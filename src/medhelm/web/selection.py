@@ -192,11 +192,10 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
             only = _selected(site, selection, published_cells()[1])
             return published_leaderboard(suite=str(suite), only=only)
         inputs = selected_inputs(site, selection)
+        folders = site.benchmark_folders
         if selection.results == "all":
-            folders = site.benchmark_folders
             board = board_of_own_and_published(inputs, suite=str(suite), benchmark_folders=folders)
             return replace(board, remarks=tuple(replace(one, text=site.shortened(one.text)) for one in board.remarks))
-        known = sorted(site.definitions) if isinstance(suite, Path) else ()
-        return leaderboard_from_inputs(inputs, suite=str(suite), known=known, scoring=site.rule)
+        return leaderboard_from_inputs(inputs, suite=str(suite), benchmark_folders=folders)
 
     return site.keep(("leaderboard", replace(selection, results_in_url=None)), build)

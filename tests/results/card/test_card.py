@@ -15,6 +15,7 @@ import pytest
 from medhelm.domain import Model, Origin, Price
 from medhelm.results.card.card import export_card
 from medhelm.results.export_selection import ExportRequest
+from medhelm.results.runs.selection import RunFilter
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -224,7 +225,7 @@ def test_runs_of_another_jury_are_left_out_by_name(tmp_path: Path) -> None:
     assert any(text.startswith("late/comer is left out of Letters: graded by judge/one,") for text in found["limits"])
 
 
-def test_a_missing_benchmark_and_an_unknown_price_are_said(tmp_path: Path) -> None:
+def test_a_missing_benchmark_and_an_unknown_price_are_reported(tmp_path: Path) -> None:
     table = grades(1, 20)
     add_judged_runs(tmp_path / "store", "letters", table, cost_usd=None)
     add_judged_runs(tmp_path / "store", "notes", table[:, :1], models=("openai/gpt-4o",), cost_usd=1.5)
@@ -347,7 +348,7 @@ def test_a_card_may_be_replaced_and_another_file_may_not(medhelm: Medhelm, store
 
 
 def test_only_the_selected_benchmark_is_in_the_card(store: Path) -> None:
-    found = card(store, wanted=ExportRequest(benchmarks=["toy"]))
+    found = card(store, wanted=ExportRequest(runs=RunFilter(benchmarks=["toy"])))
     assert [benchmark["id"] for benchmark in found["benchmarks"]] == ["toy"]
     assert found["judges"] == []
     assert {model["n_benchmarks"] for model in found["models"]} == {1}

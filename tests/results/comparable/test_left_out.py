@@ -249,7 +249,7 @@ BY_BOTH = {"answer key", "answer column"}
         for name, change in CHANGES.items()
     ],
 )
-def test_the_command_brings_the_others_in(
+def test_the_command_includes_the_models_that_were_left_out(
     change: Callable[[Path], None],
     action: str,
     reason: str,

@@ -361,7 +361,7 @@ def test_a_suite_narrows_the_common_benchmarks(store: Path) -> None:
     assert "1 of 35 published benchmarks" in told(board, "Rows marked †")
 
 
-def test_without_anything_in_common_it_is_said(medhelm: Medhelm, tmp_path: Path) -> None:
+def test_own_and_published_results_without_a_common_benchmark_are_an_error(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "mine")
     with pytest.raises(UserError, match="no benchmark has both own and published results"):
         leaderboard_with_published([tmp_path / "mine"])
@@ -431,7 +431,7 @@ def test_origins_are_read_from_stores_as_they_were_written(tmp_path: Path) -> No
 # --- real data --------------------------------------------------------------------------------------------------------
 
 
-def test_on_its_own_pinned_data_nothing_is_said_of_data(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
+def test_runs_on_pinned_data_have_no_remark_on_data(medhelm: Medhelm, data_dir: Path, tmp_path: Path) -> None:
     command = ["run", "medbullets", "--model", "baseline/majority", "--data", data_dir, "--store", tmp_path / "mine"]
     assert medhelm(*command).code == 0
     board = leaderboard_with_published([tmp_path / "mine"])

@@ -176,7 +176,7 @@ def test_with_the_two_later_benchmarks_decision_support_is_higher() -> None:
 # --- tokens and costs -------------------------------------------------------------------------------------------------
 
 
-def test_every_cell_of_table_3_comes_out_exactly() -> None:
+def test_every_cell_of_table_3_is_reproduced_exactly() -> None:
     found = {
         row.model: (row.benchmark_tokens, row.jury_tokens, row.benchmark_usd, row.jury_usd, row.total_usd)
         for row in published_costs()

@@ -17,7 +17,7 @@ from medhelm.exchange.helm.writer import HelmRun, write_helm_run
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
-from medhelm.results.export_selection import ExportRequest, ExportSelection, measured, select_for_export
+from medhelm.results.export_selection import ExportRequest, ExportSelection, folder_size, select_for_export
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.recovery.damaged_runs import damaged
 from medhelm.storage.runs import run_metrics
@@ -71,7 +71,7 @@ def export_helm(
             listed[one.name] = {"run": one.run.id, "benchmark": one.run.benchmark, "model": one.model}
         _write_schema(new / "schema.yaml", exported, definitions)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
-    files, size = measured(folder)
+    files, size = folder_size(folder)
     return ExportResult(
         kind="helm",
         place=folder,

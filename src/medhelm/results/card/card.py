@@ -8,13 +8,14 @@ import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import fsum
 from pathlib import Path
 
 from medhelm import __version__
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
@@ -38,9 +39,10 @@ from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,
     export_leaderboard,
-    measured,
+    folder_size,
     select_for_export,
 )
+from medhelm.results.jury import total_tallies
 from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
@@ -82,18 +84,18 @@ def export_card(
         ".json": json.dumps(as_json(card), indent=2, ensure_ascii=False) + "\n",
     }
     if alone:
-        _write_alone(place, texts[place.suffix])
+        _write_one_file(place, texts[place.suffix])
     else:
         with new_export(place, "card", {"medhelm": __version__, "scoring": rule, "tier": selection.tier}) as new:
             for suffix, text in texts.items():
                 (new / f"card{suffix}").write_text(text, encoding="utf-8")
-    files, size = (1, place.stat().st_size) if alone else measured(place)
+    files, size = (1, place.stat().st_size) if alone else folder_size(place)
     counts = {"models": len(card.models), "benchmarks": len(card.benchmarks), "runs": len(selection.counted)}
     return ExportResult(kind="card", place=place, files=files, bytes=size, counts=counts, scoring=rule)
 
 
 def _is_card(path: Path) -> bool:
-    """Return whether a file is a card, which may be replaced."""
+    """Return whether a file is an evaluation card, which may be replaced."""
     try:
         start = path.read_text(encoding="utf-8")[:4000]
     except (OSError, ValueError):
@@ -101,7 +103,7 @@ def _is_card(path: Path) -> bool:
     return '"medhelm_card"' in start or "Evaluation card: " in start
 
 
-def _write_alone(place: Path, text: str) -> None:
+def _write_one_file(place: Path, text: str) -> None:
     try:
         write_file(place, text)
     except OSError as error:
@@ -128,17 +130,17 @@ def card_of(
         tier=selection.tier,
         verdict=verdict(named),
         ranked_by=board.ranked_by,
-        models=[_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
-        benchmarks=_benchmarks(selection, board, definitions, names),
-        judges=_judges(runs),
-        settings=_settings(runs),
+        models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
+        benchmarks=_card_benchmarks(selection, board, definitions, names),
+        judges=_card_judges(runs),
+        settings=_settings_in_words(runs),
         findings=findings(named),
         limits=limits(selection, board, names),
         versions={
             name: ", ".join(found) or (__version__ if name == "medhelm" else platform.python_version())
             for name, found in versions.items()
         },
-        measures={column.metric_title or column.metric: _measure(column.metric) for column in board.columns},
+        measures={column.metric_title or column.metric: _metric_in_words(column.metric) for column in board.columns},
         command=_command(runs, selection, board.scoring),
     )
 
@@ -154,7 +156,7 @@ def card_names(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def with_names(board: Leaderboard, names: Mapping[str, str]) -> Leaderboard:
-    """Return the leaderboard with the names of the card in place of its own, for sentences."""
+    """Return the leaderboard with the names that the card shows, for sentences."""
     rows = tuple(replace(row, model=names[row.model]) for row in board.rows)
     pairs = board.pairs and replace(board.pairs, models=tuple(names[model] for model in board.pairs.models))
     return replace(board, rows=rows, pairs=pairs)
@@ -163,37 +165,36 @@ def with_names(board: Leaderboard, names: Mapping[str, str]) -> Leaderboard:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def _model(
+def _card_model(
     row: Row, selection: ExportSelection, names: Mapping[str, str], digests: Mapping[str, CardDigests]
 ) -> CardModel:
     runs = [run for (model, _), run in selection.counted.items() if model == row.model]
-    costs = [judges_cost(run) for run in runs if run.jury_result]
-    known = [cost for cost in costs if cost is not None]
+    judges = [judges_cost(run) for run in runs if run.jury_result]
     reached = next((run.resolved_model for run in runs if run.resolved_model), None)
     return CardModel(
         name=names[row.model],
-        reached=_reached(reached, runs),
+        reached=_connection_in_words(reached, runs),
         served_as=reached.remote_name if reached else "",
         snapshots=completions_by_snapshot(runs),
         rank=row.rank,
         rank_low=row.rank_low,
         rank_high=row.rank_high,
-        win_share=_average(row.win_share),
-        win_rate=_average(row.win_rate),
-        macro_average=_average(row.macro_average),
+        win_share=_number(row.win_share),
+        win_rate=_number(row.win_rate),
+        macro_average=_number(row.macro_average),
         n_benchmarks=row.n_benchmarks,
         cost_usd=row.cost_usd,
-        judges_cost_usd=fsum(known) if known and len(known) == len(costs) else None,
-        price=_price(reached),
+        judges_cost_usd=sum_costs(judges).usd if judges else None,
+        price=_price_in_words(reached),
         digests=digests,
     )
 
 
-def _average(average: Average | None) -> Number | None:
+def _number(average: Average | None) -> Number | None:
     return Number(value=average.value, low=average.low, high=average.high) if average else None
 
 
-def _reached(model: Model | None, runs: Sequence[Run]) -> str:
+def _connection_in_words(model: Model | None, runs: Sequence[Run]) -> str:
     """Describe how a model was reached, without internal addresses, ports, paths or keys."""
     if origins := sorted({run.origin.harness for run in runs if run.origin and run.has_imported_completions}):
         return f"read from files of {', '.join(origins)}"
@@ -210,7 +211,7 @@ def _reached(model: Model | None, runs: Sequence[Run]) -> str:
     return "a server in the own network" if is_inside(host) else f"over the internet: {host}"
 
 
-def _price(model: Model | None) -> str:
+def _price_in_words(model: Model | None) -> str:
     if model is None or model.price is None:
         return ""
     price = model.price
@@ -223,7 +224,7 @@ def _price(model: Model | None) -> str:
 # --- benchmarks -------------------------------------------------------------------------------------------------------
 
 
-def _benchmarks(
+def _card_benchmarks(
     selection: ExportSelection, board: Leaderboard, definitions: Mapping[str, Benchmark], names: Mapping[str, str]
 ) -> list[CardBenchmark]:
     found = []
@@ -233,7 +234,7 @@ def _benchmarks(
             continue
         run = next(iter(own.values()))
         known = definitions.get(run.benchmark)
-        source, revision, files = _source(run, known)
+        source, revision, files = _data_source(run, known)
         cells = {row.model: row.cells[column.benchmark] for row in board.all_rows if column.benchmark in row.cells}
         limits = sorted({int(one.settings.get("max_tokens") or 0) for one in own.values()})
         prompts = selection.store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
@@ -247,7 +248,7 @@ def _benchmarks(
                 files=files,
                 access=known.access if known else "",
                 n=max(one.n for one in own.values()),
-                selection=_selection(run),
+                selection=_selection_in_words(run),
                 metric=(column.metric_title or column.metric) + (f", {run.rubric} rubric" if run.rubric else ""),
                 low=column.low,
                 high=column.high,
@@ -273,7 +274,7 @@ def _benchmarks(
     return found
 
 
-def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
+def _data_source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]]:
     """Describe the source of the data; return its version and its files with their checksums."""
     if run.origin and run.has_imported_completions:
         return f"files of {run.origin.harness}", "", {run.origin.run: run.origin.sha256}
@@ -291,7 +292,7 @@ def _source(run: Run, known: Benchmark | None) -> tuple[str, str, dict[str, str]
     return where, source.revision, {**source.files, **source.scoring_files}
 
 
-def _selection(run: Run) -> str:
+def _selection_in_words(run: Run) -> str:
     """Describe the selection of instances."""
     if run.has_imported_completions:
         return "as read"
@@ -304,27 +305,25 @@ def _selection(run: Run) -> str:
     return f"the first {limit:,} of {drawn}" if limit else drawn
 
 
-def _measure(metric: str) -> str:
-    """Describe a metric."""
+def _metric_in_words(metric: str) -> str:
+    """Describe a metric in words for the card."""
     if metric == JURY:
         return "mean of the grades that language models gave, on the scale beside it"
     known = METRICS.if_usable(metric)
     return known.description if known else "as another program reported it"
 
 
-# --- how --------------------------------------------------------------------------------------------------------------
+# --- judges, settings and command -------------------------------------------------------------------------------------
 
 
-def _judges(runs: Iterable[Run]) -> list[CardJudge]:
-    found: dict[str, tuple[int, int]] = {}
-    for run in runs:
-        for judge, tally in run.jury_result.tallies.items() if run.jury_result else ():
-            expected, missing = found.get(judge, (0, 0))
-            found[judge] = expected + tally.expected, missing + tally.failed
-    return [CardJudge(name=name.partition("@")[0], expected=e, missing=m) for name, (e, m) in found.items()]
+def _card_judges(runs: Iterable[Run]) -> list[CardJudge]:
+    return [
+        CardJudge(name=name.partition("@")[0], expected=tally.expected, missing=tally.failed)
+        for name, tally in total_tallies(runs).items()
+    ]
 
 
-def _settings(runs: Sequence[Run]) -> dict[str, str]:
+def _settings_in_words(runs: Sequence[Run]) -> dict[str, str]:
     """Describe the settings."""
 
     def all_of(name: str) -> list[str]:
@@ -337,7 +336,7 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
     if tokens:
         ends = f"{tokens[0]:,}" if len(tokens) == 1 else f"{tokens[0]:,} to {tokens[-1]:,}"
         limits = f"{ends} tokens (pieces of words)"
-    own = _own_names(runs)
+    own = _own_names_in_words(runs)
     return {
         "Temperature (0: the likeliest answer each time)": " or ".join(temperatures),
         "Longest answer": limits,
@@ -346,19 +345,17 @@ def _settings(runs: Sequence[Run]) -> dict[str, str]:
     }
 
 
-def _own_names(runs: Sequence[Run]) -> str:
+def _own_names_in_words(runs: Sequence[Run]) -> str:
     """List the models and judges that have a name of the user's own, each with the model behind it."""
     models = {run.resolved_model.name: run.resolved_model for run in runs if run.resolved_model}
-    models |= {judge.name: judge for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
+    models |= {judge.name: judge for run in runs for judge in run.judges}
     own = [model for name, model in sorted(models.items()) if "/" not in name]
     return ", ".join(f"{model.name} is {model.provider}/{model.remote_name}" for model in own)
 
 
 def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> str:
     """Return the commands that repeat the evaluation, one for the benchmarks with equal options."""
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in runs:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
+    by_benchmark = group_by(runs, lambda run: run.benchmark)
     options = {benchmark: _run_options(own) for benchmark, own in by_benchmark.items()}
     where = ["--tier", "sample"] if selection.tier == "sample" else ["--data", "DIR"]
     commands = []
@@ -372,7 +369,7 @@ def _command(runs: Sequence[Run], selection: ExportSelection, scoring: str) -> s
 
 def _run_options(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the options of `medhelm run` for one benchmark; those in which its runs differ are left out."""
-    judges = {judge.name: None for run in runs if run.jury_result for judge in run.jury_result.jury.judges}
+    judges = dict.fromkeys(judge.name for run in runs for judge in run.judges)
     words = [word for judge in judges for word in ("--judge", _without_address(judge))]
     if {run.rubric for run in runs if run.jury_result} == {EXTENDED}:
         words += ["--rubric", EXTENDED]

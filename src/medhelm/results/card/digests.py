@@ -32,8 +32,8 @@ def digests_by_model(store: Store, runs: Mapping[tuple[str, str], Run]) -> dict[
             references=references,
             prompts="" if model.startswith(BASELINE) else prompts,
             definition=run.benchmark_digest,
-            judges=_judges(run),
-            sampling=_sampling(run),
+            judges=_judges_digest(run),
+            sampling=_sampling_in_words(run),
             max_tokens=int(run.settings.get("max_tokens") or 0) or None,
         )
     return found
@@ -44,19 +44,18 @@ def digest_of(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _judges(run: Run) -> str:
+def _judges_digest(run: Run) -> str:
     """Return the digest of names and parameters of the judges, without addresses; empty without a jury."""
     if run.main_metric != JURY or run.jury_result is None:
         return ""
-    jury = run.jury_result.jury
     judges = sorted(
         [judge.name.partition("@")[0], judge.remote_name, judge.reasoning_effort or "", dict(judge.parameters)]
-        for judge in jury.judges
+        for judge in run.judges
     )
-    return digest_of([judges, jury.min_judges])
+    return digest_of([judges, run.jury_result.jury.min_judges])
 
 
-def _sampling(run: Run) -> str:
+def _sampling_in_words(run: Run) -> str:
     """Describe how a model was sampled."""
     if run.model.startswith(BASELINE):
         return ""

@@ -11,6 +11,7 @@ from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
+from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed
 from medhelm.results.export_selection import ExportSelection
 from medhelm.results.run_selection import judges_under_test
@@ -28,7 +29,7 @@ def findings(board: Leaderboard) -> list[str]:
     """Return sentences on significant differences between models."""
     if len(board.rows) < 2:
         return ["There is one model: a comparison needs at least two."]
-    sentences = _pairs(board) if len(board.rows) <= FEW else _groups(board)
+    sentences = _pair_sentences(board) if len(board.rows) <= FEW else _tie_sentences(board)
     mdes = [mde for mde in board.mde.values() if mde]
     if mdes:
         low, high = f"{min(mdes):.2f}", f"{max(mdes):.2f}"
@@ -39,7 +40,7 @@ def findings(board: Leaderboard) -> list[str]:
     return sentences
 
 
-def _pairs(board: Leaderboard) -> list[str]:
+def _pair_sentences(board: Leaderboard) -> list[str]:
     models = [row.model for row in board.rows]
     sentences, equal = [], []
     for place, model in enumerate(models):
@@ -53,16 +54,13 @@ def _pairs(board: Leaderboard) -> list[str]:
     return sentences
 
 
-def _groups(board: Leaderboard) -> list[str]:
+def _tie_sentences(board: Leaderboard) -> list[str]:
     n = len(board.rows)
     text = f"{len(board.separated)} of {n * (n - 1) // 2} pairs of models differ significantly by {board.tested_by}"
     sentences = [f"{text}, with Holm correction."]
-    groups: dict[int | None, list[str]] = {}
-    for row in board.rows:
-        groups.setdefault(row.tie_group, []).append(row.model)
     sentences += [
-        f"{group[0]} cannot be separated from {listed(group[1:])}."
-        for number, group in groups.items()
+        f"{group[0].model} cannot be separated from {listed([row.model for row in group[1:]])}."
+        for number, group in group_by(board.rows, lambda row: row.tie_group).items()
         if number and len(group) > 1
     ]
     return sentences
@@ -76,9 +74,9 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
         sentences.append("The questions are a few invented examples. They say nothing about real performance.")
     if board.scoring == "published":
         sentences.append("Scores follow the rule of the published leaderboard, known faults included.")
-    sentences += _failed_answers(selection, board)
-    sentences += _left_out(selection, board, names)
-    sentences += _judged(selection, board.scoring)
+    sentences += _failure_sentences(selection, board)
+    sentences += _left_out_sentences(selection, board, names)
+    sentences += _jury_sentences(selection, board.scoring)
     imported = Counter(run.origin.harness for run in runs if run.origin and run.has_imported_completions)
     for harness, count in imported.items():
         sentences.append(
@@ -102,31 +100,33 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
     return sentences
 
 
-def _failed_answers(selection: ExportSelection, board: Leaderboard) -> list[str]:
+def _failure_sentences(selection: ExportSelection, board: Leaderboard) -> list[str]:
     """Return sentences on failures that count as the worst answer, and on missing completions."""
-    runs = list(selection.counted.values())
+    runs = selection.counted.values()
     codes = sum((Counter(run.failures) for run in runs), Counter[str]())
     total = sum(run.n for run in runs)
     worst = sum(cell.n_failed_by_model for row in board.all_rows for cell in row.cells.values())
     missing = sum(run.n_failed for run in runs) - worst
     sentences = []
     if worst:
-        kinds = _kinds({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
+        kinds = _common_codes({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
         text = f"{worst:,} of {total:,} answers failed because of the model ({kinds})"
         sentences.append(f"{text}: they count as the worst answer.")
     if missing > 0:
-        kinds = _kinds({code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL})
+        kinds = _common_codes(
+            {code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL}
+        )
         text = f"{missing:,} of {total:,} answers are missing ({kinds})"
         sentences.append(f"{text}: they are left out, not counted as wrong.")
     return sentences
 
 
-def _kinds(codes: Mapping[str, int]) -> str:
+def _common_codes(codes: Mapping[str, int]) -> str:
     """Return the commonest kinds of failures with their numbers."""
     return ", ".join(f"{code.replace('_', ' ')} {count}" for code, count in Counter(codes).most_common(3))
 
 
-def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
+def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     """Return sentences on models without a score on some benchmarks, or measured under other conditions."""
     sentences = []
     titles = {column.benchmark: column.title for column in board.columns}
@@ -146,7 +146,7 @@ def _left_out(selection: ExportSelection, board: Leaderboard, names: Mapping[str
     return sentences
 
 
-def _judged(selection: ExportSelection, rule: Rule) -> list[str]:
+def _jury_sentences(selection: ExportSelection, rule: Rule) -> list[str]:
     """Return sentences on juries."""
     runs = [run for run in selection.counted.values() if run.jury_result]
     if not runs:
@@ -155,7 +155,7 @@ def _judged(selection: ExportSelection, rule: Rule) -> list[str]:
         "Free text was graded by language models, which make errors; compare them with ratings of clinicians. "
         "`medhelm jury` shows whether they agree with each other."
     ]
-    tallies = [tally for run in runs if run.jury_result for tally in run.jury_result.tallies.values()]
+    tallies = [tally for run in runs for tally in run.tallies.values()]
     expected, missing = sum(tally.expected for tally in tallies), sum(tally.failed for tally in tallies)
     if missing:
         without = sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)

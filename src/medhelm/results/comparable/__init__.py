@@ -1,1 +1,1 @@
-"""Conditions under which runs were measured: which runs may share a column, and what brings in the others."""
+"""Conditions under which runs were measured: which runs may share a column, and how to include the others."""

@@ -7,7 +7,7 @@ prompts, references and rubric. Otherwise the stored prompts of both say which p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from medhelm.domain import JURY, Run
@@ -101,7 +101,7 @@ class Candidate:
 
     @property
     def is_contestant(self) -> bool:
-        """Return whether it is a model rather than a baseline."""
+        """True for a model, False for a baseline."""
         return not self.run.model.startswith(BASELINE)
 
 
@@ -118,20 +118,18 @@ class Difference:
 def conditions_of(run: Run, *, comparable_only: bool = True) -> Conditions:
     """Return the conditions of a run; without `comparable_only` only its metric and its jury."""
     jury = run.jury_result.jury if run.main_metric == JURY and run.jury_result else None
-    judges = tuple(sorted(judge.name for judge in jury.judges)) if jury else ()
-    least = jury.min_judges if jury else 0
-    rubric = run.rubric if jury else ""
-    if not comparable_only:
-        return Conditions(
-            metric=run.main_metric, judges=judges, min_judges=least, rubric=rubric, own_data=has_own_data(run)
-        )
-    return Conditions(
+    basic = Conditions(
         metric=run.main_metric,
-        judges=judges,
-        min_judges=least,
-        has_codes=jury.has_codes if jury and not run.has_imported_prompts else None,
+        judges=tuple(sorted(judge.name for judge in jury.judges)) if jury else (),
+        min_judges=jury.min_judges if jury else 0,
+        rubric=run.rubric if jury else "",
         own_data=has_own_data(run),
-        rubric=rubric,
+    )
+    if not comparable_only:
+        return basic
+    return replace(
+        basic,
+        has_codes=jury.has_codes if jury and not run.has_imported_prompts else None,
         content=content_of(run),
         is_prompted=not run.model.startswith(BASELINE),
         harness=run.origin.harness if run.origin and run.has_imported_prompts else "",
@@ -164,12 +162,10 @@ def temperature_of(run: Run) -> float | None:
 def _shared_limit(run: Run) -> int | None:
     """Return the limit on completions if it is that of the benchmark, and not one of the model alone."""
     model = run.resolved_model
-    if model is None or model.reasoning or model.max_tokens or model.provider in UNSAMPLED:
+    has_own = model is None or model.reasoning or model.max_tokens or model.provider in UNSAMPLED
+    if has_own or run.has_imported_completions:
         return None
-    if run.has_imported_completions:
-        return None
-    found = run.settings.get("max_tokens")
-    return int(found) if found else None
+    return int(run.settings.get("max_tokens") or 0) or None
 
 
 class ConditionsComparison:
@@ -189,23 +185,27 @@ class ConditionsComparison:
         """Return how conditions differ from those of others; empty if both may share a column."""
         key = (one, others)
         if key not in self._found:
-            self._found[key] = (*_measured(one, others), *self._content(one, others), *_sampling(one, others))
+            self._found[key] = (
+                *_scoring_differences(one, others),
+                *self._content_differences(one, others),
+                *_sampling_differences(one, others),
+            )
         return self._found[key]
 
-    def _content(self, one: Conditions, others: Conditions) -> list[Difference]:
+    def _content_differences(self, one: Conditions, others: Conditions) -> list[Difference]:
         """Return how instances, prompts, references and definition differ."""
         mine, theirs = one.content, others.content
         if one.own_data != others.own_data:
-            words = "own data, the others on the published data" if one.own_data else "the published data, the others "
-            return [Difference("data", f"run on {words}{'' if one.own_data else 'on own data'}")]
+            data, theirs_on = ("own", "the published") if one.own_data else ("the published", "own")
+            return [Difference("data", f"run on {data} data, the others on {theirs_on} data")]
         if mine == theirs:
             return []
         own, rest = self._read(mine), self._read(theirs)
         if own is None or rest is None:
-            return _by_digests(one, others)
-        found = _by_instance(one, others, own, rest)
+            return _digest_differences(one, others)
+        found = _instance_differences(one, others, own, rest)
         same_rules = bool(one.harness or others.harness) or mine.definition == theirs.definition
-        same_rules = same_rules or _by_rubric(one, others) != []  # that explains the other digest
+        same_rules = same_rules or _rubric_differences(one, others) != []  # that explains the other digest
         if not same_rules and all(difference.part == "instances" for difference in found):
             shared = own.keys() & rest.keys()
             if all(own[name][0] == rest[name][0] for name in shared):  # else that explains the other digest
@@ -226,32 +226,32 @@ class ConditionsComparison:
         return self._instances[content]
 
 
-def _measured(one: Conditions, others: Conditions) -> list[Difference]:
+def _scoring_differences(one: Conditions, others: Conditions) -> list[Difference]:
     """Return how metric, jury and rubric differ."""
     if one.metric != others.metric and not (others.judges and not one.judges):
         return [Difference("metric", f"scored by {one.metric}, the others by {others.metric}")]
     if one.judges != others.judges:
         theirs = listed(others.judges) or "none"
         reason = f"graded by {listed(one.judges)}, the others by {theirs}" if one.judges else f"not graded by {theirs}"
-        return [Difference("judges", reason), *_by_rubric(one, others)]
+        return [Difference("judges", reason), *_rubric_differences(one, others)]
     if one.min_judges != others.min_judges:
         reason = f"scored if {plural(one.min_judges, 'judge')} graded, the others if {others.min_judges} did"
-        return [Difference("judges", reason), *_by_rubric(one, others)]
+        return [Difference("judges", reason), *_rubric_differences(one, others)]
     if None not in (one.has_codes, others.has_codes) and one.has_codes != others.has_codes:
         way, theirs = ("with", "without") if one.has_codes else ("without", "with")
         reason = f"graded {way} verification codes, the others {theirs} them"
-        return [Difference("verification codes", reason), *_by_rubric(one, others)]
-    return _by_rubric(one, others)
+        return [Difference("verification codes", reason), *_rubric_differences(one, others)]
+    return _rubric_differences(one, others)
 
 
-def _by_rubric(one: Conditions, others: Conditions) -> list[Difference]:
+def _rubric_differences(one: Conditions, others: Conditions) -> list[Difference]:
     """Return how the rubrics differ, if both have names."""
     if not (one.rubric and others.rubric) or one.rubric == others.rubric:
         return []
     return [Difference("rubric", f"graded by the {one.rubric} rubric, the others by the {others.rubric} one")]
 
 
-def _sampling(one: Conditions, others: Conditions) -> list[Difference]:
+def _sampling_differences(one: Conditions, others: Conditions) -> list[Difference]:
     """Return how sampling differs, where both are known and apply."""
     found = []
     if None not in (one.temperature, others.temperature) and one.temperature != others.temperature:
@@ -263,11 +263,11 @@ def _sampling(one: Conditions, others: Conditions) -> list[Difference]:
     return found
 
 
-def _by_digests(one: Conditions, others: Conditions) -> list[Difference]:
-    """Return how contents differ whose prompts are not stored; nothing is known of imported ones."""
-    mine, theirs = one.content, others.content
+def _digest_differences(one: Conditions, others: Conditions) -> list[Difference]:
+    """Return how contents differ if prompts are not stored; none if one of them was imported."""
     if one.harness or others.harness:
         return []
+    mine, theirs = one.content, others.content
     if mine.data != theirs.data:
         return [Difference("data", "run on another version or selection of the data")]
     if mine.definition != theirs.definition:
@@ -275,7 +275,7 @@ def _by_digests(one: Conditions, others: Conditions) -> list[Difference]:
     return []
 
 
-def _by_instance(
+def _instance_differences(
     one: Conditions, others: Conditions, own: Mapping[str, tuple[str, str]], rest: Mapping[str, tuple[str, str]]
 ) -> list[Difference]:
     """Return how instances, prompts and references differ. `own`, `rest`: digests by instance."""
@@ -287,7 +287,7 @@ def _by_instance(
         mine, theirs = (HARNESSES.get(harness, "MedHELM") for harness in (one.harness, others.harness))
         return [Difference("prompts", f"given the prompts of {mine}, the others those of {theirs}")]
     if own.keys() != rest.keys():
-        found.append(Difference("instances", _instances(one, others, own.keys(), rest.keys())))
+        found.append(Difference("instances", _instances_in_words(one, others, own.keys(), rest.keys())))
     if is_prompted and n_prompts:
         found.append(Difference("prompts", f"given other prompts on {n_prompts:,} of {len(shared):,} instances"))
     n_keys = sum(own[name][1] != rest[name][1] for name in shared)
@@ -297,7 +297,7 @@ def _by_instance(
     return found
 
 
-def _instances(one: Conditions, others: Conditions, own: Iterable[str], rest: Iterable[str]) -> str:
+def _instances_in_words(one: Conditions, others: Conditions, own: Iterable[str], rest: Iterable[str]) -> str:
     """Say which instances a model was run on, compared with others."""
     mine, theirs = set(own), set(rest)
     if mine < theirs:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from medhelm.domain import EXTENDED, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import LeftOut, Remark, Remedy
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import (
@@ -60,35 +61,35 @@ def is_current(
         return False
     latest = max(made_here, key=lambda one: one.run.started)
     parts = {difference.part for difference in comparison.differences(latest.conditions, conditions)} & CONTENT
-    return not parts or (parts == {"instances"} and _selection(latest.run) not in map(_selection, own))
+    return not parts or (parts == {"instances"} and _instance_options(latest.run) not in map(_instance_options, own))
 
 
-def _selection(run: Run) -> tuple[object, ...]:
+def _instance_options(run: Run) -> tuple[object, ...]:
     return tuple(run.settings.get(name) for name in ("sample", "limit", "subset", "seed", "own_data"))
 
 
 def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference]) -> LeftOut:
-    """Describe why a model is left out of a benchmark, and how it comes in."""
+    """Describe why a model is left out of a benchmark, and which command includes it."""
     run = one.run
     parts = {difference.part for difference in differences}
     reason = "; ".join(difference.reason for difference in differences)
     if "temperature" in parts and run.resolved_model and "temperature" in run.resolved_model.parameters:
         reason += " (its temperature is set in models.yaml)"
-    remedy = _remedy(one, group, parts)
+    remedy = _find_remedy(one, group, parts)
     if one.store:
         remedy = replace(remedy, options=(*remedy.options, "--store", one.store))
     return LeftOut(model=one.model, benchmark=run.benchmark, title=run.title, reason=reason, remedy=remedy)
 
 
-def _remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
-    """Return the command that gives a model the conditions of the group, or all of them those of today."""
+def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
+    """Return the command that gives a model the conditions of the group, or all models the current ones."""
     mine, theirs = one.conditions, group.conditions
     same_data = (mine.content.data, mine.content.limit) == (theirs.content.data, theirs.content.limit)
     models = (one.run.model,) if group.is_current else ()
     if parts <= {"judges"} and group.is_current:
-        return _new_jury(one, group)
+        return _jury_remedy(one, group)
     if "verification codes" in parts and parts <= RESCORED | {"verification codes"} and same_data:
-        others = _each("--without", [judge for judge in mine.judges if judge not in theirs.judges])
+        others = _repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges])
         newer = models if theirs.has_codes else ()  # earlier prompts are not sent any more: all are judged again
         rubric = ("--rubric", theirs.rubric) if "rubric" in parts else ()
         return Remedy(action="rejudge", models=newer, options=(*_jury_options(group), *others, *rubric))
@@ -96,26 +97,28 @@ def _remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
         if theirs.judges:
             only = ("--rubric", theirs.rubric, "--only") if "rubric" in parts else ()
             return Remedy(action="rejudge", models=models, options=(*_jury_options(group), *only))
-        return Remedy(action="rescore", models=models, options=_each("--without", mine.judges), sends_nothing=True)
-    return _run(one.run, group, sends_nothing=parts == {"answer key"} and not theirs.judges)
+        return Remedy(
+            action="rescore", models=models, options=_repeat_option("--without", mine.judges), sends_nothing=True
+        )
+    return _run_remedy(one.run, group, sends_nothing=parts == {"answer key"} and not theirs.judges)
 
 
-def _new_jury(one: Candidate, group: RunGroup) -> Remedy:
-    """Return the command that gives stored completions the jury of the group; judges that are kept are not asked."""
+def _jury_remedy(one: Candidate, group: RunGroup) -> Remedy:
+    """Return the command that gives stored completions the jury of the group; only missing judges are asked."""
     mine, theirs = one.conditions, group.conditions
-    missing = [judge for judge in _judges(group) if judge not in mine.judges]
+    missing = [judge for judge in _judge_names(group) if judge not in mine.judges]
     options = (
-        *_each("--judge", missing),
-        *_each("--without", [judge for judge in mine.judges if judge not in theirs.judges]),
-        *(_least(group) if not mine.judges else ()),
+        *_repeat_option("--judge", missing),
+        *_repeat_option("--without", [judge for judge in mine.judges if judge not in theirs.judges]),
+        *(_min_judges_option(group) if not mine.judges else ()),
         *(("--min-judges", str(theirs.min_judges)) if mine.judges and mine.min_judges != theirs.min_judges else ()),
     )
     action: Literal["rejudge", "rescore"] = "rejudge" if missing else "rescore"
     return Remedy(action=action, models=(one.run.model,), options=options, sends_nothing=not missing)
 
 
-def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
-    """Return the command that evaluates a model as the group was; all of them, if the group is of an older version.
+def _run_remedy(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
+    """Return the command that evaluates a model as the group was; all models, if the group is of an older version.
 
     The cache holds the completions whose requests are unchanged.
     """
@@ -141,37 +144,36 @@ def _run(run: Run, group: RunGroup, *, sends_nothing: bool) -> Remedy:
     return Remedy(action="run", models=models, options=options, like=like, sends_nothing=sends_nothing)
 
 
-def _judges(group: RunGroup) -> list[str]:
+def _judge_names(group: RunGroup) -> list[str]:
     """Return the judges of the group, in the order of its jury."""
-    jury = group.example.jury_result
-    return [judge.name for judge in jury.jury.judges] if jury and group.conditions.judges else []
+    return [judge.name for judge in group.example.judges] if group.conditions.judges else []
 
 
-def _least(group: RunGroup) -> tuple[str, ...]:
+def _min_judges_option(group: RunGroup) -> tuple[str, ...]:
     """Return the option with the judges that an instance needs, unless that is the default."""
     judges, least = group.conditions.judges, group.conditions.min_judges
     return ("--min-judges", str(least)) if judges and least != min(2, len(judges)) else ()
 
 
 def _jury_options(group: RunGroup) -> tuple[str, ...]:
-    return (*_each("--judge", _judges(group)), *_least(group))
+    return (*_repeat_option("--judge", _judge_names(group)), *_min_judges_option(group))
 
 
-def _each(option: str, values: Iterable[str]) -> tuple[str, ...]:
+def _repeat_option(option: str, values: Iterable[str]) -> tuple[str, ...]:
     return tuple(word for value in values for word in (option, value))
 
 
 def left_out_remarks(entries: Iterable[LeftOut]) -> list[Remark]:
     """Return one remark for each reason, with the models and the benchmarks that it holds for."""
-    together: dict[tuple[object, ...], list[LeftOut]] = {}
-    for entry in entries:
-        kind = (entry.benchmark, entry.reason, replace(entry.remedy, models=()), not entry.remedy.models)
-        together.setdefault(kind, []).append(entry)
-    merged: dict[tuple[object, ...], list[list[LeftOut]]] = {}
-    for same in together.values():
-        models = tuple(entry.model for entry in same)
-        merged.setdefault((models, same[0].reason, _joint_remedy(same)), []).append(same)
-    return [_remark(groups) for groups in merged.values()]
+    by_reason = group_by(
+        entries,
+        lambda entry: (entry.benchmark, entry.reason, replace(entry.remedy, models=()), not entry.remedy.models),
+    )
+    by_models = group_by(
+        by_reason.values(),
+        lambda same: (tuple(entry.model for entry in same), same[0].reason, _joint_remedy(same)),
+    )
+    return [_remark(groups) for groups in by_models.values()]
 
 
 def _joint_remedy(entries: Sequence[LeftOut]) -> Remedy:

@@ -18,6 +18,7 @@ from medhelm.results.agreement import BASELINES
 from medhelm.results.published.cells import published_cells
 
 if TYPE_CHECKING:
+    from medhelm.analysis.leaderboard.cells import Column
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.results.paper.gather import ReportInputs
 
@@ -28,6 +29,10 @@ TABLES = ("table1", "table2", "table3", "tableC3", "tableD1", "tableE4", "head_t
 
 FIGURES = ("figure3", "figure4", "figure4_subcategories", "figure5", "win_rates", "pairs")
 """Figures of a report, in order."""
+
+NO_COSTS = "tokens and costs are unknown"
+NO_PRICES = "no model has a known cost above 0"
+TWO_MODELS = "needs two models that were run on the same benchmark"
 
 
 def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperTable], dict[str, str]]:
@@ -45,19 +50,12 @@ def compose_tables(found: ReportInputs, wanted: Collection[str]) -> tuple[list[P
         ),
         "tableC3": lambda: appendix.table_c3(suite_listings(board, found.suite), board, titles),
         "tableD1": lambda: appendix.table_d1(board, titles),
-        "tableE4": lambda: _effects(board),
+        "tableE4": lambda: _detectable_effects(board),
         "head_to_head": lambda: (
             appendix.table_head_to_head(head_to_head(board), board) if len(board.rows) > 1 else TWO_MODELS
         ),
     }
     return _make({key: makers[key] for key in TABLES if key in wanted}, board)
-
-
-NO_COSTS = "tokens and costs are unknown"
-
-NO_PRICES = "no model has a known cost above 0"
-
-TWO_MODELS = "needs two models that were run on the same benchmark"
 
 
 def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[PaperFigure], dict[str, str]]:
@@ -76,13 +74,13 @@ def compose_figures(found: ReportInputs, wanted: Collection[str]) -> tuple[list[
 
 
 def _make(makers: Mapping[str, Callable[[], T | str]], board: Leaderboard) -> tuple[list[T], dict[str, str]]:
-    """Make all that can be made; a maker that returns a text cannot, for that reason."""
+    """Return what the makers made, and the texts that makers returned as reasons why they could not."""
     found = {key: make() if board.rows else "no results" for key, make in makers.items()}
     made = [content for content in found.values() if not isinstance(content, str)]
     return made, {key: content for key, content in found.items() if isinstance(content, str)}
 
 
-def _effects(board: Leaderboard) -> PaperTable | str:
+def _detectable_effects(board: Leaderboard) -> PaperTable | str:
     cells = [cell for row in board.rows for cell in row.cells.values()]
     found = detectable_effects(cells, board.columns)
     return appendix.table_e4(found, board) if found else "needs scores of instances for at least two models"
@@ -99,17 +97,17 @@ def suite_listings(board: Leaderboard, suite: Sequence[str] | None = None) -> li
         column = columns.get(name)
         described = column or published.get(name)
         metric = (described.metric_title or described.metric) if described else ""
-        found.append(SuiteListing(entry=known.get(name) or _unknown(name, board), metric=metric, column=column))
+        found.append(SuiteListing(entry=known.get(name) or _new_entry(name, column), metric=metric, column=column))
     return found
 
 
-def _unknown(name: str, board: Leaderboard) -> SuiteEntry:
-    """Return an entry for a benchmark outside the suite, with what the leaderboard has."""
-    column = next((column for column in board.columns if column.benchmark == name), None)
+def _new_entry(name: str, column: Column | None) -> SuiteEntry:
+    """Return an entry for a benchmark outside the suite. `column`: the benchmark on the leaderboard, if it is there."""
     if column is None:
         return SuiteEntry(name=name, title=name, category="", subcategory="", in_paper=False)
-    places = {"category": column.category, "subcategory": column.subcategory}
-    return SuiteEntry(name=name, title=column.title, in_paper=False, **places)
+    return SuiteEntry(
+        name=name, title=column.title, category=column.category, subcategory=column.subcategory, in_paper=False
+    )
 
 
 def taxonomy_titles() -> dict[str, str]:

@@ -6,21 +6,24 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain import Benchmark, Rule, Run, Tier
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
-from medhelm.results.published.cells import published_costs, resolve_suite
+from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
 from medhelm.results.run_selection import select_runs
 from medhelm.results.runs.names import names_in, with_names, without_address
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter, refuse_filter
+from medhelm.results.runs.selection import EVERY_RUN, RunFilter, days_in_words, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
+from medhelm.results.suites import resolve_suite
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import JuryAgreement
@@ -88,31 +91,31 @@ def gather_inputs(request: ReportRequest, *, with_costs: bool = True) -> ReportI
         from medhelm.results.agreement import agreement
 
         # Without results of the stores, only the jury's grades in the ratings file count.
-        store = Path(os.devnull) if _is_of_others(request) else request.stores[0]
+        store = Path(os.devnull) if _has_no_runs(request) else request.stores[0]
         clinical = agreement(request.ratings, store, request.definitions)
-    own: list[ModelCost] = []
+    costs: list[ModelCost] = []
     remarks: Sequence[Remark] = ()
-    days = ""
-    if not _is_of_others(request):
+    dates: list[str] = []
+    if not _has_no_runs(request):
         spending = read_spending(request.stores, request.pricing or Pricing(), request.wanted)
-        counted = _counted(spending.items, board)
-        days = _days(counted.values())
+        runs = _labeled_runs(spending.items)
+        counted = _counted_runs(runs, board)
+        dates += _run_dates(counted.values())
         if with_costs:
-            names = names_in((item.model.removeprefix(item.run.model), item.run) for item in spending.items if item.run)
-            own = _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
+            names = names_in(runs)
+            costs += _own_costs(spending.items, {(names[name], b): run for (name, b), run in counted.items()}, board)
             named = [replace(remark, text=with_names(names, remark.text)) for remark in spending.remarks]
-            remarks = [remark for remark in named if any(cost.model in remark.text for cost in own)]
-    published: list[ModelCost] = []
+            remarks = [remark for remark in named if any(cost.model in remark.text for cost in costs)]
     if request.published != "no":
-        published = _published_costs(board)
-        days = "; ".join(filter(None, [days, _published_days()]))
+        costs += _published_costs(board)
+        dates.append(_published_date())
     return ReportInputs(
         board=board,
-        suite=_asked_for(request, board),
-        costs=[*own, *published],
+        suite=_suite_benchmarks(request, board),
+        costs=costs,
         cost_remarks=remarks,
         clinical=clinical,
-        dates=days or (f"{request.scores}, means only" if request.scores else "unknown"),
+        dates="; ".join(dates) or (f"{request.scores}, means only" if request.scores else "unknown"),
     )
 
 
@@ -121,15 +124,15 @@ def _refuse_contradictions(request: ReportRequest) -> None:
         raise UserError("--scores cannot be combined with published results. Leave one of them out.")
     if request.scores and (request.rule == "corrected" or request.tier == "sample"):
         raise UserError("--scores has published means on real data. Leave out --scoring corrected and --tier sample.")
-    if request.pricing is not None and _is_of_others(request):
+    if request.pricing is not None and _has_no_runs(request):
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
-    if _is_of_others(request):
+    if _has_no_runs(request):
         refuse_filter(request.wanted)
     if request.ratings and len(request.stores) > 1:
         raise UserError("--ratings rate the completions of one store. Give one --store.")
 
 
-def _is_of_others(request: ReportRequest) -> bool:
+def _has_no_runs(request: ReportRequest) -> bool:
     """Return whether the report contains no results of the stores."""
     return request.scores is not None or request.published == "only"
 
@@ -138,32 +141,22 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
     """Return the leaderboard of a report."""
     if request.published == "only":
         return published_leaderboard(suite=request.suite, tier=request.tier, rule=request.rule)
-    if request.published == "beside":
-        return leaderboard_with_published(
-            request.stores,
-            suite=request.suite,
-            tier=request.tier,
-            rule=request.rule,
-            benchmark_folders=request.benchmark_folders,
-            pricing=request.pricing,
-            wanted=request.wanted,
-            short_names=True,
-        )
     if request.scores:
         return leaderboard_from_scores(request.scores, suite=request.suite)
-    return leaderboard(
-        request.stores,
-        rule=request.rule or "corrected",
-        tier=request.tier,
-        suite=request.suite,
-        benchmark_folders=request.benchmark_folders,
-        pricing=request.pricing,
-        wanted=request.wanted,
-        short_names=True,
-    )
+    of_runs: dict[str, Any] = {
+        "suite": request.suite,
+        "tier": request.tier,
+        "benchmark_folders": request.benchmark_folders,
+        "pricing": request.pricing,
+        "wanted": request.wanted,
+        "short_names": True,
+    }
+    if request.published == "beside":
+        return leaderboard_with_published(request.stores, rule=request.rule, **of_runs)
+    return leaderboard(request.stores, rule=request.rule or "corrected", **of_runs)
 
 
-def _asked_for(request: ReportRequest, board: Leaderboard) -> list[str] | None:
+def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] | None:
     """Return the benchmarks of the suite, with or without results; None for all."""
     weights = resolve_suite(request.suite, board.columns, request.benchmark_folders).weights
     return None if weights is None else list(weights)
@@ -175,19 +168,22 @@ Counted = Mapping[tuple[str, str], Run]
 """Model and benchmark -> the run that the leaderboard counts."""
 
 
-def _counted(items: Iterable[UsageItem], board: Leaderboard) -> Counted:
-    """Return the runs that the leaderboard counts."""
+def _labeled_runs(items: Iterable[UsageItem]) -> list[tuple[str, Run]]:
+    """Return each run with the label of its store."""
     runs = {id(item.run): (item.model.removeprefix(item.run.model), item.run) for item in items if item.run}
+    return list(runs.values())
+
+
+def _counted_runs(runs: Iterable[tuple[str, Run]], board: Leaderboard) -> Counted:
+    """Return the runs that the leaderboard counts. `runs`: each with the label of its store."""
     shown = {column.benchmark for column in board.columns}
-    found = select_runs((label, run) for label, run in runs.values() if run.tier == board.tier).runs
+    found = select_runs((label, run) for label, run in runs if run.tier == board.tier).runs
     return {key: run for key, run in found.items() if key[1] in shown}
 
 
 def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard) -> list[ModelCost]:
     """Return the cost of repeating the board's own results, judges included."""
-    by_run: dict[int, list[UsageItem]] = {}
-    for item in items:
-        by_run.setdefault(id(item.run), []).append(item)
+    by_run = group_by(items, lambda item: id(item.run))
     costs = []
     for model in (row.model for row in board.rows if not row.published):
         own = [item for (name, _), run in counted.items() if name == model for item in by_run[id(run)]]
@@ -200,8 +196,8 @@ def _own_costs(items: Sequence[UsageItem], counted: Counted, board: Leaderboard)
                 model=model,
                 benchmark_tokens=_tokens(tested),
                 jury_tokens=_tokens(judged),
-                benchmark_usd=_dollars(tested),
-                jury_usd=_dollars(judged),
+                benchmark_usd=sum_costs(item.bill_usd for item in tested).usd,
+                jury_usd=sum_costs(item.bill_usd for item in judged).usd,
                 ceiling_usd=None if None in ceilings else float(sum(one.total_usd for one in ceilings if one)),
             )
         )
@@ -215,12 +211,6 @@ def _tokens(items: Sequence[UsageItem]) -> int | None:
     return sum(item.usage.usage.input + item.usage.usage.output for item in items)
 
 
-def _dollars(items: Sequence[UsageItem]) -> float | None:
-    """Return the sum of the costs; None if one is unknown."""
-    bills = [item.bill_usd for item in items]
-    return None if None in bills else sum(bill for bill in bills if bill)
-
-
 def _published_costs(board: Leaderboard) -> list[ModelCost]:
     """Return the published ceilings on the benchmarks of the leaderboard."""
     shown = {row.model.removesuffix(f" {MARK}"): row.model for row in board.rows if row.published}
@@ -231,14 +221,13 @@ def _published_costs(board: Leaderboard) -> list[ModelCost]:
 # --- dates ------------------------------------------------------------------------------------------------------------
 
 
-def _days(runs: Iterable[Run]) -> str:
-    days = sorted(run.started[:10] for run in runs)
-    if not days:
-        return ""
-    return f"runs of {days[0]}" if days[0] == days[-1] else f"runs of {days[0]} to {days[-1]}"
+def _run_dates(runs: Iterable[Run]) -> list[str]:
+    """Return the first and last day of some runs in words; nothing without runs."""
+    times = [run.started for run in runs]
+    return [f"runs of {days_in_words(times)}"] if times else []
 
 
-def _published_days() -> str:
+def _published_date() -> str:
     files = load_results().sources["files"]
     source = next(entry for entry in files if entry["file"] == "scores.csv")
     return f"published results of {source['date']} (revision {source['revision']})"

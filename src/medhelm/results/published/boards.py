@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
-from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
+from medhelm.analysis.leaderboard.build import Resample
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.verdict import verdict
@@ -16,8 +17,15 @@ from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.leaderboard import PUBLISHED, LeaderboardInputs, read_inputs, renamed_inputs
-from medhelm.results.published.cells import published_cells, resolve_suite
+from medhelm.results.leaderboard import (
+    PUBLISHED,
+    LeaderboardInputs,
+    RankingOptions,
+    leaderboard_from_cells,
+    read_inputs,
+    renamed_inputs,
+)
+from medhelm.results.published.cells import published_cells
 from medhelm.results.published.data import load_results
 from medhelm.results.published.remarks import (
     benchmark_remarks,
@@ -30,6 +38,7 @@ from medhelm.results.published.remarks import (
 from medhelm.results.runs.remarks import unfinished_remarks
 from medhelm.results.runs.selection import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
+from medhelm.results.suites import resolve_suite
 
 MARK = "[published]"
 """Suffix of a published model if an own model has the same name."""
@@ -55,7 +64,7 @@ def published_leaderboard(
     resample
         As in `leaderboard`.
     panel
-        Models against which win rates are computed: one name or several, `published` for all nine.
+        Models against which win rates are computed: one name or more, `published` for all nine.
     only
         Benchmarks to keep of the suite; None for all.
 
@@ -65,27 +74,25 @@ def published_leaderboard(
         For another rule or tier, an unknown suite, or a suite without published benchmarks.
     """
     suite, panel = str(suite), as_names(panel, "panel")
-    _only_published(rule)
+    _refuse_corrected(rule)
     if tier == "sample":
         raise UserError("--tier sample: published results are on real data. Leave out --tier sample.")
     chosen = resolve_suite(suite)
     cells, columns = published_cells(chosen)
     if not columns:
         raise UserError(f"--suite {suite}: none of its benchmarks is among the 37 with published results.")
-    wanted = None if chosen.weights is None else list(chosen.weights)
     if only is not None:
-        wanted = [column.benchmark for column in columns if column.benchmark in only]
         cells = [cell for cell in cells if cell.benchmark in only]
         columns = [column for column in columns if column.benchmark in only]
+        chosen = _limited_to(columns, chosen)
     models = {cell.model for cell in cells}
-    names = _panel(panel, models)
-    board = _build(cells, columns, chosen, wanted, resample=resample, panel=names)
+    names = _panel_members(panel, models)
+    board = leaderboard_from_cells(cells, columns, chosen, resample=resample, panel=names, scoring="published")
     remarks = [*cost_remarks(), *known_error_remarks(column.benchmark for column in columns)]
-    if (
-        chosen.name == "paper35" and only is None and set(names) in (set(), models)
-    ):  # otherwise no win rate is the paper's
+    # With other benchmarks or another panel, no win rate is the one in the paper.
+    if chosen.name == "paper35" and only is None and set(names) in (set(), models):
         remarks += table_1_remarks()
-    return _marked(board, models, remarks)
+    return _mark_published(board, models, remarks)
 
 
 def leaderboard_with_published(
@@ -94,41 +101,36 @@ def leaderboard_with_published(
     suite: str = "all",
     tier: Tier | None = None,
     rule: Rule | None = None,
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
     pricing: Pricing | None = None,
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Return a leaderboard of own and published models on the benchmarks that both have, by the published rule.
 
-    Parameters: panel, names of models that win rates are against; `published` stands for the nine published models,
-    which give every own model the win rate that it would have in the published table; none for all other models.
-    Benchmarks without own results, or with another metric, are left out; warnings give their number.
-    `pricing`: prices of own models, None for those that the runs recorded; `wanted`: the own runs that are read.
-    `short_names`: names of models have no address of a server.
+    Benchmarks without own results, or with another metric, are left out; remarks give their number.
+
+    Parameters: panel, models that win rates are against, none for all other models; `published` means the nine
+    published models, which give every own model the win rate that it would have in the published table; the rest as in
+    `leaderboard`, for own runs.
     Raises: UserError for the corrected rule, the sample tier, and without a benchmark in common; StoreError for a
     folder that is not a store.
     """
-    _only_published(rule)
-    finished = read_inputs(stores, "published", tier, single_scores=resample != "none", pricing=pricing, wanted=wanted)
+    _refuse_corrected(rule)
+    single_scores = options.get("resample") != "none"
+    finished = read_inputs(stores, "published", tier, single_scores=single_scores, pricing=pricing, wanted=wanted)
     if short_names:
         finished = renamed_inputs(finished, finished.short_names)
-    return board_of_own_and_published(
-        finished, suite=suite, resample=resample, shared=shared, panel=panel, benchmark_folders=benchmark_folders
-    )
+    return board_of_own_and_published(finished, suite=suite, benchmark_folders=benchmark_folders, **options)
 
 
 def board_of_own_and_published(
     finished: LeaderboardInputs,
     *,
     suite: str = "all",
-    resample: Resample | None = None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
     benchmark_folders: Sequence[Path] = (),
+    **options: Unpack[RankingOptions],
 ) -> Leaderboard:
     """Return the leaderboard of runs that were read by the published rule, and of the published models.
 
@@ -140,23 +142,28 @@ def board_of_own_and_published(
             "results. Run a benchmark on its real data first, or see `medhelm leaderboard --published-only`."
         )
     chosen = resolve_suite(suite, finished.columns, benchmark_folders)
-    common = _common(finished, chosen)
-    names = [column.benchmark for column in common.columns]
-    cells = [*common.own, *common.published]
-    members = _panel(panel, {cell.model for cell in common.published})
-    board = _build(cells, common.columns, chosen, names, resample=resample, shared=shared, panel=members)
+    common = _common_benchmarks(finished, chosen)
+    published = {cell.model for cell in common.published}
+    options["panel"] = _panel_members(options.get("panel", ()), published)
+    board = leaderboard_from_cells(
+        [*common.own, *common.published],
+        common.columns,
+        _limited_to(common.columns, chosen),
+        scoring="published",
+        **options,
+    )
     left_out = finished.left_out_of(common.columns)
     remarks = [
         *benchmark_remarks(len(common.columns), common.without_own, common.unpublished, common.different_metric),
         *condition_remarks(common.own, finished.runs, common.columns),
         *same_model_remarks(common.own, common.published, common.columns, finished.runs),
         *cost_remarks(beside_bills=True),
-        *known_error_remarks(names),
+        *known_error_remarks(column.benchmark for column in common.columns),
         *left_out_remarks(left_out),
         *finished.remarks_on(common.columns),
         *unfinished_remarks(finished.unfinished),
     ]
-    return _marked(replace(board, left_out=left_out), {cell.model for cell in common.published}, remarks)
+    return _mark_published(replace(board, left_out=left_out), published, remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,22 +184,22 @@ class _Common:
     """Benchmarks with different metrics, as text."""
 
 
-def _common(finished: LeaderboardInputs, suite: Suite) -> _Common:
-    """Return the common benchmarks; raise UserError if there are none."""
+def _common_benchmarks(finished: LeaderboardInputs, suite: Suite) -> _Common:
+    """Return the benchmarks that own and published results have in common. Raises: UserError if there are none."""
     published, columns = published_cells(suite)
     scored = {cell.benchmark for cell in finished.cells if cell.value is not None}
     if suite.weights is not None:
         scored &= set(suite.weights)
     own = {column.benchmark: column for column in finished.columns if column.benchmark in scored}
     theirs = {column.benchmark: column for column in columns}
-    alike = [own[name] for name in theirs if name in own and _alike(own[name], theirs[name])]
-    otherwise = [
-        f"{c.title} (own: {_kind(own[c.benchmark])}, published: {_kind(c)})"
+    alike = [own[name] for name in theirs if name in own and _is_same_metric(own[name], theirs[name])]
+    different = [
+        f"{c.title} (own: {_metric_and_scale(own[c.benchmark])}, published: {_metric_and_scale(c)})"
         for c in columns
-        if c.benchmark in own and not _alike(own[c.benchmark], c)
+        if c.benchmark in own and not _is_same_metric(own[c.benchmark], c)
     ]
     if not alike:
-        why = f"; with different metrics: {', '.join(otherwise)}" if otherwise else ""
+        why = f"; with different metrics: {', '.join(different)}" if different else ""
         raise UserError(f"no benchmark has both own and published results{why}. `medhelm benchmarks list` names all.")
     names = {column.benchmark for column in alike}
     own_cells = [cell for cell in finished.cells if cell.benchmark in names]
@@ -200,69 +207,50 @@ def _common(finished: LeaderboardInputs, suite: Suite) -> _Common:
     return _Common(
         columns=alike,
         own=own_cells,
-        published=[_renamed(cell, taken) for cell in published if cell.benchmark in names],
+        published=[_unique_name(cell, taken) for cell in published if cell.benchmark in names],
         without_own=[column.title for column in columns if column.benchmark not in own],
         unpublished=[column.title for name, column in own.items() if name not in theirs],
-        different_metric=otherwise,
+        different_metric=different,
     )
 
 
-def _alike(own: Column, published: Column) -> bool:
+def _is_same_metric(own: Column, published: Column) -> bool:
     """Return whether two columns have the same metric and scale."""
-    ends = (own.low, own.high, own.higher_is_better) == (published.low, published.high, published.higher_is_better)
-    return own.metric == published.metric and ends
+    mine, theirs = ((c.metric, c.low, c.high, c.higher_is_better) for c in (own, published))
+    return mine == theirs
 
 
-def _kind(column: Column) -> str:
+def _metric_and_scale(column: Column) -> str:
     """Return metric and scale as text."""
     return f"{column.metric} on {column.low:g} to {column.high:g}"
 
 
-def _renamed(cell: Cell, taken: set[str]) -> Cell:
+def _unique_name(cell: Cell, taken: set[str]) -> Cell:
     """Return the cell with a name that no own model has."""
     return replace(cell, model=f"{cell.model} {MARK}") if cell.model in taken else cell
 
 
-def _build(
-    cells: Sequence[Cell],
-    columns: Sequence[Column],
-    suite: Suite,
-    names: Sequence[str] | None,
-    *,
-    resample: Resample | None,
-    shared: bool = False,
-    panel: Sequence[str] = (),
-) -> Leaderboard:
+def _limited_to(columns: Sequence[Column], suite: Suite) -> Suite:
+    """Return a suite of these benchmarks alone."""
     weights = suite.weights or {}
-    board = build_leaderboard(
-        cells,
-        [replace(column, weight=weights.get(column.benchmark, 1.0)) for column in columns],
-        benchmarks=names,
-        shared=shared,
-        resample=resample,
-        panel=panel,
-        suite=suite.name,
-        scoring="published",
-        tier="real",
-    )
-    return replace(board, suite_description=suite.description)
+    return replace(suite, weights={column.benchmark: weights.get(column.benchmark, 1.0) for column in columns})
 
 
-def _marked(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
-    """Return the leaderboard with published rows marked, which changes the verdict on costs, and further remarks."""
+def _mark_published(board: Leaderboard, published: set[str], remarks: Sequence[Remark]) -> Leaderboard:
+    """Mark published rows, which changes the verdict on costs, and add remarks."""
     rows = tuple(replace(row, published=row.model in published) for row in board.rows)
-    # Published costs are ceilings with judges, own costs are bills without: no frontier holds both.
+    # Published costs are ceilings with judges, own costs are bills without them: one frontier cannot compare both.
     frontier = board.frontier if len({row.published for row in rows}) == 1 else None
     marked = replace(board, rows=rows, remarks=(*board.remarks, *remarks), frontier=frontier)
     return replace(marked, verdict=tuple(verdict(marked)))
 
 
-def _panel(names: Sequence[str], published: set[str]) -> list[str]:
+def _panel_members(names: Sequence[str], published: set[str]) -> list[str]:
     """Return the names of a panel with those of the published models in place of `published`."""
     return [name for given in names for name in (sorted(published) if given == PUBLISHED else [given])]
 
 
-def _only_published(rule: Rule | None) -> None:
+def _refuse_corrected(rule: Rule | None) -> None:
     if rule == "corrected":
         n = len(load_results().benchmarks)
         raise UserError(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.means import wilson_interval
-from medhelm.benchmarks.catalog import all_names
-from medhelm.benchmarks.suites import find_suite, load_suite
+from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Estimate
-from medhelm.domain.suite import Suite, SuiteEntry
+from medhelm.domain.suite import Suite
 from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import select
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results
+from medhelm.results.suites import resolve_suite
 from medhelm.scoring.metrics import METRICS
 
 JURY_SCALE = (1.0, 5.0)
@@ -91,7 +89,7 @@ def published_scores(suite: str = "paper35") -> list[dict[str, Any]]:
 
 
 def ceiling_of(score: PublishedScore) -> CostCeiling:
-    """Return the cost by the published rule, which takes every completion to be as long as its limit."""
+    """Return the cost by the published rule, which assumes that every completion is as long as its limit."""
     results = load_results()
     model, benchmark = results.models[score.model], results.benchmarks[score.benchmark]
     return cost_ceiling(
@@ -130,18 +128,6 @@ def published_costs(suite: str | Suite = "paper35") -> list[ModelCost]:
     return rows
 
 
-def resolve_suite(suite: str, own: Sequence[Column] = (), folders: Sequence[Path] = ()) -> Suite:
-    """Return a suite by name or file; a file may name benchmarks without published results.
-
-    Parameters: own, benchmarks with results of the user; folders, folders with further benchmarks.
-    Raises: see `find_suite`.
-    """
-    others = [SuiteEntry(name=c.benchmark, title=c.title, category=c.category, subcategory=c.subcategory) for c in own]
-    if Path(suite).is_file():
-        others += [SuiteEntry(name=name, title=name, category="", subcategory="") for name in all_names(folders)]
-    return find_suite(suite, others)
-
-
 def _names(suite: str | Suite) -> frozenset[str]:
     """Return the benchmarks of a suite that have published results."""
     weights = (resolve_suite(suite) if isinstance(suite, str) else suite).weights
@@ -151,6 +137,7 @@ def _names(suite: str | Suite) -> frozenset[str]:
 
 def _cell(score: PublishedScore) -> Cell:
     results, ceiling = load_results(), ceiling_of(score)
+    # As the published table does: the sum of the rounded parts, not `total_usd`.
     cost = ceiling.input_usd + ceiling.output_usd + ceiling.judge_input_usd + ceiling.judge_output_usd
     return Cell(
         model=results.models[score.model].name,

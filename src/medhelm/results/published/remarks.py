@@ -52,7 +52,7 @@ JURY_DEFAULT = (
 
 
 def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[Remark]:
-    """Yield the known errors in the published results on these benchmarks."""
+    """Yield a remark for each known error in the published results on these benchmarks."""
     shown, results = set(benchmarks), load_results()
     for names, text in KNOWN_ERRORS:
         if shown & set(names):
@@ -72,7 +72,7 @@ def known_error_remarks(benchmarks: Iterable[str]) -> Iterator[Remark]:
 
 
 def table_1_remarks() -> Iterator[Remark]:
-    """Yield the one entry of table 1 of the paper that cannot be reproduced as printed."""
+    """Yield a remark on the one entry of the paper's table 1 that cannot be reproduced as printed."""
     text = (
         "Scores were published to three decimals, which creates ties: the win rate of Claude 3.5 Sonnet comes out as "
         "0.636, and is 0.63 in table 1 of the paper. The other 35 entries are as printed."
@@ -81,7 +81,7 @@ def table_1_remarks() -> Iterator[Remark]:
 
 
 def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
-    """Yield the meaning of the published costs."""
+    """Yield a remark on what the published costs mean."""
     text = (
         "Published costs are ceilings, not bills: every completion and every judge's response counts as if it had "
         f"used its full limit, at prices of {PRICES_DATE.isoformat()}."
@@ -93,16 +93,11 @@ def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
 def benchmark_remarks(
     n_common: int, without_own: Sequence[str], unpublished: Sequence[str], different_metric: Sequence[str]
 ) -> Iterator[Remark]:
-    """Yield the benchmarks that are compared, and those that are left out.
+    """Yield remarks on the number of benchmarks that are compared, and on those that are left out.
 
-    Parameters
-    ----------
-    n_common : int
-        Benchmarks with own and published results.
-    without_own, unpublished : sequence of str
-        Titles of published benchmarks without own results, and of own benchmarks without published ones.
-    different_metric : sequence of str
-        Benchmarks whose own and published results use different metrics.
+    Parameters: n_common, benchmarks with own and published results; without_own, titles of published benchmarks without
+    own results; unpublished, titles of own benchmarks without published results; different_metric, benchmarks whose
+    own and published results use different metrics.
     """
     n_published = n_common + len(without_own) + len(different_metric)
     text = (
@@ -121,15 +116,15 @@ def benchmark_remarks(
 def condition_remarks(
     own: Sequence[Cell], runs: Mapping[tuple[str, str], Run], columns: Sequence[Column]
 ) -> Iterator[Remark]:
-    """Yield differences between own and published runs: prompts, instances, data, limits, jury."""
+    """Yield remarks on differences between own and published runs: prompts, instances, data, limits, jury."""
     shown = [(cell.model, runs[cell.model, cell.benchmark]) for cell in own]
     order = {column.benchmark: place for place, column in enumerate(columns)}
     shown.sort(key=lambda pair: (order[pair[1].benchmark], pair[0]))
-    yield from _prompts(shown)
-    yield from _instances(shown)
-    yield from _data([run for _, run in shown])
-    yield from _limits(shown)
-    yield from _juries([run for _, run in shown if run.main_metric == JURY])
+    yield from _prompt_remarks(shown)
+    yield from _instance_remarks(shown)
+    yield from _data_remarks([run for _, run in shown])
+    yield from _limit_remarks(shown)
+    yield from _jury_remarks([run for _, run in shown if run.main_metric == JURY])
     failed = sum(run.n_failed for _, run in shown)
     if failed:
         text = (
@@ -139,8 +134,8 @@ def condition_remarks(
         yield Remark("failed_instances", "", text)
 
 
-def _prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
-    """Yield the sources of the prompts."""
+def _prompt_remarks(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield remarks on where the prompts of own runs come from."""
     reference, others, n_own = [], [], 0
     for model, run in shown:
         where = f"{run.title} with {model}"
@@ -162,8 +157,8 @@ def _prompts(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         yield Remark("imported_prompts", "", text)
 
 
-def _instances(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
-    """Yield benchmarks with another number of instances."""
+def _instance_remarks(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield a remark on benchmarks with another number of instances."""
     published = load_results()
     counts: dict[str, tuple[str, set[int]]] = {}
     for _, run in shown:
@@ -172,26 +167,26 @@ def _instances(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
     for benchmark, (title, own) in counts.items():
         theirs = {published.scores[key, benchmark].scored for key in published.models}
         if own != theirs or len(theirs) > 1:
-            differing.append(f"{title} {_counts(own)} (published: {_counts(theirs)})")
+            differing.append(f"{title} {_counts_in_words(own)} (published: {_counts_in_words(theirs)})")
     if differing:
         text = f"Instances differ, so these are means over different questions: {listed(differing, NAMES)}."
         yield Remark("different_instances", "", text)
 
 
-def _counts(numbers: set[int]) -> str:
+def _counts_in_words(numbers: set[int]) -> str:
     return " or ".join(f"{number:,}" for number in sorted(numbers))
 
 
-def _data(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield benchmarks with data, or a selection of instances, that may differ from the published one."""
+def _data_remarks(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield remarks on benchmarks whose data or selection of instances may differ from the published ones."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in {(run.benchmark, run.benchmark_digest, run.data_digest): run for run in runs}.values():
         if run.has_imported_completions:
             continue  # The other harness read its own data.
-        definition = _definition(run)
         if has_own_data(run):
             found.setdefault(OWN, {})[run.title] = None
             continue
+        definition = _built_in_definition(run)
         if definition is None:
             found.setdefault(CHANGED, {})[run.title] = None
         elif not (definition.source.files and all(definition.source.files.values())):
@@ -215,7 +210,7 @@ OFFERED = (*REDRAWN[:2], f" Use `medhelm run --sample {PUBLISHED}` for the publi
 """Code, text and advice of remarks on data."""
 
 
-def _definition(run: Run) -> Benchmark | None:
+def _built_in_definition(run: Run) -> Benchmark | None:
     """Return the built-in definition that a run used; None if it used another."""
     try:
         (benchmark,) = load_benchmarks([run.benchmark], metrics=METRIC_NAMES)
@@ -224,8 +219,8 @@ def _definition(run: Run) -> Benchmark | None:
     return benchmark if benchmark.as_used(run.rubric, run.benchmark_digest).digest == run.benchmark_digest else None
 
 
-def _limits(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
-    """Yield runs with another limit on completions."""
+def _limit_remarks(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
+    """Yield a remark on runs with another limit on completions."""
     differing = []
     for model, run in shown:
         benchmark = load_results().benchmarks[run.benchmark]
@@ -237,16 +232,15 @@ def _limits(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         yield Remark("different_limit", "", text)
 
 
-def _juries(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield benchmarks that another jury graded."""
+def _jury_remarks(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield a remark on benchmarks for each other jury that graded them."""
     if not runs:
         return
     published = {plain_name(judge.model): judge.name for judge in load_results().jury}
     differing: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        judges = run.jury_result.jury.judges if run.jury_result else ()
-        if {plain_name(judge.remote_name) for judge in judges} != set(published):
-            titles = differing.setdefault(tuple(judge.name for judge in judges), [])
+        if {plain_name(judge.remote_name) for judge in run.judges} != set(published):
+            titles = differing.setdefault(tuple(judge.name for judge in run.judges), [])
             titles += [run.title] if run.title not in titles else []
     theirs = listed(list(published.values()))
     for names, titles in differing.items():
@@ -263,7 +257,7 @@ def same_model_remarks(
     columns: Sequence[Column],
     runs: Mapping[tuple[str, str], Run],
 ) -> Iterator[Remark]:
-    """Yield the difference between own and published results of a published model."""
+    """Yield a remark on how much own results of a published model differ from its published results."""
     by_name = {plain_name(model.model): model for model in load_results().models.values()}
     theirs = {(cell.model.partition(" [")[0], cell.benchmark): cell for cell in published}
     scale = {column.benchmark: column for column in columns}
@@ -273,7 +267,7 @@ def same_model_remarks(
         same = next(iter(known)) if len(known) == 1 else None
         if same is None:
             continue
-        gaps = [_gap(cell, theirs.get((same.name, cell.benchmark)), scale[cell.benchmark]) for cell in mine]
+        gaps = [_score_gap(cell, theirs.get((same.name, cell.benchmark)), scale[cell.benchmark]) for cell in mine]
         text = (
             f"{name} is the model published as {same.name}. On {plural(len(gaps), 'benchmark')} its own results differ "
             f"from the published ones by {fsum(gaps) / len(gaps):+.3f} on average, on a scale of 0 to 1."
@@ -281,7 +275,7 @@ def same_model_remarks(
         yield Remark("same_model", name, text)
 
 
-def _gap(own: Cell, published: Cell | None, column: Column) -> float:
+def _score_gap(own: Cell, published: Cell | None, column: Column) -> float:
     if published is None or own.value is None or published.value is None:
         return 0.0
     return column.normalize(own.value) - column.normalize(published.value)

@@ -1,1 +1,1 @@
-"""Runs of a store: which of them a command reads, what is known of each, and what is lost with them."""
+"""Runs of a store: selection, lists, scores, remarks, encryption and removal."""

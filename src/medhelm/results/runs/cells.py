@@ -23,10 +23,10 @@ UNKNOWN = "unknown"
 
 
 def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, rule: Rule, as_worst: bool) -> Cell:
-    """Return a run as a cell. `as_worst`: count the failures that the model caused as the worst answer."""
+    """Return a run as a cell. `as_worst`: True to count failures that the model caused as the worst answer."""
     found = run.estimates.get(rule, {}).get(run.main_metric)
     if found and not math.isfinite(found.value):
-        found = None  # JSON of others can hold NaN, which is no result
+        found = None  # files of other harnesses can hold NaN
     cell = Cell(
         model=model,
         benchmark=run.benchmark,
@@ -46,7 +46,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
 
 
 def _use(run: Run, scored: RunScores | None) -> RunUse:
-    """Tokens and time of a run's completions; unknown for those made elsewhere or within this process."""
+    """Return tokens and time of a run's completions; unknown if they were made elsewhere or within this process."""
     completions = run.n - run.n_failed
     if is_local(run) or run.has_imported_completions:
         return RunUse(completions=completions, has_known_cost=bool(run.cost_usd) or not is_replayed(run))

@@ -1,4 +1,4 @@
-"""Runs, records and judgments as Python reads them: for data frames and own analyses."""
+"""Runs, records and judgments for Python programs: data frames and further analyses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from medhelm.storage.store import open_store
 
 
 def load_runs(stores: AnyPaths) -> Runs:
-    """Load every complete or partial run of one store or several, with its estimates under both rules.
+    """Load all complete and partial runs of one or more stores, with their estimates under both rules.
 
     Damaged runs are left out with a warning.
 
     Parameters
     ----------
     stores
-        Folder of a store, or several.
+        Folder of a store, or a list of folders.
 
     Returns
     -------
     Runs
-        A list of runs, by benchmark and model, that also has `to_dict` and `to_frame`.
+        A list of runs, by benchmark and model, with the methods `to_dict` and `to_frame`.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def read_records(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
     run
         A stored run, as `load_runs` and `evaluate` return it.
     columns
-        One column or several; empty for all. They hold texts of completions, which can be about patients.
+        Names of columns; empty for all. Some hold texts of completions, which can be about patients.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def read_judgments(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
     run
         A stored run, as `load_runs` and `evaluate` return it.
     columns
-        One column or several; empty for all.
+        Names of columns; empty for all.
 
     Returns
     -------

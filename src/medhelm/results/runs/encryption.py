@@ -1,7 +1,7 @@
 """Encrypts an existing store, decrypts it again, or wraps its key with another one.
 
 Files are converted one by one, each atomically, and the cache as a whole. Until the end, `store.json` says that the
-store is being converted, so that an interrupted conversion loses nothing and is continued by the same command.
+store is being converted, so that the same command continues an interrupted conversion, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,27 +86,20 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
             _write_section(folder, {**section, **changed})
         return ConvertedStore(state="encrypted", changed=True, fingerprint=changed["wrapped_by"])
     if section is None:
-        open_store(folder)  # which clears what killed processes left
+        open_store(folder)  # removes what killed processes left
         section = keys.new_section(user_keys[0])
     key = keys.open_section(section, user_keys)
-    done = ConvertedStore(state="encrypted", changed=False, fingerprint=section["wrapped_by"])
+    unchanged = ConvertedStore(state="encrypted", changed=False, fingerprint=section["wrapped_by"])
     if section.get(STATE) == "complete":
-        return done
-    with _alone(Store(folder)), _disk_errors(folder):
+        return unchanged
+    with _locked_store(Store(folder)), _disk_errors(folder):
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
-        n_rows, damaged = _convert_cache(folder, lambda row: _sealed(row, key))
+        n_rows, damaged = _convert_cache(folder, lambda row: _encrypt_row(row, key))
         if (folder / FOLDER).exists():
-            shutil.rmtree(folder / FOLDER)  # what was made from the plain files
+            shutil.rmtree(folder / FOLDER)  # it was derived from the plain files
         _write_section(folder, {**section, STATE: "complete"})
-    return ConvertedStore(
-        state="encrypted",
-        changed=True,
-        fingerprint=done.fingerprint,
-        files=n_files,
-        completions=n_rows,
-        damaged=damaged,
-    )
+    return replace(unchanged, changed=True, files=n_files, completions=n_rows, damaged=damaged)
 
 
 def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStore:
@@ -118,11 +111,11 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
         return ConvertedStore(state="plain", changed=False, fingerprint="")
     key = keys.open_section(section, keys.read_user_keys(environment))
     store = Store(folder)
-    with _alone(store), _disk_errors(folder):
+    with _locked_store(store), _disk_errors(folder):
         _check_files(store, key)
         _write_section(folder, {**section, STATE: "decrypting"})
         n_files = _convert_files(store, key, encrypting=False)
-        n_rows, damaged = _convert_cache(folder, lambda row: _opened(row, key))
+        n_rows, damaged = _convert_cache(folder, lambda row: _decrypt_row(row, key))
         _write_section(folder, None)
     places.forget(folder)
     return ConvertedStore(
@@ -138,8 +131,8 @@ def _refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _alone(store: Store) -> Iterator[None]:
-    """Keep other processes off the store. Raises: StoreError naming what is in progress."""
+def _locked_store(store: Store) -> Iterator[None]:
+    """Keep other processes from using the store. Raises: StoreError naming what is in progress."""
     from filelock import FileLock, Timeout
 
     busy = [f"evaluation {one.status.id}" for one in known_evaluations(store) if one.is_alive]
@@ -283,7 +276,7 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
     return n, n_damaged
 
 
-def _sealed(row: Row, key: StoreKey) -> Row | None:
+def _encrypt_row(row: Row, key: StoreKey) -> Row | None:
     """Encrypt a row of the cache; None if it is damaged."""
     try:
         return sealed_row(row, key) if checksum(*row[:-1]) == row[-1] else None
@@ -291,7 +284,7 @@ def _sealed(row: Row, key: StoreKey) -> Row | None:
         return None
 
 
-def _opened(row: Row, key: StoreKey) -> Row | None:
+def _decrypt_row(row: Row, key: StoreKey) -> Row | None:
     """Decrypt a row of the cache; None if it is damaged."""
     try:
         return opened_row(row, key)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from medhelm.domain import JURY, InjectionEffect, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.reports.tables import decimal
@@ -46,33 +47,35 @@ def injection_effects(runs: Mapping[tuple[str, str], Run], rule: Rule) -> tuple[
 
 def injection_remarks(effects: Iterable[InjectionEffect]) -> list[Remark]:
     """Return one remark for each benchmark with flagged completions."""
-    by_title: dict[str, list[InjectionEffect]] = {}
-    for one in effects:
-        by_title.setdefault(one.title, []).append(one)
     return [
         Remark(
             "prompt_injection",
             own[0].benchmark,
             f"{title}: completions with signs of a prompt injection aimed at judges: "
-            f"{listed([_in_words(one) for one in own], _NAMED)}. They count like all others.",
+            f"{listed([_short_effect(one) for one in own], _NAMED)}. They count like all others.",
         )
-        for title, own in by_title.items()
+        for title, own in group_by(effects, lambda one: one.title).items()
     ]
 
 
 def effect_sentence(one: InjectionEffect) -> str:
     """Return the effect on one run as a sentence."""
-    count = plural(one.n_flagged, "answer")
+    mean, without = _means_in_words(one)
+    verb = "has" if one.n_flagged == 1 else "have"
     return (
-        f"{count} of {one.n:,} on {one.title} {'has' if one.n_flagged == 1 else 'have'} signs of a prompt injection "
-        f"aimed at judges; the mean score is {decimal(one.mean, 2) or 'unknown'} with them and "
-        f"{decimal(one.mean_without, 2) or 'unknown'} without them."
+        f"{plural(one.n_flagged, 'answer')} of {one.n:,} on {one.title} {verb} signs of a prompt injection "
+        f"aimed at judges; the mean score is {mean} with them and {without} without them."
     )
 
 
-def _in_words(one: InjectionEffect) -> str:
-    mean, without = decimal(one.mean, 2) or "unknown", decimal(one.mean_without, 2) or "unknown"
+def _short_effect(one: InjectionEffect) -> str:
+    mean, without = _means_in_words(one)
     return f"{one.model} {one.n_flagged:,} of {one.n:,} (mean {mean}, without them {without})"
+
+
+def _means_in_words(one: InjectionEffect) -> tuple[str, str]:
+    """Return the mean score with and without flagged completions."""
+    return decimal(one.mean, 2) or "unknown", decimal(one.mean_without, 2) or "unknown"
 
 
 def _mean(scores: np.ndarray) -> float | None:

@@ -1,4 +1,4 @@
-"""Names of models for people: without the addresses of servers, which take space and do not concern readers."""
+"""Names of models for people: without the addresses of servers, which are long and may be internal."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def names_in(runs: Iterable[tuple[str, Run]]) -> dict[str, str]:
     known = set()
     for label, run in runs:
         known.add(run.model + label)
-        known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+        known.update(judge.name for judge in run.judges)
     return short_names(known)
 
 
 def with_names(names: Mapping[str, str], text: str) -> str:
-    """Return a text with other names of models, the longest first. Only names with an address change."""
+    """Replace names of models in a text, the longest first. Only names with an address change."""
     if "@http" not in text:
         return text
     if text in names:
@@ -65,7 +65,7 @@ def with_names(names: Mapping[str, str], text: str) -> str:
 
 
 def renamed(result: _Result, names: Mapping[str, str]) -> _Result:
-    """Return a copy of a result with other names of models. The commands in its remarks keep the names they need."""
+    """Return a copy of a result with other names of models. Commands in its remarks keep the full names."""
     return _renamed(result, names)  # type: ignore[no-any-return]
 
 

@@ -18,12 +18,12 @@ from medhelm.domain import Run
 from medhelm.domain.run_folder import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.sqlite_errors import store_error
+from medhelm.results.runs.stored import request_digests
 from medhelm.storage.batches import Batches
 from medhelm.storage.releases import release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
 from medhelm.storage.running import known_evaluations
 from medhelm.storage.store import Store
-from medhelm.storage.token_usage import read_usage
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""
@@ -33,7 +33,7 @@ NOT_COVERED = (
     "backups, snapshots and copies of the store, and blocks that a disk has not overwritten",
     "data that services of models keep by their own terms",
 )
-"""Places that no command of this program can reach."""
+"""Places that a purge does not reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ class PurgeFilter:
     only_orphans: bool = False
     """Nothing else."""
 
-    def takes(self, one: RunOnDisk) -> bool:
-        """Return True if a run is to be deleted. A damaged run has no known age."""
+    def selects(self, one: RunOnDisk) -> bool:
+        """Return whether a run is to be deleted. A damaged run has no known age."""
         started = datetime.fromisoformat(one.started) if one.started else None
         return (
             not self.only_orphans
@@ -62,7 +62,7 @@ class PurgeFilter:
         )
 
 
-class _Row(NamedTuple):
+class _CachedCompletion(NamedTuple):
     """A completion in the cache."""
 
     digest: bytes
@@ -100,22 +100,22 @@ class Purge:
 
 
 def days_ago(days: float) -> datetime:
-    """Return the time so many days ago."""
+    """Return the time `days` days ago."""
     return datetime.now(UTC) - timedelta(days=days)
 
 
 def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
     """Return what a purge would delete. Raises: UserError for a benchmark or model that the store does not know."""
     runs = [*read_run_folders(store), *(run for removal in read_removals(store) for run in removal.runs)]
-    chosen = [one for one in runs if wanted.takes(one)]
+    chosen = [one for one in runs if wanted.selects(one)]
     folders = {one.folder for one in chosen}
     kept = [one for one in runs if one.folder not in folders]
-    rows = _rows(store.cache_file)
+    rows = _cached_completions(store.cache_file)
     _check_names(store, wanted, runs, rows)
-    own, needed = _digests(chosen), _digests(kept)
+    own, needed = request_digests(chosen), request_digests(kept)
     old = wanted.before.timestamp() if wanted.before else float("inf")
 
-    def is_deleted(row: _Row) -> bool:
+    def is_deleted(row: _CachedCompletion) -> bool:
         if row.digest in needed:
             return False
         matches = (
@@ -126,7 +126,7 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
         return row.digest in own or matches or wanted.orphans
 
     digests = {row.digest for row in rows if is_deleted(row)}
-    files = _files(store, wanted, chosen, kept)
+    files = _unneeded_files(store, wanted, chosen, kept)
     return Purge(
         runs=chosen,
         files=files,
@@ -152,7 +152,9 @@ def purge(store: Store, found: Purge) -> None:
         raise StoreError(f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command.") from error
 
 
-def _check_names(store: Store, wanted: PurgeFilter, runs: Sequence[RunOnDisk], rows: Sequence[_Row]) -> None:
+def _check_names(
+    store: Store, wanted: PurgeFilter, runs: Sequence[RunOnDisk], rows: Sequence[_CachedCompletion]
+) -> None:
     """Raise UserError for a name that occurs nowhere in the store: with a typing error, text would stay unnoticed."""
     benchmarks = {one.benchmark for one in runs} | {benchmark for _, benchmark, *_ in _shared_files(store)}
     models = {one.model for one in runs} | {row.model for row in rows}
@@ -161,17 +163,6 @@ def _check_names(store: Store, wanted: PurgeFilter, runs: Sequence[RunOnDisk], r
             if name not in known:
                 hint = suggestion(name, known)
                 raise UserError(f"{store.folder} holds nothing of the {kind} `{name}`. {hint} Nothing was deleted.")
-
-
-def _digests(runs: Sequence[RunOnDisk]) -> set[bytes]:
-    """Return the digests of the requests of runs; damaged ones have none."""
-    found: set[bytes] = set()
-    for run in (one.run for one in runs if one.run and not one.problem):
-        try:
-            found |= read_usage([run])[1]
-        except StoreError:
-            continue
-    return found
 
 
 # --- files that runs share --------------------------------------------------------------------------------------------
@@ -187,7 +178,7 @@ class _SharedFile(NamedTuple):
     data_digest: str
 
     def serves(self, run: Run) -> bool:
-        """Return True if it belongs to a run."""
+        """Return whether it belongs to a run."""
         return (
             self.benchmark == run.benchmark
             and run.benchmark_digest.startswith(self.benchmark_digest)
@@ -204,7 +195,9 @@ def _shared_files(store: Store) -> Iterator[_SharedFile]:
             yield _SharedFile(path, benchmark, *["", *digests][-2:])
 
 
-def _files(store: Store, wanted: PurgeFilter, chosen: Sequence[RunOnDisk], kept: Sequence[RunOnDisk]) -> list[Path]:
+def _unneeded_files(
+    store: Store, wanted: PurgeFilter, chosen: Sequence[RunOnDisk], kept: Sequence[RunOnDisk]
+) -> list[Path]:
     """Return the shared files that meet the conditions and that no remaining run needs."""
     damaged = {one.benchmark for one in kept if one.run is None}
     used, needed = ([one.run for one in runs if one.run] for runs in (chosen, kept))
@@ -224,13 +217,15 @@ def _files(store: Store, wanted: PurgeFilter, chosen: Sequence[RunOnDisk], kept:
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
-def _rows(cache: Path) -> list[_Row]:
+def _cached_completions(cache: Path) -> list[_CachedCompletion]:
     """Return all completions of the cache, without their texts. Raises: StoreError."""
     if not cache.is_file() or not cache.stat().st_size:
         return []
     try:
         with closing(sqlite3.connect(cache, timeout=TIMEOUT_S)) as connection:
-            return [_Row(*row) for row in connection.execute("SELECT digest, model, created FROM completions")]
+            return [
+                _CachedCompletion(*row) for row in connection.execute("SELECT digest, model, created FROM completions")
+            ]
     except sqlite3.Error as error:
         raise store_error(error, cache, TIMEOUT_S) from error
 

@@ -8,7 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import EXTENDED, JURY, JuryResult, Rule, Run
+from medhelm.domain import EXTENDED, JURY, Rule, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
@@ -52,7 +53,7 @@ def shard_remarks(stores: Iterable[Path]) -> list[Remark]:
 def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterator[Remark]:
     """Yield a remark for each benchmark most of whose instances are in one cluster, or a few.
 
-    Parameters: cells, the scores, of which those with the names of clusters are looked at; columns, for the titles.
+    Parameters: cells, scores; those without clusters are ignored; columns, for the titles of benchmarks.
     """
     titles = {column.benchmark: column.title for column in columns}
     seen: set[str] = set()
@@ -74,7 +75,7 @@ def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterato
 def distant_dates_remarks(runs: Mapping[tuple[str, str], Run]) -> list[Remark]:
     """Return a remark if the completions of some models are much older than those of another.
 
-    `runs`: model and benchmark -> run. Only models with known dates are looked at; baselines have none.
+    `runs`: model and benchmark -> run. Models without known dates, such as baselines, are ignored.
     """
     latest: dict[str, date] = {}
     for (model, _), run in runs.items():
@@ -96,29 +97,17 @@ def distant_dates_remarks(runs: Mapping[tuple[str, str], Run]) -> list[Remark]:
 
 
 def imported_remarks(runs: Iterable[Run], rule: Rule) -> list[Remark]:
-    """Return remarks on runs imported from other harnesses; none if all runs are our own.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-        The runs of a leaderboard or a comparison.
-    rule : Rule
-        Rule of the scores that are shown.
-    """
+    """Return remarks on imported runs: conditions that are not recorded, and scores that are missing by this rule."""
     runs = list(runs)
     if not any(run.origin for run in runs):
         return []
-    imported = [run for run in runs if run.has_imported_completions]
-    return [*_not_recorded(runs), *_unscored(imported, rule)]
+    return [*_unrecorded_conditions(runs), *_unscored_imports(runs, rule)]
 
 
-def _not_recorded(runs: Sequence[Run]) -> Iterator[Remark]:
-    """Yield a remark on imported runs of which it is not known whether they were measured like the others."""
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in runs:
-        by_benchmark.setdefault(run.benchmark, []).append(run)
+def _unrecorded_conditions(runs: Sequence[Run]) -> Iterator[Remark]:
+    """Yield a remark on imported runs that do not record their prompts or temperature, where these could differ."""
     unknown: dict[str, list[Run]] = {"prompts": [], "temperature": []}
-    for own in by_benchmark.values():
+    for own in group_by(runs, lambda run: run.benchmark).values():
         comparison = ConditionsComparison(own)
         conditions = [conditions_of(run) for run in own]
         several = len({(one.content, one.harness) for one in conditions}) > 1
@@ -138,8 +127,9 @@ def _not_recorded(runs: Sequence[Run]) -> Iterator[Remark]:
             yield Remark("conditions_not_recorded", "", text)
 
 
-def _unscored(imported: Sequence[Run], rule: Rule) -> Iterator[Remark]:
+def _unscored_imports(runs: Iterable[Run], rule: Rule) -> Iterator[Remark]:
     """Yield a remark if the main metric of imported runs has no value by this rule."""
+    imported = [run for run in runs if run.has_imported_completions]
     unscored = [run for run in imported if run.main_metric not in run.estimates.get(rule, {})]
     if not unscored:
         return
@@ -156,18 +146,15 @@ def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> 
     if not unknown:
         return []
     names = {c.benchmark for c in unknown}
-    outside = {
-        cell.benchmark
-        for cell in cells
-        if cell.benchmark in names and cell.value is not None and not 0 <= cell.value <= 1
-    }
-    listed = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
-    text = f"The scale of these metrics is unknown; it is assumed to be 0 to 1, with high values good: {listed}."
+    values = [(cell.benchmark, cell.value) for cell in cells if cell.benchmark in names and cell.value is not None]
+    outside = sorted({benchmark for benchmark, value in values if not 0 <= value <= 1})
+    scales = ", ".join(f"{c.metric} ({c.title})" for c in unknown)
+    text = f"The scale of these metrics is unknown; it is assumed to be 0 to 1, with high values good: {scales}."
     remarks = [Remark("unknown_scale", "", text)]
     reasons = dict.fromkeys(filter(None, (METRICS.why_not(c.metric) for c in unknown)))
     remarks += [Remark("metric_not_usable", "", reason) for reason in reasons]
     if outside:
-        text = f"That is wrong for {', '.join(sorted(outside))}: leave them out of averages with --suite FILE."
+        text = f"That is wrong for {', '.join(outside)}: leave them out of averages with --suite FILE."
         remarks.append(Remark("outside_assumed_scale", "", text))
     return remarks
 
@@ -175,31 +162,29 @@ def unknown_metric_remarks(columns: Iterable[Column], cells: Sequence[Cell]) -> 
 def jury_remarks(runs: Iterable[Run]) -> list[Remark]:
     """Return remarks on the juries behind some runs: missing judgments, rubrics, judges that grade themselves."""
     judged = [run for run in runs if run.jury_result]
-    by_title: dict[str, list[JuryResult]] = {}
-    for run in judged:
-        by_title.setdefault(run.title, []).extend([run.jury_result] if run.jury_result else [])
-    remarks = list(_missing_judgments(by_title))
+    remarks = list(_missing_judgments(judged))
     if extended := list(dict.fromkeys(run.title for run in judged if run.rubric == EXTENDED)):
         text = (
             f"Judges graded {listed(extended, _NAMED)} by the extended rubric, which asks more than the published one."
         )
         remarks.append(Remark("extended_rubric", "", text))
-    if judged and (both := judges_under_test(judged)):
+    if both := judges_under_test(judged):
         text = "is both a judge and a model under test" if len(both) == 1 else "are both judges and models under test"
         text = f"{', '.join(both)} {text}. `medhelm jury` measures self-preference."
         remarks.append(Remark("judge_under_test", both[0] if len(both) == 1 else "", text))
     return remarks
 
 
-def _missing_judgments(by_title: Mapping[str, Sequence[JuryResult]]) -> Iterator[Remark]:
+def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:
     """Yield a remark on missing judgments, if there are any."""
     shares, codes, n_without = [], Counter[str](), 0
-    for title, results in by_title.items():
-        tallies = [tally for result in results for tally in result.tallies.values()]
+    for title, runs in group_by(judged, lambda run: run.title).items():
+        tallies = [tally for run in runs for tally in run.tallies.values()]
         if failed := sum(tally.failed for tally in tallies):
             shares.append(f"{title} {100 * failed / sum(tally.expected for tally in tallies):.1f}%")
-            codes.update(sum((Counter(tally.failures) for tally in tallies), Counter[str]()))
-            n_without += sum(result.n_too_few_judges for result in results)
+            for tally in tallies:
+                codes.update(tally.failures)
+            n_without += sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
     if shares:
         kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
         lost = f"; {n_without} completions have no score as a result" if n_without else ""

@@ -56,7 +56,7 @@ class RunFilter:
     """Only runs that started at this time or later, UTC if it has no zone."""
 
     def __post_init__(self) -> None:
-        """Take one name for several. Raises: UserError for values that are not names or a time."""
+        """Accept one name in place of several. Raises: UserError for values that are not names or a time."""
         for name in ("models", "excluded", "benchmarks"):
             object.__setattr__(self, name, tuple(as_names(getattr(self, name), name)))
         if self.since is not None and not isinstance(self.since, datetime):
@@ -79,10 +79,10 @@ class RunFilter:
         models, benchmarks = {run.model for run in runs}, {run.benchmark for run in runs}
         aliases = {entry.alias: entry.name for entry in load_suite() if entry.alias}
         problems: list[str] = []
-        wanted = _resolved("--model", self.models, models, problems)
-        excluded = _resolved("--exclude", self.excluded, models, problems)
+        wanted = _full_names("--model", self.models, models, problems)
+        excluded = _full_names("--exclude", self.excluded, models, problems)
         named = [aliases.get(name, name) for name in self.benchmarks]
-        chosen = _resolved("--benchmark", named, benchmarks, problems)
+        chosen = _full_names("--benchmark", named, benchmarks, problems)
         if problems:
             raise UserError("\n".join(problems))
         since = self.since and _in_utc(self.since)
@@ -97,7 +97,7 @@ class RunFilter:
         if not found:
             raise UserError(
                 f"no run meets these conditions. Models: {listed(sorted(models), _NAMED)}. Benchmarks: "
-                f"{listed(sorted(benchmarks), _NAMED)}. Started: {_span(run.started for run in runs)}."
+                f"{listed(sorted(benchmarks), _NAMED)}. Started: {days_in_words(run.started for run in runs)}."
             )
         return found
 
@@ -125,7 +125,7 @@ def refuse_filter(wanted: RunFilter) -> None:
 
 
 def match_name(name: str, known: Collection[str]) -> str:
-    """Return the known name that is meant, see `matching_names`.
+    """Return the one known name that a short name may mean; see `matching_names`.
 
     Raises: UserError naming the candidates if there are several, or the nearest name.
     """
@@ -138,28 +138,28 @@ def match_name(name: str, known: Collection[str]) -> str:
 
 
 def matching_names(name: str, known: Collection[str]) -> list[str]:
-    """Return the known names that may be meant, sorted.
+    """Return the known names that a short name may mean, sorted.
 
-    The first kind with a match counts: the name itself; names that equal it without the address of their server; names
+    The first rule with a match counts: the name itself; names that equal it without the address of their server; names
     that begin with it; names that equal it without provider and address.
     """
     # The folder of a run whose `run.json` is damaged spells the name of its model like a file.
     for exact in (name, file_name(name)):
         if exact in known:
             return [exact]
-    kinds: list[Callable[[str], bool]] = [
+    rules: list[Callable[[str], bool]] = [
         lambda one: without_address(one) == name,
         lambda one: one.startswith(name),
         lambda one: plain_name(one) == name.lower(),
     ]
-    for is_meant in kinds if name else ():
+    for is_meant in rules if name else ():
         if found := sorted(filter(is_meant, known)):
             return found
     return []
 
 
-def _resolved(option: str, names: Iterable[str], known: Collection[str], problems: list[str]) -> set[str]:
-    """Return the full names; add what is wrong with the others to `problems`."""
+def _full_names(option: str, names: Iterable[str], known: Collection[str], problems: list[str]) -> set[str]:
+    """Return the full names; add errors about unknown and ambiguous names to `problems`."""
     found = set()
     for name in names:
         try:
@@ -176,14 +176,14 @@ def _in_utc(time: datetime) -> datetime:
 
 
 def _is_since(started: str, since: datetime) -> bool:
-    """Return True if a run started at a time or later; a run whose start is unknown did not."""
+    """Return whether a run started at a time or later; False if its start is unknown."""
     try:
         return _in_utc(datetime.fromisoformat(started)) >= since
     except ValueError:
         return False
 
 
-def _span(times: Iterable[str]) -> str:
-    """Return the first and last day of some times."""
+def days_in_words(times: Iterable[str]) -> str:
+    """Return the first and last day of some times, as `2025-05-12 to 2025-06-01`; `unknown` without any."""
     days = sorted(time[:10] for time in times if time) or ["unknown"]
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"

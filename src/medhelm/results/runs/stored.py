@@ -1,21 +1,22 @@
-"""Runs of stores as they are listed, found by a short name, and removed."""
+"""Lists runs of stores, finds them by a short name, and tells what a removal affects."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import Run, Tier
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.reports.runs import run_cost
-from medhelm.results.run_selection import select_runs, suite_sort_key
+from medhelm.results.run_selection import select_runs
 from medhelm.results.runs.selection import RunFilter, match_name
+from medhelm.results.suites import suite_sort_key
 from medhelm.storage.releases import read_release, release_names
 from medhelm.storage.run_folders import read_removals, read_run_folders
 from medhelm.storage.store import Store, open_store
@@ -58,15 +59,12 @@ class RunListFilter:
 
 def stored_runs(stores: Sequence[Path], *, removed: bool = False) -> list[RunOnDisk]:
     """Return all runs of some stores, or all removed ones: by benchmark in the order of the suite, model and time."""
-    found = []
-    for path in stores:
-        store = open_store(path)
-        if removed:
-            found += [run for removal in read_removals(store) for run in removal.runs]
-        else:
-            found += read_run_folders(store)
-    order = [entry.name for entry in load_suite()]
-    found.sort(key=lambda one: (*suite_sort_key(order, one.benchmark), one.model, one.started, str(one.folder)))
+    opened = map(open_store, stores)
+    if removed:
+        found = [run for store in opened for removal in read_removals(store) for run in removal.runs]
+    else:
+        found = [run for store in opened for run in read_run_folders(store)]
+    found.sort(key=lambda one: (*suite_sort_key(one.benchmark), one.model, one.started, str(one.folder)))
     return found
 
 
@@ -117,13 +115,13 @@ def find_removal(removals: Sequence[Removal], prefix: str) -> Removal:
 
 
 def older_than(removals: Iterable[Removal], days: float, now: datetime | None = None) -> list[Removal]:
-    """Return the removals made more than so many days ago."""
+    """Return the removals made more than `days` days ago."""
     limit = (now or datetime.now(UTC)) - timedelta(days=days)
     return [removal for removal in removals if datetime.fromisoformat(removal.removed) < limit]
 
 
 def is_counted(store: Store, run: Run) -> bool:
-    """Return True if the leaderboard of this store alone counts a run."""
+    """Return whether the leaderboard of this store alone counts a run."""
     folders = [one for one in read_run_folders(store) if one.benchmark == run.benchmark and one.status != "damaged"]
     same_tier = [("", one.run) for one in folders if one.run and one.run.tier == run.tier and not one.run.shard]
     return any(one.folder == run.folder for one in select_runs(same_tier).runs.values())
@@ -132,7 +130,7 @@ def is_counted(store: Store, run: Run) -> bool:
 def effect_of(store: Store, runs: Sequence[RunOnDisk]) -> RemovalEffect:
     """Return what a store loses with these runs. Reads records, the cache and the releases; changes nothing."""
     whole = [one.run for one in runs if one.run and not one.problem]
-    digests = set().union(*map(_digests, whole))
+    digests = request_digests(runs)
     with CacheReader(store.cache_file) as cache:
         cached = cache.count(digests)
     costs = [run_cost(run) for run in whole if not run.has_imported_completions]
@@ -144,19 +142,21 @@ def effect_of(store: Store, runs: Sequence[RunOnDisk]) -> RemovalEffect:
         cost_usd=sum(known),
         cost_unknown=len(costs) - len(known),
         imported=sum(run.has_imported_completions for run in whole),
-        releases=_releases(store, {one.id for one in runs}),
+        releases=_affected_releases(store, {one.id for one in runs}),
     )
 
 
-def _digests(run: Run) -> set[bytes]:
-    """Return the digests of a run's requests; none if a file turns out to be damaged."""
-    try:
-        return read_usage([run])[1]
-    except StoreError:
-        return set()
+def request_digests(runs: Iterable[RunOnDisk]) -> set[bytes]:
+    """Return the digests of the requests of runs; damaged runs have none."""
+    found: set[bytes] = set()
+    for one in runs:
+        if one.run and not one.problem:
+            with suppress(StoreError):
+                found |= read_usage([one.run])[1]
+    return found
 
 
-def _releases(store: Store, ids: Collection[str]) -> dict[str, int]:
+def _affected_releases(store: Store, ids: Collection[str]) -> dict[str, int]:
     """Return the releases that rest on some of these runs, with the number of them. Damaged releases are left out."""
     found = {}
     for name in release_names(store):

@@ -13,6 +13,7 @@ from medhelm.analysis.statistics.means import estimate
 from medhelm.analysis.statistics.ratios import estimate_ratios, linearized
 from medhelm.domain import Estimate, Rule, Run
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
+from medhelm.domain.grouping import group_by
 from medhelm.storage.run_scores import read_all
 from medhelm.storage.runs import RunScores, read_columns
 
@@ -32,8 +33,8 @@ def score_details(
 ) -> Iterator[tuple[Run, ScoreDetails]]:
     """Yield each run on a benchmark with its scores in detail.
 
-    Subgroup means count failures as the leaderboard does: by the corrected rule those that the model caused are the
-    worst answer. Raises: StoreError for records that are missing or damaged.
+    Subgroup means count failures as the leaderboard does: by the corrected rule, failures that the model caused count
+    as the worst answer. Raises: StoreError for records that are missing or damaged.
     """
     for run, scored in read_all(runs, rule):
         has_groups = with_subgroups and bool(run.groups)
@@ -49,16 +50,13 @@ def score_details(
 def _subgroups(
     scored: RunScores, names: Sequence[str | None], column: Column, rule: Rule
 ) -> dict[str, Estimate | None]:
-    """Return the mean of each subgroup, by name."""
-    found: dict[str, Estimate | None] = {}
-    for name in sorted({one for one in names if one}):
-        places = [i for i, one in enumerate(names) if one == name]
-        found[name] = _mean(scored, places, column, rule)
-    return found
+    """Return the mean of each subgroup, by name. `names`: the subgroup of each instance."""
+    places = group_by(range(len(names)), lambda place: names[place])
+    return {name: _mean(scored, places[name], column, rule) for name in sorted(name for name in places if name)}
 
 
 def _mean(scored: RunScores, places: Sequence[int], column: Column, rule: Rule) -> Estimate | None:
-    """Return the mean of some instances of a run."""
+    """Return the mean of the instances of a run at these places."""
     values = np.asarray(scored.values, dtype=float)[list(places)]
     parts = None if scored.parts is None else [scored.parts[i] for i in places]
     clusters = None if scored.clusters is None else [scored.clusters[i] for i in places]

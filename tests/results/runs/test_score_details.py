@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.domain import RULES, Completion, Failure, Record, Rule, Score
 from medhelm.results.leaderboard import read_inputs
-from medhelm.results.score_details import ScoreDetails, score_details
+from medhelm.results.runs.score_details import ScoreDetails, score_details
 from tests.support.stores import TIMEOUT, make_record, scored_run, write_run
 
 REFUSAL = Failure("provider", "refusal", "content filter")
