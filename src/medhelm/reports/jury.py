@@ -44,8 +44,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import injection_effects_json, plain_json, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, printable, render
+from medhelm.reports.json_output import estimate_json, injection_effects_json, plain_json, select
+from medhelm.reports.tables import (
+    Value,
+    counts_text,
+    data_text,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    number,
+    printable,
+    render,
+    score_decimals,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -71,7 +82,7 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
 
 def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return a number with its interval."""
-    return select(estimate, "value low high n method", rounded=True) if estimate else None
+    return estimate_json(estimate, "value low high n method")
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
@@ -81,7 +92,7 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
-        "one_judge": select(own.one_judge, "value low high n", rounded=True) if own.one_judge else None,
+        "one_judge": estimate_json(own.one_judge, "value low high n"),
         "best": interval(own.best),
         "worst": interval(own.worst),
         "length": _length_json(own.length),
@@ -111,8 +122,7 @@ def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
     return {
         "expected": tally.expected,
         "present": tally.expected - tally.failed,
-        "failed": tally.failed,
-        "failures": dict(tally.failures),
+        **select(tally, "failed failures"),
     }
 
 
@@ -243,9 +253,8 @@ Table = tuple[list[str], Rows]
 def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
-    data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     for name, caption, (headers, rows) in (
-        ("work", f"Work of the judges, {data}", _work(shown)),
+        ("work", f"Work of the judges, {data_text(analysis.tier)}", _work(shown)),
         ("grades", "Grades of the judges", _grades(shown)),
         ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
         ("length", "Length bias: effect of the length of a completion, in grades", _length(shown)),
@@ -269,25 +278,22 @@ def _work(shown: Sequence[JurySummary]) -> Table:
     for own in shown:
         for judge in own.judges:
             tally, usage = judge.tally, judge.tally.usage
-            why = ", ".join(f"{code} {count}" for code, count in tally.failures.items())
             share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
-            work: list[Value] = [tally.expected - tally.failed, share, why or None, usage.input, usage.output]
+            work: list[Value] = [
+                tally.expected - tally.failed,
+                share,
+                counts_text(tally.failures) or None,
+                usage.input,
+                usage.output,
+            ]
             rows.append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
     return headers, rows
 
 
 def _grades(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
-    headers = [
-        "Benchmark",
-        "Judge",
-        "Scale",
-        "Mean grade",
-        "SD",
-        "Best grade",
-        "Worst grade",
-        "Harsher than the others",
-    ]
+    headers = ["Benchmark", "Judge", "Scale", "Mean grade", "SD", "Best grade", "Worst grade"]
+    headers.append("Harsher than the others")
     rows: Rows = []
     for own in shown:
         scale = f"{own.low:g} to {own.high:g}"
@@ -296,11 +302,11 @@ def _grades(shown: Sequence[JurySummary]) -> Table:
                 own.title,
                 judge.judge,
                 scale,
-                _cell(judge.mean, _places(own)),
+                _cell(judge.mean, score_decimals(own)),
                 decimal(judge.sd, 2),
                 _share(judge.best),
                 _share(judge.worst),
-                _cell(judge.severity, _places(own)),
+                _cell(judge.severity, score_decimals(own)),
             ]
             for judge in own.judges
         ]
@@ -315,7 +321,9 @@ def _family(shown: Sequence[JurySummary]) -> Table:
     for own in shown:
         for judge in own.judges:
             models = listed(judge.own_models, NAMES) or "none"
-            rows.append([own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))])
+            rows.append(
+                [own.title, judge.judge, judge.family, models, _cell(judge.self_preference, score_decimals(own))]
+            )
     return headers, rows
 
 
@@ -329,7 +337,10 @@ def _length(shown: Sequence[JurySummary]) -> Table:
             if length is None:
                 continue
             star = " *" if length.basis == "across instances" else ""
-            slopes = [_cell(length.slope, _places(own), star), _cell(length.relative_to_others, _places(own))]
+            slopes = [
+                _cell(length.slope, score_decimals(own), star),
+                _cell(length.relative_to_others, score_decimals(own)),
+            ]
             rows.append([own.title, name, *slopes, _cell(length.spearman, 2)])
     return headers, rows
 
@@ -389,11 +400,6 @@ def _share(estimate: Estimate | None) -> str | None:
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
-
-
-def _places(own: JurySummary) -> int:
-    """Return the decimals for the scale."""
-    return 3 if own.high - own.low <= 1 else 2
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------

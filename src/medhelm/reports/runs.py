@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
@@ -11,16 +11,19 @@ from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports import tables
-from medhelm.reports.json_output import plain_json, select
+from medhelm.reports.json_output import estimate_json, plain_json, select
 from medhelm.reports.tables import (
     Columns,
     ObjectView,
     Value,
+    cost_text,
+    counts_text,
     decimal,
     estimate_numbers,
     estimate_text,
     printable,
     size_text,
+    tabulate,
 )
 
 
@@ -49,7 +52,7 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
         **select(run, "metrics_by_rule=estimates groups main_metric"),
         "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
-        "run_dir": str(run.folder) if run.folder else None,
+        **select(run, "run_dir=folder"),
     }
 
 
@@ -92,41 +95,27 @@ def _notes(runs: Sequence[Run]) -> list[str]:
 
 def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     other: Rule = "published" if rule == "corrected" else "corrected"
-    optional = {
-        "not asked": [run.n_not_asked for run in runs],
-        "retried": [run.requests_retried for run in runs],
-        "duplicate": [run.requests_duplicate for run in runs],
+    columns: dict[str, Callable[[Run], Value]] = {
+        "benchmark": lambda run: run.benchmark,
+        "model": lambda run: run.model,
+        "status": lambda run: f"{run.status}, shard {run.shard}" if run.shard else run.status,
+        "n": lambda run: run.n,
+        "failed": _failures,
+        "not asked": lambda run: run.n_not_asked,
+        "metric": lambda run: metric_title(run.main_metric),
+        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
+        other: lambda run: (
+            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-"
+        ),
+        "sent": lambda run: run.requests_sent,
+        "retried": lambda run: run.requests_retried,
+        "cached": lambda run: max(0, run.requests_cached - run.requests_duplicate),
+        "duplicate": lambda run: run.requests_duplicate,
+        "cost USD": lambda run: cost_text(run.cost_usd),
     }
-    shown = {name: counts for name, counts in optional.items() if any(counts)}
-    headers = ["benchmark", "model", "status", "n", "failed", "not asked", "metric", rule, other, "sent", "retried",
-               "cached", "duplicate", "cost USD"]  # fmt: skip
-    headers = [name for name in headers if name not in optional or name in shown]
-    rows = [
-        [
-            run.benchmark,
-            run.model,
-            f"{run.status}, shard {run.shard}" if run.shard else run.status,
-            str(run.n),
-            _failures(run),
-            *_count(shown, "not asked", i),
-            metric_title(run.main_metric),
-            estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
-            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
-            str(run.requests_sent),
-            *_count(shown, "retried", i),
-            str(max(0, run.requests_cached - run.requests_duplicate)),
-            *_count(shown, "duplicate", i),
-            "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
-        ]
-        for i, run in enumerate(runs)
-    ]
+    rows, headers = tabulate(runs, columns, optional=["not asked", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
     return tables.render(rows, headers, format=format, drop=drop)
-
-
-def _count(shown: Mapping[str, Sequence[int]], name: str, row: int) -> list[str]:
-    """Return the cell of a column that is shown only if a run has such requests."""
-    return [str(shown[name][row])] if name in shown else []
 
 
 def _shortened(runs: Sequence[Run]) -> list[str]:
@@ -160,19 +149,18 @@ def _juries(runs: Sequence[Run]) -> list[str]:
         if (result := run.jury_result) is None:
             continue
         tallies = result.tallies.values()
-        costs = [tally.cost_usd for tally in tallies]
-        known = None if None in costs else sum(cost or 0.0 for cost in costs)
+        cost = _total_cost(tally.cost_usd for tally in tallies)
         n_judgments, n_judges = sum(tally.expected for tally in tallies), len(result.jury.judges)
         parts = [f"{plural(n_judgments, 'judgment')} of {plural(n_judges, 'judge')}"]
         failed = {name: tally for name, tally in result.tallies.items() if tally.failed}
         if failed:
-            kinds = "; ".join(f"{name}: {_kinds(tally.failures)}" for name, tally in failed.items())
+            kinds = "; ".join(f"{name}: {counts_text(tally.failures)}" for name, tally in failed.items())
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
-        parts.append("cost ?" if known is None else f"{known:.4f} USD")
+        parts.append("cost unknown" if cost is None else f"{cost:.4f} USD")
         rubric = f", {run.rubric} rubric" if run.rubric else ""
         lines.append(f"- jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}")
         if result.subscores:
@@ -196,14 +184,8 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
 
 
 def _failures(run: Run) -> str:
-    kinds = _kinds(run.failures)
     failed = run.n_failed - run.n_not_asked
-    return f"{failed} ({kinds})" if kinds else str(failed)
-
-
-def _kinds(failures: Mapping[str, int]) -> str:
-    """Return failure codes with their counts, most first."""
-    return ", ".join(f"{code} {count}" for code, count in Counter(failures).most_common())
+    return f"{failed} ({counts_text(run.failures)})" if run.failures else str(failed)
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------
@@ -305,7 +287,7 @@ def _stored_row(one: RunOnDisk, *, is_csv: bool, with_not_asked: bool) -> list[V
         *([run.n_not_asked] if with_not_asked else []),
         run.main_metric if is_csv else metric_title(run.main_metric),
         *(estimate_numbers(score) if is_csv else [estimate_text(score)]),
-        cost if is_csv else "?" if cost is None else f"{cost:.4f}",
+        cost if is_csv else cost_text(cost),
         run.started if is_csv else run.started[:16].replace("T", " "),
         ("; ".join(judges) or None) if is_csv else len(judges) or None,
         origin_text(run),
@@ -321,8 +303,13 @@ def _main_estimate(run: Run) -> Estimate | None:
 def run_cost(run: Run) -> float | None:
     """Return the cost of a run's completions and judgments; None if a price is unknown."""
     tallies = run.jury_result.tallies.values() if run.jury_result else ()
-    costs = [run.cost_usd, *(tally.cost_usd for tally in tallies)]
-    return None if None in costs else sum(cost or 0.0 for cost in costs)
+    return _total_cost([run.cost_usd, *(tally.cost_usd for tally in tallies)])
+
+
+def _total_cost(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of costs; None if one is unknown."""
+    known = list(costs)
+    return None if None in known else sum(cost or 0.0 for cost in known)
 
 
 def origin_text(run: Run) -> str:
@@ -342,18 +329,12 @@ def stored_as_json(runs: Sequence[RunOnDisk]) -> dict[str, Any]:
 def _stored_json(one: RunOnDisk) -> dict[str, Any]:
     """Return a stored run; of a damaged `run.json` only what its folder says."""
     run = one.run
-    score = _main_estimate(run) if run else None
     return {
         **select(one, "id short_id store benchmark model"),
-        "title": run and run.title,
-        "tier": run and run.tier,
-        "status": one.status,
+        **select(one, "title=run.title tier=run.tier status"),
         "problem": one.problem or None,
-        "n": run and run.n,
-        "n_failed": run and run.n_failed,
-        "n_not_asked": run and run.n_not_asked,
-        "main_metric": run and run.main_metric,
-        "score": select(score, "value low high n n_failed", rounded=True) if score else None,
+        **select(one, "n=run.n n_failed=run.n_failed n_not_asked=run.n_not_asked main_metric=run.main_metric"),
+        "score": estimate_json(_main_estimate(run), "value low high n n_failed") if run else None,
         "cost_usd": run and run_cost(run),
         "started": one.started or None,
         "judges": [judge.name for judge in run.jury_result.jury.judges] if run and run.jury_result else [],
@@ -455,7 +436,7 @@ def _judges(run: Run) -> list[str]:
             _counts(tally.failures) or None,
             tally.usage.input,
             tally.usage.output,
-            "?" if tally.cost_usd is None else f"{tally.cost_usd:.4f}",
+            cost_text(tally.cost_usd),
             _counts(tally.snapshots) or None,
         ]
         for name, tally in result.tallies.items()
@@ -530,7 +511,7 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
 
 
 def _summary(run: Run) -> str:
-    score = estimate_text(run.estimates.get("corrected", {}).get(run.main_metric))
+    score = estimate_text(_main_estimate(run))
     data = "" if run.tier == "real" else ", sample rows"
     found = f"{metric_title(run.main_metric)} {score or '-'}"
     return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {found}"

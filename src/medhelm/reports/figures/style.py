@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from medhelm.reports.tables import SAMPLE_WARNING
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -43,9 +45,6 @@ LONGEST_NAME = 44
 
 NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] -/"), frozenset("mwMW@%&")
 """Letters that are narrower or wider than most."""
-
-STAMP = "SAMPLE TIER: invented rows, not real performance"
-"""Warning on everything made from sample rows."""
 
 
 def shade(value: float) -> str:
@@ -122,7 +121,7 @@ def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt
 
     letters = max(int(width / 5.6), 40)
     lines = [line for note in notes for line in textwrap.wrap(note, letters)]
-    heading = [STAMP, text] if sample else text
+    heading = [SAMPLE_WARNING, text] if sample else text
     return alt.TitleParams(
         text=heading,
         subtitle=lines,

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain.text import listed
 from medhelm.reports.comparison import p_text
-from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
-from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, estimate_text, with_interval
+from medhelm.reports.tables import MISSING, NUMERIC, SAMPLE_WARNING, escape_markdown, estimate_text, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ModelPair
@@ -101,7 +100,7 @@ def to_markdown(page: ReportIndex) -> str:
     """Return the page as README.md."""
     parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
     if page.board.tier == "sample":
-        parts.append(f"**{escape_markdown(STAMP)}**\n")
+        parts.append(f"**{escape_markdown(SAMPLE_WARNING)}**\n")
     parts += ["## Verdict\n\n" + _bullets(page.board.verdict)] if page.board.verdict else []
     parts.append("## Significant differences\n\n" + _bullets(differences(page.board)))
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
@@ -152,7 +151,7 @@ def to_html(page: ReportIndex) -> str:
     """Return the page as index.html: no script, no external address, pictures embedded."""
     body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
     if page.board.tier == "sample":
-        body.append(f'<p class="stamp">{_text(STAMP)}</p>')
+        body.append(f'<p class="stamp">{_text(SAMPLE_WARNING)}</p>')
     body += ["<h2>Verdict</h2>", _list(page.board.verdict)] if page.board.verdict else []
     body += ["<h2>Significant differences</h2>", _list(differences(page.board))]
     body += [_table_in_html(table) for table in page.tables]

@@ -12,7 +12,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
-from medhelm.reports.leaderboard import places
+from medhelm.reports.tables import score_decimals
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts
@@ -63,7 +63,7 @@ def page(site: Site, request: PageRequest) -> Page:
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
         "rows": _rows(site, board, column) if board and column else (),
-        "places": places(column) if column else 3,
+        "places": score_decimals(column) if column else 3,
         "mde": board.mde.get(name) if board else None,
         "charts": [make() for make in _charts(site, board).values()],
         "links": lambda chart: {

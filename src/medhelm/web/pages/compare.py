@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.reports import comparison as report
+from medhelm.reports.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
 from medhelm.web.chart_files import chart_file, formats
 from medhelm.web.charts.differences import differences_chart
@@ -118,7 +119,7 @@ def _rows(site: Site, found: Comparison) -> Sequence[DifferenceRow]:
             metric=one.column.metric_title or one.column.metric,
             first=cells.get((found.first, one.column.benchmark)),
             second=cells.get((found.second, one.column.benchmark)),
-            places=3 if one.column.high - one.column.low <= 1 else 2,
+            places=score_decimals(one.column),
             difference=one.difference,
             p_adjusted=report.p_text(one.p_adjusted) or "",
             is_separated=one.p_adjusted <= LEVEL,
