@@ -277,10 +277,10 @@ def dates(card: Card) -> str:
 
 def tables(card: Card) -> list[Table]:
     """Return the tables of the page."""
-    return [_results(card), _scores(card), _models(card), _data(card), _digests(card)]
+    return [_results_table(card), _scores_table(card), _models_table(card), _data_table(card), _digests_table(card)]
 
 
-def _results(card: Card) -> Table:
+def _results_table(card: Card) -> Table:
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Rank": _rank_text,
         "Model": lambda model: model.name,
@@ -301,28 +301,33 @@ def _rank_text(model: CardModel) -> Value:
     return f"{model.rank} ({model.rank_low} to {model.rank_high})"
 
 
-def _scores(card: Card) -> Table:
+def _scores_table(card: Card) -> Table:
     names = [model.name for model in card.models]
     if len(names) <= 4:
         headers = ["Benchmark", "Metric (scale)", *names]
         rows: list[list[Value]] = [
-            [b.title, _scale(b), *(_score(b.scores.get(name), b) for name in names)] for b in card.benchmarks
+            [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in names)] for b in card.benchmarks
         ]
     else:
         headers = ["Benchmark", "Metric (scale)", "Model", "Score"]
         rows = [
-            [b.title if place == 0 else "", _scale(b) if place == 0 else "", name, _score(b.scores.get(name), b)]
+            [
+                b.title if place == 0 else "",
+                _scale_text(b) if place == 0 else "",
+                name,
+                _score_text(b.scores.get(name), b),
+            ]
             for b in card.benchmarks
             for place, name in enumerate(names)
         ]
     return "Scores", rows, headers
 
 
-def _scale(benchmark: CardBenchmark) -> str:
+def _scale_text(benchmark: CardBenchmark) -> str:
     return f"{benchmark.metric} ({benchmark.low:g} to {benchmark.high:g})"
 
 
-def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
+def _score_text(number: Number | None, benchmark: CardBenchmark) -> str | None:
     """Return a score, with the numbers of failures that count as the worst answer, and of missing scores."""
     text = estimate_text(number, score_decimals(benchmark))
     if not number or not text:
@@ -332,24 +337,24 @@ def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
     return text + worst + (f", {missing} missing" if missing else "")
 
 
-def _models(card: Card) -> Table:
+def _models_table(card: Card) -> Table:
     columns: dict[str, Callable[[CardModel], Value]] = {
         "Model": lambda model: model.name,
         "Server": lambda model: model.reached,
         "Name at the server": lambda model: model.served_as or None,
-        "Reported version": _snapshots,
+        "Reported version": _snapshots_text,
         "Price": lambda model: model.price or "unknown",
     }
     return "Models", *tabulate(card.models, columns)
 
 
-def _snapshots(model: CardModel) -> str:
+def _snapshots_text(model: CardModel) -> str:
     several = len(model.snapshots) > 1
     named = [(name or "not reported") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
     return ", ".join(named) or MISSING
 
 
-def _data(card: Card) -> Table:
+def _data_table(card: Card) -> Table:
     columns: dict[str, Callable[[CardBenchmark], Value]] = {
         "Benchmark": lambda b: b.title,
         "Task": lambda b: b.task or None,
@@ -361,7 +366,7 @@ def _data(card: Card) -> Table:
     return "Data", *tabulate(card.benchmarks, columns)
 
 
-def _digests(card: Card) -> Table:
+def _digests_table(card: Card) -> Table:
     """Return one row per model: each digest is that of all its benchmarks together."""
     parts = {"Data": "data", "References": "references", "Prompts": "prompts", "Definitions": "definition"}
     if any(own.judges for model in card.models for own in model.digests.values()):
@@ -369,18 +374,18 @@ def _digests(card: Card) -> Table:
     rows: list[list[Value]] = []
     for model in card.models:
         every = [(name, model.digests[name]) for name in sorted(model.digests)]
-        joint = [_joint([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
-        rows.append([model.name, *joint, _sampling(model.digests.values())])
+        joint = [_joint_digest([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
+        rows.append([model.name, *joint, _sampling_text(model.digests.values())])
     return "Digests per model", rows, ["Model", *parts, "Sampling"]
 
 
-def _joint(digests: Sequence[tuple[str, str]]) -> str | None:
+def _joint_digest(digests: Sequence[tuple[str, str]]) -> str | None:
     """Return the start of one digest for the digests of several benchmarks; None if none is known."""
     known = [(name, digest) for name, digest in digests if digest]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:SHORT] if known else None
 
 
-def _sampling(digests: Iterable[CardDigests]) -> str | None:
+def _sampling_text(digests: Iterable[CardDigests]) -> str | None:
     """Describe how a model was sampled on all its benchmarks; None for a baseline."""
     own = list(digests)
     words = " or ".join(dict.fromkeys(one.sampling for one in own if one.sampling))

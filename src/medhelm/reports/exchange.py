@@ -108,8 +108,8 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
         "n": lambda entry: entry.run.n,
         "failed": lambda entry: entry.run.n_failed,
         "metric": lambda entry: metric_title(entry.run.main_metric),
-        rule: lambda entry: _number(entry.run, rule),
-        other: lambda entry: _number(entry.run, other),
+        rule: lambda entry: _main_score(entry.run, rule),
+        other: lambda entry: _main_score(entry.run, other),
     }
     text = render(*tabulate(entries, columns), drop=("failed", "metric", other))
     waiting = sum(entry.run.main_metric not in entry.run.estimates["corrected"] for entry in entries)
@@ -118,6 +118,6 @@ def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
     return text.rstrip()
 
 
-def _number(run: Run, rule: Rule) -> float | None:
+def _main_score(run: Run, rule: Rule) -> float | None:
     estimate = run.estimates[rule].get(run.main_metric)
     return None if estimate is None else round(estimate.value, 3)

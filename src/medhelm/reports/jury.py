@@ -100,6 +100,13 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
     }
 
 
+JUDGE_NUMBERS = {"best": "best", "worst": "worst", "harshness": "severity", "self_preference": "self_preference"}
+"""Number of a judge in JSON and CSV -> its field."""
+
+LENGTH_NUMBERS = {"slope": "slope", "against_others": "relative_to_others", "spearman": "spearman"}
+"""Number on the length of completions in JSON and CSV -> its field."""
+
+
 def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
     """One judge."""
     return {
@@ -109,10 +116,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         **select(judge.tally, "tokens=usage cost_usd", rounded=True),
         "mean": interval(judge.mean),
         "sd": number(judge.sd),
-        "best": interval(judge.best),
-        "worst": interval(judge.worst),
-        "harshness": interval(judge.severity),
-        "self_preference": interval(judge.self_preference),
+        **{name: interval(getattr(judge, field)) for name, field in JUDGE_NUMBERS.items()},
         "length": _length_json(judge.length),
     }
 
@@ -141,8 +145,8 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     """Return the relation of grades to length."""
     if length is None:
         return None
-    names = {"slope": length.slope, "against_others": length.relative_to_others, "spearman": length.spearman}
-    return {"basis": length.basis, **{name: interval(found) for name, found in names.items()}}
+    numbers = {name: interval(getattr(length, field)) for name, field in LENGTH_NUMBERS.items()}
+    return {"basis": length.basis, **numbers}
 
 
 def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
@@ -225,7 +229,7 @@ def to_text(analysis: JuryAnalysis, format: str = "table") -> str:
     Parameters: format, see `tables.render`.
     """
     if format == "csv":
-        return _long(analysis, format)
+        return _csv(analysis, format)
     blocks = []
     for name, caption, headers, rows in _tables(analysis):
         notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
@@ -254,24 +258,24 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
     for name, caption, (headers, rows) in (
-        ("work", f"Work of the judges, {data_text(analysis.tier)}", _work(shown)),
-        ("grades", "Grades of the judges", _grades(shown)),
-        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
-        ("length", "Length bias: effect of the length of a completion, in grades", _length(shown)),
-        ("agreement", "Agreement between judges", _agreement(shown)),
-        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking(shown)),
+        ("work", f"Work of the judges, {data_text(analysis.tier)}", _work_table(shown)),
+        ("grades", "Grades of the judges", _grades_table(shown)),
+        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family_table(shown)),
+        ("length", "Length bias: effect of the length of a completion, in grades", _length_table(shown)),
+        ("agreement", "Agreement between judges", _agreement_table(shown)),
+        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking_table(shown)),
     ):
         if rows:
-            yield name, caption, headers, _once(rows)
+            yield name, caption, headers, _without_repeated_names(rows)
 
 
-def _once(rows: Rows) -> Rows:
+def _without_repeated_names(rows: Rows) -> Rows:
     """Return the rows with the name of a benchmark in its first row only."""
     above = [None, *(row[0] for row in rows)]
     return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
 
 
-def _work(shown: Sequence[JurySummary]) -> Table:
+def _work_table(shown: Sequence[JurySummary]) -> Table:
     """Return judgments, failures, tokens and costs of each judge."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
     rows: Rows = []
@@ -290,7 +294,7 @@ def _work(shown: Sequence[JurySummary]) -> Table:
     return headers, rows
 
 
-def _grades(shown: Sequence[JurySummary]) -> Table:
+def _grades_table(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
     headers = ["Benchmark", "Judge", "Scale", "Mean grade", "SD", "Best grade", "Worst grade"]
     headers.append("Harsher than the others")
@@ -302,19 +306,19 @@ def _grades(shown: Sequence[JurySummary]) -> Table:
                 own.title,
                 judge.judge,
                 scale,
-                _cell(judge.mean, score_decimals(own)),
+                _estimate_cell(judge.mean, score_decimals(own)),
                 decimal(judge.sd, 2),
-                _share(judge.best),
-                _share(judge.worst),
-                _cell(judge.severity, score_decimals(own)),
+                _share_text(judge.best),
+                _share_text(judge.worst),
+                _estimate_cell(judge.severity, score_decimals(own)),
             ]
             for judge in own.judges
         ]
-        rows.append([own.title, WHOLE_JURY, scale, None, None, _share(own.best), _share(own.worst), None])
+        rows.append([own.title, WHOLE_JURY, scale, None, None, _share_text(own.best), _share_text(own.worst), None])
     return headers, rows
 
 
-def _family(shown: Sequence[JurySummary]) -> Table:
+def _family_table(shown: Sequence[JurySummary]) -> Table:
     """Return the self-preference of each judge."""
     headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
     rows: Rows = []
@@ -322,12 +326,18 @@ def _family(shown: Sequence[JurySummary]) -> Table:
         for judge in own.judges:
             models = listed(judge.own_models, NAMES) or "none"
             rows.append(
-                [own.title, judge.judge, judge.family, models, _cell(judge.self_preference, score_decimals(own))]
+                [
+                    own.title,
+                    judge.judge,
+                    judge.family,
+                    models,
+                    _estimate_cell(judge.self_preference, score_decimals(own)),
+                ]
             )
     return headers, rows
 
 
-def _length(shown: Sequence[JurySummary]) -> Table:
+def _length_table(shown: Sequence[JurySummary]) -> Table:
     """Return the length bias of each judge."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
     rows: Rows = []
@@ -338,14 +348,14 @@ def _length(shown: Sequence[JurySummary]) -> Table:
                 continue
             star = " *" if length.basis == "across instances" else ""
             slopes = [
-                _cell(length.slope, score_decimals(own), star),
-                _cell(length.relative_to_others, score_decimals(own)),
+                _estimate_cell(length.slope, score_decimals(own), star),
+                _estimate_cell(length.relative_to_others, score_decimals(own)),
             ]
-            rows.append([own.title, name, *slopes, _cell(length.spearman, 2)])
+            rows.append([own.title, name, *slopes, _estimate_cell(length.spearman, 2)])
     return headers, rows
 
 
-def _agreement(shown: Sequence[JurySummary]) -> Table:
+def _agreement_table(shown: Sequence[JurySummary]) -> Table:
     """Return coefficients of agreement."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
     rows: Rows = [
@@ -353,8 +363,8 @@ def _agreement(shown: Sequence[JurySummary]) -> Table:
             own.title,
             part.on,
             part.n,
-            *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
-            f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
+            *(_estimate_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
+            f"{_estimate_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
         ]
         for own in shown
         for part in own.agreement
@@ -362,7 +372,7 @@ def _agreement(shown: Sequence[JurySummary]) -> Table:
     return headers, rows
 
 
-def _ranking(shown: Sequence[JurySummary]) -> Table:
+def _ranking_table(shown: Sequence[JurySummary]) -> Table:
     """Return the rankings by parts of the jury."""
     headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
     rows: Rows = []
@@ -371,12 +381,12 @@ def _ranking(shown: Sequence[JurySummary]) -> Table:
             continue
         apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
         for place, panel in enumerate(own.ranking.panels):
-            what = _swaps(panel) if place else apart
+            what = _swap_text(panel) if place else apart
             rows.append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
     return headers, rows
 
 
-def _swaps(panel: JudgePanelRanking) -> str | None:
+def _swap_text(panel: JudgePanelRanking) -> str | None:
     """Return the most important change of order as text."""
     if not panel.swaps:
         return None
@@ -388,12 +398,12 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
-def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
+def _estimate_cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
     """Return a number with its interval, if it has one."""
     return None if estimate is None else f"{estimate_text(estimate, places)}{mark}"
 
 
-def _share(estimate: Estimate | None) -> str | None:
+def _share_text(estimate: Estimate | None) -> str | None:
     """Return a share in percent."""
     return None if estimate is None else _percent(estimate.value)
 
@@ -405,35 +415,35 @@ def _percent(share: float) -> str:
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def _long(analysis: JuryAnalysis, format: str) -> str:
+def _csv(analysis: JuryAnalysis, format: str) -> str:
     """Return one row per number with an interval; `benchmark` is empty for all benchmarks together."""
     headers = ["benchmark", "statistic", "judge", "on", "value", "low", "high", "n", "method", "scoring", "tier"]
     rows: list[list[Value]] = []
     for own in (*analysis.benchmarks, analysis.overall):
-        for statistic, judge, on, found in _every(own):
+        for statistic, judge, on, found in _csv_numbers(own):
             if found is not None:
                 end: list[Value] = [found.n, found.method, analysis.scoring, analysis.tier]
                 rows.append([own.benchmark, statistic, judge, on, *estimate_numbers(found), *end])
     return render(rows, headers, format=format)
 
 
-def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
+def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield statistic, judge, subject and number."""
     for judge in own.judges:
-        name, length = judge.judge, judge.length
-        yield "mean", name, "", judge.mean
-        yield "best", name, "", judge.best
-        yield "worst", name, "", judge.worst
-        yield "harshness", name, "", judge.severity
-        yield "self_preference", name, judge.family, judge.self_preference
-        if length:
-            yield "length_slope", name, length.basis, length.slope
-            yield "length_against_others", name, length.basis, length.relative_to_others
-            yield "length_spearman", name, length.basis, length.spearman
-    if own.length:
-        yield "length_slope", "", own.length.basis, own.length.slope
-        yield "length_spearman", "", own.length.basis, own.length.spearman
+        yield "mean", judge.judge, "", judge.mean
+        for name, field in JUDGE_NUMBERS.items():
+            on = judge.family if name == "self_preference" else ""
+            yield name, judge.judge, on, getattr(judge, field)
+        yield from _length_numbers(judge.judge, judge.length)
+    yield from _length_numbers("", own.length)
     yield "best", "", "", own.best
     yield "worst", "", "", own.worst
     for part in own.agreement:
         yield from ((key, "", part.on, getattr(part, key)) for key in ("icc_2_1", "icc_3_k", "kappa", "alpha"))
+
+
+def _length_numbers(judge: str, length: LengthBias | None) -> Iterator[tuple[str, str, str, Estimate | None]]:
+    """Yield the numbers on the length of completions, of a judge or of the whole jury."""
+    if length:
+        for name, field in LENGTH_NUMBERS.items():
+            yield f"length_{name}", judge, length.basis, getattr(length, field)

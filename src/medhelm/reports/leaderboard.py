@@ -78,7 +78,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
     return {
         "verdict": list(board.verdict),
-        "models": [{**_model(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
+        "models": [{**_model_json(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
         "benchmarks": [
             {
                 **select(column, "id=benchmark title category subcategory metric judges"),
@@ -91,7 +91,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
         "panel": None if board.panel is None else list(board.panel),
         "head_to_head": head_to_head_json(pairs) if pairs else [],
         "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
-        "pairs": _pairs(board),
+        "pairs": _pairs_json(board),
         "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
@@ -108,31 +108,26 @@ MOST_PAIRS = 5_000
 """Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
 
 
-def _pairs(board: Leaderboard) -> list[dict[str, Any]]:
+def _pairs_json(board: Leaderboard) -> list[dict[str, Any]]:
     """Return the overall test of every two models, the higher-ranked first; empty for more than `MOST_PAIRS`."""
     if board.pairs is None or len(board.pairs.by_instance) > MOST_PAIRS:
         return []
-    found = []
-    for pair in board.pairs.pairs:
-        if pair.win_share is not None:
-            test = pair.win_share
-            found.append(
-                {
-                    "a": pair.first,
-                    "b": pair.second,
-                    "benchmark": None,
-                    **select(test.difference, "difference=value low high", rounded=True),
-                    "p": probability(test.difference.p_value),
-                    "p_adjusted": probability(test.p_holm),
-                    "separated": (pair.first, pair.second) in board.separated,
-                    **select(pair, "worst_case best_case", rounded=True),
-                    "survives_failures": pair.survives_failures,
-                }
-            )
-    return found
+    return [
+        {
+            **select(pair, "a=first b=second"),
+            "benchmark": None,
+            **select(test.difference, "difference=value low high", rounded=True),
+            "p": probability(test.difference.p_value),
+            "p_adjusted": probability(test.p_holm),
+            "separated": (pair.first, pair.second) in board.separated,
+            **select(pair, "worst_case best_case survives_failures", rounded=True),
+        }
+        for pair in board.pairs.pairs
+        if (test := pair.win_share) is not None
+    ]
 
 
-def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+def _model_json(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     """One model; a baseline outside the ranks has the rank None."""
     shown = [column for column in columns if column.benchmark in row.cells]
     return {
@@ -146,16 +141,16 @@ def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "macro_average_over_benchmarks": estimate_json(row.macro_over_benchmarks),
         **select(row, "macro_sd=macro_average.sd published n_benchmarks coverage", rounded=True),
         "cost_usd": number(row.cost_usd),
-        "completion_dates": _dates(row),
+        "completion_dates": _completion_dates(row),
         "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
         "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
-        "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
-        "categories": _groups(row.categories),
-        "subcategories": _groups(row.subcategories),
+        "benchmarks": {column.benchmark: _cell_json(row.cells[column.benchmark], column) for column in shown},
+        "categories": _group_means_json(row.categories),
+        "subcategories": _group_means_json(row.subcategories),
     }
 
 
-def _dates(row: Row) -> dict[str, str] | None:
+def _completion_dates(row: Row) -> dict[str, str] | None:
     """Return the first and last day on which a model's completions arrived; None if unknown."""
     known = [cell.dates for cell in row.cells.values() if cell.dates]
     return {"earliest": min(first for first, _ in known), "latest": max(last for _, last in known)} if known else None
@@ -173,7 +168,7 @@ def use_as_json(row: Row, board: Leaderboard) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell, column: Column) -> dict[str, Any]:
+def _cell_json(cell: Cell, column: Column) -> dict[str, Any]:
     """Return the score of one model on one benchmark, in the unit of the metric."""
     known, bounds = cell.estimate, cell.bounds(column)
     completers = estimate_json(cell.completers, "value low high n")
@@ -186,11 +181,11 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
         "cost_usd": number(cell.cost_usd),
         **({"n_failed_by_model": cell.n_failed_by_model, "completers": completers} if cell.n_failed_by_model else {}),
         **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
-        **({"calibrated": _calibrated(cell.calibrated)} if cell.calibrated else {}),
+        **({"calibrated": _calibrated_json(cell.calibrated)} if cell.calibrated else {}),
     }
 
 
-def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
+def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
     """Categories or subcategories."""
     return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in means.items()}
 
@@ -212,16 +207,18 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> 
     """
     check_by(by)
     if by == "head-to-head":
-        return _head_to_head(board, format)
+        return _head_to_head_table(board, format)
     if format == "csv":
         rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
     if by == "overall":
-        rows, headers = _overall(board)
+        rows, headers = _overall_table(board)
     elif by == "benchmark":
-        rows, headers = _side_by_side(board) if len(board.all_rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
+        rows, headers = (
+            _wide_benchmark_table(board) if len(board.all_rows) <= SIDE_BY_SIDE else _long_benchmark_table(board)
+        )
     else:
-        rows, headers = _by_group(board, by)
+        rows, headers = _group_table(board, by)
     drop: tuple[str, ...] = ("Failed", "Instances", CONSTANT, "Metric")
     if by == "overall":
         ranking = "Win share" if "Win share" in headers else "Win rate"
@@ -240,7 +237,7 @@ Table = tuple[list[list[Value]], list[str]]
 """Rows and headings."""
 
 
-def _head_to_head(board: Leaderboard, format: str) -> str:
+def _head_to_head_table(board: Leaderboard, format: str) -> str:
     """The models against each other; CSV has one row per pair."""
     found = head_to_head(board)
     if format == "csv":
@@ -300,7 +297,7 @@ def has_weights(board: Leaderboard) -> bool:
     return len({column.weight for column in board.columns}) > 1
 
 
-def _overall(board: Leaderboard) -> Table:
+def _overall_table(board: Leaderboard) -> Table:
     """One row per model, baselines last. The number that ranks comes first."""
     columns: dict[str, Callable[[Row], Value]] = {
         "Rank": rank_text,
@@ -321,11 +318,12 @@ def _overall(board: Leaderboard) -> Table:
     return tabulate(board.all_rows, columns, optional=["Win share"])
 
 
-def _by_group(board: Leaderboard, by: str) -> Table:
+def _group_table(board: Leaderboard, by: str) -> Table:
     """Models by categories or subcategories: means of normalized scores."""
     names = _group_names(board, by)
     rows: list[list[Value]] = [
-        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.all_rows
+        [row.rank, shown_name(row), *(decimal(_group_means(row, by)[name].value) for name in names)]
+        for row in board.all_rows
     ]
     return rows, ["Rank", "Model", *map(group_title, names)]
 
@@ -335,12 +333,12 @@ def _group_names(board: Leaderboard, by: str) -> list[str]:
     return list(dict.fromkeys(c.category if by == "category" else c.subcategory for c in board.columns))
 
 
-def _means(row: Row, by: str) -> Mapping[str, GroupMean]:
+def _group_means(row: Row, by: str) -> Mapping[str, GroupMean]:
     """Return the category or subcategory means of a model."""
     return row.categories if by == "category" else row.subcategories
 
 
-def _score(cell: Cell | None, column: Column) -> str | None:
+def _score_text(cell: Cell | None, column: Column) -> str | None:
     """Return a cell of a benchmark table, in the unit of the metric."""
     if cell is None:
         return None
@@ -348,7 +346,7 @@ def _score(cell: Cell | None, column: Column) -> str | None:
     return estimate_text(cell.estimate, places) if cell.estimate else decimal(cell.value, places)
 
 
-def _side_by_side(board: Leaderboard) -> Table:
+def _wide_benchmark_table(board: Leaderboard) -> Table:
     """One row per benchmark, one column per model."""
     weighted = has_weights(board)
     with_constant = any(column.constant_baseline is not None for column in board.columns)
@@ -357,7 +355,7 @@ def _side_by_side(board: Leaderboard) -> Table:
             column.title,
             column.metric_title or column.metric,
             *([f"{column.weight:g}"] if weighted else []),
-            *(_score(row.cells.get(column.benchmark), column) for row in board.all_rows),
+            *(_score_text(row.cells.get(column.benchmark), column) for row in board.all_rows),
             *([decimal(column.constant_baseline, score_decimals(column))] if with_constant else []),
         ]
         for column in board.columns
@@ -366,7 +364,7 @@ def _side_by_side(board: Leaderboard) -> Table:
     return rows, [*headers, *([CONSTANT] if with_constant else [])]
 
 
-def _one_below_the_other(board: Leaderboard) -> Table:
+def _long_benchmark_table(board: Leaderboard) -> Table:
     """One row per benchmark and model; the name of a benchmark is shown once."""
     headers = ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
     rows: list[list[Value]] = []
@@ -375,7 +373,7 @@ def _one_below_the_other(board: Leaderboard) -> Table:
             cell = row.cells.get(column.benchmark)
             names = [column.title, column.metric_title or column.metric] if index == 0 else ["", ""]
             count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
-            rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
+            rows.append([*names, shown_name(row), _score_text(cell, column), count, cell.n_failed if cell else None])
         if column.constant_baseline is not None:
             rows.append(["", "", CONSTANT, decimal(column.constant_baseline, score_decimals(column)), None, None])
     return rows, headers
@@ -430,7 +428,7 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
         headers = [by, "model", "value", "n_benchmarks", "scoring", "tier", "source"]
         for name in _group_names(board, by):
             for row in board.all_rows:
-                mean = _means(row, by)[name]
+                mean = _group_means(row, by)[name]
                 rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
         return rows, headers
     headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
@@ -438,7 +436,7 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
     for column in board.columns:
         for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
-            found = _cell(cell, column) if cell else {}
+            found = _cell_json(cell, column) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
             weight = number(column.weight)
             rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])
@@ -478,7 +476,7 @@ def calibration_table(board: Leaderboard, format: str) -> str:
                     estimate_text(found, 2),
                     f"{found.n_rated} of {found.n}",
                     WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
-                    _holds_for(found),
+                    _interval_scope(found),
                 ]
             )
     if not rows:
@@ -494,14 +492,14 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     )
 
 
-def _holds_for(found: CalibratedMean) -> str:
+def _interval_scope(found: CalibratedMean) -> str:
     """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
     if found.between_raters is not None:
         return f"clinicians like these {found.n_raters}"
     return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
 
 
-def _calibrated(found: CalibratedMean) -> dict[str, Any]:
+def _calibrated_json(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
     keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
     return select(found, keys, rounded=True)
@@ -560,7 +558,7 @@ def head_to_head_note(found: HeadToHead) -> str:
 # --- Python and notebooks ---------------------------------------------------------------------------------------------
 
 
-def _columns(board: Leaderboard, by: str) -> Columns:
+def _frame_columns(board: Leaderboard, by: str) -> Columns:
     """Return the columns of `--format csv`. Raises: UserError for another `by`."""
     by = by or "overall"
     check_by(by)
@@ -574,7 +572,7 @@ VIEW: ObjectView[Leaderboard] = ObjectView(
     summary=lambda board: f"{caption(board)}. {' '.join(board.verdict)}".strip(),
     table=lambda board, format: to_table(board, format=format),
     as_json=as_json,
-    columns=_columns,
+    columns=_frame_columns,
     verdict=lambda board: board.verdict,
     remarks=lambda board: board.remarks,
 )

@@ -221,8 +221,8 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
                 score.model,
                 *map(estimate_text, counted),
                 " / ".join(str(estimate.n if estimate else 0) for estimate in counted),
-                _gap(score.kept_minus_set_aside),
-                _gap(score.kept_minus_all),
+                _gap_text(score.kept_minus_set_aside),
+                _gap_text(score.kept_minus_all),
                 score.rank_all,
                 score.rank_kept,
             ]
@@ -235,7 +235,7 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
     return render(rows, headers, caption=caption)
 
 
-def _gap(gap: ScoreGap | None) -> str | None:
+def _gap_text(gap: ScoreGap | None) -> str | None:
     """Return a difference with its sign."""
     if gap is None:
         return None

@@ -84,16 +84,17 @@ def names(texts: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
     found: list[str] = []
     for text in texts:
         clean = " ".join("".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text).split()) or "(no name)"
-        short = _cut(clean, longest)
+        short = shorten(clean, longest)
         number = 2
         while short in found:
-            short = f"{_cut(clean, longest - len(str(number)) - 3)} ({number})"
+            short = f"{shorten(clean, longest - len(str(number)) - 3)} ({number})"
             number += 1
         found.append(short)
     return found
 
 
-def _cut(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters, cut in the middle."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 2 + (longest - 1) % 2

@@ -138,7 +138,9 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
             name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
             estimate_text(one.one_clinician.raters.of_mean(2)), *map(estimate_text, others),
         ])  # fmt: skip
-        csv_rows += [[name, one.n_instances, len(one.raters), *cells, *board_values(board)] for cells in _long(one)]
+        csv_rows += [
+            [name, one.n_instances, len(one.raters), *cells, *board_values(board)] for cells in _rater_rows(one)
+        ]
     return PaperTable(
         key="table2",
         title="Table 2. The jury against clinicians",
@@ -159,7 +161,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     )  # fmt: skip
 
 
-def _long(one: BenchmarkAgreement) -> list[list[Value]]:
+def _rater_rows(one: BenchmarkAgreement) -> list[list[Value]]:
     """Return one row per rater that is compared with clinicians."""
     among = one.clinicians
     compared = {"jury": one.jury, **one.judges, **one.baselines}
@@ -206,27 +208,25 @@ class ModelCost:
 
 def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
     """Return the table of tokens and costs, with models in order of rank."""
-    order = [row.model for row in board.rows]
-    names = {row.model: shown_name(row) for row in board.rows}
-    by_model = {row.model: row for row in board.rows}
     has_use = any(row.use and row.use.tokens is not None for row in board.rows)
-    ordered = sorted((cost for cost in costs if cost.model in names), key=lambda cost: order.index(cost.model))
+    by_model = {cost.model: cost for cost in costs}
+    ranked = [(row, by_model[row.model]) for row in board.rows if row.model in by_model]
     rows: list[list[Value]] = [
         [
-            names[cost.model], _count(cost.benchmark_tokens), _count(cost.jury_tokens), _dollars(cost.benchmark_usd),
-            _dollars(cost.jury_usd), _dollars(cost.total_usd), _dollars(cost.ceiling_usd),
-            "ceiling" if cost.is_ceiling else "bill",
-            *(_per_completion(by_model[cost.model]) if has_use else []), _on_frontier(by_model[cost.model], board),
+            shown_name(row), _count_text(cost.benchmark_tokens), _count_text(cost.jury_tokens),
+            _dollars_text(cost.benchmark_usd), _dollars_text(cost.jury_usd), _dollars_text(cost.total_usd),
+            _dollars_text(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
+            *(_per_completion(row) if has_use else []), _frontier_probability(row, board),
         ]
-        for cost in ordered
+        for row, cost in ranked
     ]  # fmt: skip
     csv_rows: list[list[Value]] = [
         [
             cost.model, cost.benchmark_tokens, cost.jury_tokens, number(cost.benchmark_usd), number(cost.jury_usd),
             number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
-            *board_values(board), *use_as_json(by_model[cost.model], board).values(),
+            *board_values(board), *use_as_json(row, board).values(),
         ]
-        for cost in ordered
+        for row, cost in ranked
     ]  # fmt: skip
     notes = []
     if any(cost.is_ceiling for cost in costs):
@@ -275,16 +275,16 @@ def _per_completion(row: Row) -> list[Value]:
     return [decimal(row.use.tokens, 0), seconds_text(row.use.seconds)] if row.use else [None, None]
 
 
-def _on_frontier(row: Row, board: Leaderboard) -> str | None:
+def _frontier_probability(row: Row, board: Leaderboard) -> str | None:
     """Return the probability of being on the efficient frontier."""
     return decimal(board.frontier.probability(row.model), 2) if board.frontier else None
 
 
-def _count(value: int | None) -> str | None:
+def _count_text(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
 
 
-def _dollars(value: float | None) -> str | None:
+def _dollars_text(value: float | None) -> str | None:
     """Return dollars with two decimals, or with three digits for a small amount."""
     if value is None:
         return None
