@@ -69,7 +69,7 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
     if len(models) > MOST_MODELS:
         notes.append(f"The picture has the best {MOST_MODELS} of {len(models)} models; the table has all.")
     return Chart(
-        name="scores", title=f"Scores on {short(column.title)}", description=_in_words(rows, column),
+        name="scores", title=f"Scores on {short(column.title)}", description=_description(rows, column),
         draw=partial(draw_intervals, plot), headers=HEADERS, rows=table, notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def best_first(board: Leaderboard, column: Column) -> list[tuple[Row, Cell]]:
     return found
 
 
-def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
+def _description(rows: Sequence[IntervalRow], column: Column) -> str:
     """Return the best model in one sentence."""
     models = [row for row in rows if row.value is not None and not row.group]
     if not models:

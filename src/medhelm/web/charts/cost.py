@@ -115,16 +115,16 @@ def cost_points(board: Leaderboard) -> list[PricedPoint]:
                 note="other benchmarks" if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
-    return sorted(found, key=_order)
+    return sorted(found, key=_sort_key)
 
 
-def _order(one: PricedPoint) -> tuple[bool, float, float, str]:
+def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
     return one.cost is None, one.cost or 0.0, -one.value, one.model
 
 
 def cost_chart(points: Sequence[PricedPoint]) -> Chart:
     """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out."""
-    shown = sorted((one for one in points if known(one.value) is not None), key=_order)
+    shown = sorted((one for one in points if known(one.value) is not None), key=_sort_key)
     table: list[list[Value]] = [
         [
             place, one.model, number(one.usd_per_1000), number(one.value), number(one.low), number(one.high),
@@ -139,7 +139,7 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
     if any(one.probability is not None for one in shown):
         notes.append("Percentages in the key are the probability of being on the frontier.")
     return Chart(
-        name="cost", title="Cost and performance", description=_in_words(shown), draw=partial(_draw, shown),
+        name="cost", title="Cost and performance", description=_description(shown), draw=partial(_draw, shown),
         headers=HEADERS, rows=table, notes=notes if shown else [], has_data=bool(shown),
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def _note(one: PricedPoint) -> str:
     return "cost unknown" if one.cost is None else one.note
 
 
-def _in_words(points: Sequence[PricedPoint]) -> str:
+def _description(points: Sequence[PricedPoint]) -> str:
     """Return the frontier in one or two sentences."""
     if not points:
         return "No model has a macro average."

@@ -50,12 +50,12 @@ def differences_chart(comparison: Comparison) -> Chart:
         f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages; the win share decides ranks."
     ]
     return Chart(
-        name="differences", title=title, description=_in_words(comparison), draw=partial(draw_intervals, plot),
+        name="differences", title=title, description=_description(comparison), draw=partial(draw_intervals, plot),
         headers=HEADERS, rows=table, notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
 
-def _in_words(comparison: Comparison) -> str:
+def _description(comparison: Comparison) -> str:
     """Return the counts of significant differences and the overall result."""
     if not comparison.benchmarks:
         return "The two models share no benchmark."
@@ -64,11 +64,11 @@ def _in_words(comparison: Comparison) -> str:
     n = plural(len(comparison.benchmarks), "benchmark")
     return (
         f"Of {n}, {short(comparison.first)} is significantly better on {first} and {short(comparison.second)} on "
-        f"{second}. {_overall(comparison.win_share)}"
+        f"{second}. {_overall_sentence(comparison.win_share)}"
     )
 
 
-def _overall(test: AdjustedDifference) -> str:
+def _overall_sentence(test: AdjustedDifference) -> str:
     """Return the overall result in one sentence."""
     if test.p_holm <= LEVEL:
         return f"Their win shares differ significantly, by {test.difference.value:+.3f}."

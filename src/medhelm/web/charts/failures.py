@@ -48,7 +48,7 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
     if len(ordered) > MOST_ROWS:
         notes.append(f"The picture has the first {MOST_ROWS} of {len(ordered)} bars; the table has all.")
     return Chart(
-        name="failures", title="Failures by reason", description=_in_words(by_model, by_reason),
+        name="failures", title="Failures by reason", description=_description(by_model, by_reason),
         draw=partial(_draw, ordered[:MOST_ROWS], is_by_reason),
         headers=("model", "reason", "failed", "instances", "share"), rows=table, notes=notes, has_data=bool(ordered),
     )  # fmt: skip
@@ -63,17 +63,17 @@ def _totals(counts: Sequence[FailureCount], field: Literal["model", "reason"]) -
     return found
 
 
-def _in_words(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:
+def _description(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:
     """Return the total and the most frequent reason."""
     if not by_model:
         return "No instance failed."
     reason = max(by_reason, key=lambda name: (by_reason[name], name))
     n = plural(sum(by_model.values()), "failed instance")
-    most = f"{short(_words(reason))}, {by_reason[reason]:,}"
+    most = f"{short(_reason_text(reason))}, {by_reason[reason]:,}"
     return f"{n} of {plural(len(by_model), 'model')}. Most frequent reason: {most}."
 
 
-def _words(reason: str) -> str:
+def _reason_text(reason: str) -> str:
     return reason.replace("_", " ")
 
 
@@ -81,11 +81,11 @@ def _draw(counts: Sequence[FailureCount], is_by_reason: bool, width: int) -> Dra
     """Draw one bar per model and reason, at least one."""
     words = [
         RowText(
-            name=one.model if is_by_reason else _words(one.reason),
+            name=one.model if is_by_reason else _reason_text(one.reason),
             text=f"{one.n:,} of {one.n_instances:,} ({one.n / one.n_instances:.1%})"
             if one.n_instances
             else f"{one.n:,}",
-            group=_words(one.reason) if is_by_reason else one.model,
+            group=_reason_text(one.reason) if is_by_reason else one.model,
         )
         for one in counts
     ]

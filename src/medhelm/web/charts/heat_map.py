@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.reports.figures import style
 from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note, shown_name
 from medhelm.reports.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.web.charts.scales import known
@@ -93,9 +94,7 @@ def step(value: float, edges: Sequence[float] = SCORE_EDGES) -> int:
 
 def _name(full: str, key: str) -> ShadedName:
     clean = as_line(full) or "(no name)"
-    half = (LONGEST_NAME - 1) // 2
-    short = clean if len(clean) <= LONGEST_NAME else f"{clean[:half]}…{clean[-half:]}"
-    return ShadedName(text=short, full=clean, key=key)
+    return ShadedName(text=style.shorten(clean, LONGEST_NAME), full=clean, key=key)
 
 
 def heat_map(board: Leaderboard) -> ShadedTable:
