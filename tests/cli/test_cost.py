@@ -116,7 +116,7 @@ def test_the_published_rule_beside_the_bill(store: Path, medhelm: Medhelm) -> No
     assert float(found[0]["ceiling USD"]) == round(0.06 + 0.15 + 0.021 + 1.2288, 2)
     assert float(found[0]["ceiling / bill"]) == pytest.approx(1.46 / 0.0693, abs=0.01)
     assert (
-        "the published rule, which takes every completion to be as long as its limit"
+        "the published rule, which assumes that every completion is as long as its limit"
         in medhelm("cost", "--rule", "ceiling").out
     )
 

@@ -42,7 +42,7 @@ def test_the_whole_command(medhelm: Medhelm, tmp_path: Path, server: Server) -> 
     assert medhelm("run", place, "--model", "baseline/lexical", "--model", "baseline/random").code == 0
     shown = medhelm("filter-references", place)
     assert (shown.code, shown.err, server.count) == (0, "", 6)
-    assert "Impressions: scores with and without (corrected scoring)" in shown.out
+    assert "Impressions: scores with and without these references (corrected scoring)" in shown.out
     for name in ("baseline/lexical", "baseline/random"):
         assert re.search(rf"^rouge_l +{name} .* 6 / 4 / 2 ", shown.out, re.MULTILINE)
     by_rule = [

@@ -36,7 +36,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
     assert told.code == 1
     line = next(line for line in told.out.splitlines() if line.startswith("- jury, letters"))
     missing = "3 missing (openai/judge-2: no_verdict 3)"
-    assert f"54 judgments of 3 judges; {missing}; 19 sent, 0 cached; cost ?" in line
+    assert f"54 judgments of 3 judges; {missing}; 19 sent, 0 cached; cost unknown" in line
     assert "  accuracy 3.00, clarity 3.00, completeness 3.28" in told.out
     assert "- Judgments are missing: Letters 5.6% (no_verdict 3)." in told.out
     again = run(medhelm, place, server, "--json")

@@ -294,9 +294,9 @@ def test_completions_stay_in_the_cache_and_releases_are_named(medhelm: Medhelm, 
     assert medhelm(*run).json["requests_sent"] == 9
     assert medhelm("release", "first", "--tier", "sample").code == 0
     effect = medhelm("runs", "remove", "--model", "openai/m", "--dry-run").out
-    assert "Of 9 completions, those of judges included, 9 stay in the cache" in effect
+    assert "Of 9 completions, including those of judges, 9 stay in the cache" in effect
     assert "the unknown cost of 1 run" in effect
-    assert "The release first rests on 1 of these runs" in effect
+    assert "Release first uses 1 of these runs" in effect
     found = medhelm("runs", "remove", "--model", "openai/m", "--yes", "--json").json
     counts = ("requests", "requests_cached", "cost_unknown", "releases")
     assert [found[key] for key in counts] == [9, 9, 1, {"first": 1}]

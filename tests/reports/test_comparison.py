@@ -93,8 +93,8 @@ def test_a_single_pair_is_spoken_of_as_one() -> None:
 
 def test_without_scores_of_instances_the_resampled_unit_is_named() -> None:
     found = published({"a": [0.9, 0.8, 0.7], "b": [0.1, 0.3, 0.2], "c": [0.5, 0.5, 0.4]})
-    (said,) = [sentence for sentence in in_words(found, "holm") if "take benchmarks instead" in sentence]
-    assert said.startswith("Scores of instances are unknown for any pair")
+    (said,) = [sentence for sentence in in_words(found, "holm") if "benchmark means instead" in sentence]
+    assert said.startswith("Scores of instances are unknown for all pairs")
     content = pairs_as_json(found, "holm")
     assert [pair["unit"] for pair in content["pairs"]] == ["benchmarks"] * 3
     assert content["told_apart"]["benchmarks"] == {"n_pairs": 0, "n_unadjusted": 0, "n_adjusted": 0}

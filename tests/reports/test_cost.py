@@ -235,8 +235,8 @@ def test_a_whole_plan() -> None:
     assert plan_report.remarks(WHOLE) == [
         "input tokens are estimated: its own run of this benchmark (within 2%), 1 row; 4 characters a token (within "
         "33%), 1 row.",
-        "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum takes every "
-        "completion to be as long as its limit.",
+        "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum assumes that every "
+        "completion is as long as its limit.",
         "judges: an unreadable judgment is requested once more; the maximum counts that for all judgments.",
     ]
 

@@ -88,7 +88,7 @@ def test_columns_of_a_difference_are_shown_if_one_is_given() -> None:
 
 def test_the_observed_difference_has_no_power() -> None:
     without = to_tables(found(None))[1]
-    assert "give --difference" in without
+    assert "add --difference" in without
     assert "0.0120" in without
     assert "Power" not in without
     assert "if the true difference is 0.03" in to_tables(found())[1]

@@ -104,7 +104,7 @@ def test_every_judge_has_a_line_with_its_verdicts_and_cost() -> None:
 
 def test_a_model_has_its_numbers_with_and_without_and_both_ranks() -> None:
     table = to_table([FOUND], "published")
-    assert "Radiology: scores with and without (published scoring)" in table
+    assert "Radiology: scores with and without these references (published scoring)" in table
     assert cells(table, "jury    lab/small") == [
         "jury", "lab/small", "4.000 [3.500, 4.500]", "4.500 [4.000, 5.000]", "3.000 [1.000, 5.000]", "5 / 2 / 1",
         "+1.500 [-0.620, 3.560]", "+0.500 [-0.250, 1.000]", "2", "1",

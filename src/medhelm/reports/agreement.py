@@ -49,45 +49,46 @@ WEAK = 0.5
 SPEARMAN = "spearman=value spearman_low=low spearman_high=high"
 """JSON of a rank correlation: key and field."""
 
+KAPPA = "weighted_kappa=kappa.value"
+"""JSON of a weighted kappa: key and field."""
+
 
 def as_json(found: JuryAgreement) -> dict[str, Any]:
     """Return the output of `medhelm agreement --json`. An undefined number is null and has a `reason`."""
     return {
         "ratings": found.place,
         "jury_from": found.jury_from,
-        "datasets": {name: _agreement(one) for name, one in found.datasets.items()},
-        "combined": _agreement(found.combined),
+        "datasets": {name: _benchmark_json(one) for name, one in found.datasets.items()},
+        "combined": _benchmark_json(found.combined),
         "verdict": verdict(found),
         "remarks": [remark.text for remark in found.remarks],
     }
 
 
-def _agreement(found: BenchmarkAgreement) -> dict[str, Any]:
+def _benchmark_json(found: BenchmarkAgreement) -> dict[str, Any]:
     jury = found.jury
     return {
         "n_instances": found.n_instances,
         "n_raters": len(found.raters),
-        "jury_vs_clinicians": _match(jury),
-        "clinicians": _clinicians(found.clinicians, found.raters),
+        "jury_vs_clinicians": _comparison_json(jury),
+        "clinicians": _clinicians_json(found.clinicians, found.raters),
         "one_clinician": {
-            "jury": _one(found.one_clinician.jury),
-            "clinicians": _one(found.one_clinician.raters),
-            "difference": _one(found.one_clinician.difference),
+            "jury": _raters_json(found.one_clinician.jury),
+            "clinicians": _raters_json(found.one_clinician.raters),
+            "difference": _raters_json(found.one_clinician.difference),
         },
-        "clinicians_all_ratings": _one(found.one_clinician.raters.of_mean(2), "icc3k"),
+        "clinicians_all_ratings": _raters_json(found.one_clinician.raters.of_mean(2), "icc3k"),
         "conclusion": str(conclude(found.one_clinician)),
         **select(jury.spearman, SPEARMAN, rounded=True),
-        "weighted_kappa": number(jury.kappa.value) if jury.kappa else None,
-        "weighted_kappa_low": number(jury.kappa.low) if jury.kappa else None,
-        "weighted_kappa_high": number(jury.kappa.high) if jury.kappa else None,
-        "criteria": {name: _row(match) for name, match in found.criteria.items()},
-        "judges": {name: _row(match) for name, match in found.judges.items()},
-        "baselines": {name: _row(match) for name, match in found.baselines.items()},
+        **select(jury, f"{KAPPA} weighted_kappa_low=kappa.low weighted_kappa_high=kappa.high", rounded=True),
+        "criteria": {name: _full_comparison_json(match) for name, match in found.criteria.items()},
+        "judges": {name: _full_comparison_json(match) for name, match in found.judges.items()},
+        "baselines": {name: _full_comparison_json(match) for name, match in found.baselines.items()},
         "remarks": [remark.text for remark in found.remarks],
     }
 
 
-def _match(found: AgreementWithClinicians) -> dict[str, Any]:
+def _comparison_json(found: AgreementWithClinicians) -> dict[str, Any]:
     """Return a comparison, with its bootstrap interval if there is one."""
     row = {**select(found.consistency, "icc3k=value low high", rounded=True), "n": found.n}
     if found.resampled:
@@ -101,22 +102,22 @@ def _match(found: AgreementWithClinicians) -> dict[str, Any]:
     return row
 
 
-def _one(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
+def _raters_json(found: RaterAgreement, key: str = "value") -> dict[str, Any]:
     """Return agreement with one clinician."""
     row = {**select(found, f"{key}=value low high", rounded=True), "n": found.n, "n_raters": found.n_raters}
     return {**row, "reason": found.reason} if found.reason else row
 
 
-def _row(found: AgreementWithClinicians) -> dict[str, Any]:
+def _full_comparison_json(found: AgreementWithClinicians) -> dict[str, Any]:
     """Return a comparison with rank correlation and kappa."""
     return {
-        **_match(found),
+        **_comparison_json(found),
         **select(found.spearman, SPEARMAN, rounded=True),
-        "weighted_kappa": number(found.kappa.value) if found.kappa else None,
+        **select(found, KAPPA, rounded=True),
     }
 
 
-def _clinicians(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, Any]:
+def _clinicians_json(found: ClinicianAgreement, raters: Sequence[str]) -> dict[str, Any]:
     values = [pair.value for pair in found.pairs.pairs if pair.value is not None]
     return {
         "icc3k": number(found.pairs.value),
@@ -146,15 +147,15 @@ def verdict(found: JuryAgreement) -> list[str]:
     sentences = []
     for name, one in found.datasets.items():
         about = f"{name}: " if several else ""
-        sentences.append(about + _conclusion(one))
+        sentences.append(about + _conclusion_sentence(one))
         if conclude(one.one_clinician) is Conclusion.TOO_FEW:
             continue
         if (lenient := one.jury.difference) and (lenient.low > 0 or lenient.high < 0):
-            sentences.append(about + _leniency(lenient))
+            sentences.append(about + _leniency_sentence(lenient))
     return sentences
 
 
-def _conclusion(found: BenchmarkAgreement) -> str:
+def _conclusion_sentence(found: BenchmarkAgreement) -> str:
     """Return the conclusion on one benchmark with its numbers."""
     one = found.one_clinician
     jury, raters, difference = (estimate_text(of) for of in (one.jury, one.raters, one.difference))
@@ -198,7 +199,7 @@ def _conclusion(found: BenchmarkAgreement) -> str:
             return f"The ratings are too few to say whether the jury can be trusted: {one.jury.reason}."
 
 
-def _leniency(found: Estimate) -> str:
+def _leniency_sentence(found: Estimate) -> str:
     """Return how much the jury's grades differ from clinicians'."""
     more = "higher" if found.value > 0 else "lower"
     low, high = sorted((abs(found.low), abs(found.high)))
@@ -217,7 +218,7 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     `rule`: agreement among clinicians from all ratings at once, or pair by pair as published.
     """
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
-    overview = _overview(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
+    overview = _overview_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
     if format in ("csv", "latex"):
         return overview
     hidden = "pair_without_icc" if rule == "corrected" else ""
@@ -238,7 +239,7 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
     remarks = "".join(f"- {note}\n" for note in notes)
     top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
     meaning = MEANING if rule == "corrected" else f"{MEANING}\n{PUBLISHED_MEANING}"
-    return "\n".join(filter(None, [top, overview, _details(several, format), remarks, meaning])) + "\n"
+    return "\n".join(filter(None, [top, overview, _details_table(several, format), remarks, meaning])) + "\n"
 
 
 LEAST_IMPORTANT = (
@@ -248,7 +249,7 @@ LEAST_IMPORTANT = (
 """Columns that a narrow terminal leaves out, the first one first."""
 
 
-def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
+def _overview_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
     """Return the table of the jury against clinicians, and of clinicians against each other."""
     headers = [
         "Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference", "Jury ICC(3,k)",
@@ -277,7 +278,7 @@ def _overview(several: Mapping[str, BenchmarkAgreement], format: str, caption: s
     return render(rows, headers, format=format, caption=caption, width=120, drop=drop)
 
 
-def _details(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
+def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     """Return the table of criteria, single judges and baseline metrics against the clinicians."""
     headers = ["Benchmark", "Against the clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
     headers.append("Minus clinicians")

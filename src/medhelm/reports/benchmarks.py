@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ from typing import Any
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title, metric_title
-from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import printable
+from medhelm.reports.tables import Value, printable, render, tabulate
 
 SHOWN = 5
 """Most references shown per reason; `--json` has all of them."""
@@ -21,23 +20,19 @@ SHOWN = 5
 
 def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | None]) -> str:
     """Return one line per benchmark. `folders`: name -> folder of its data, None if it was not found."""
-    packaged = any(b.package for b in benchmarks)
-    headers = ["name", "title", "subcategory", "access", "instances", "metric", "data"]
-    headers += ["package"] if packaged else []
-    rows = [
-        [
-            b.name,
-            b.title,
-            group_title(b.taxonomy.subcategory),
-            b.access,
-            evaluated_in_words(b),
-            metric_title(b.main_metric),
-            "yes" if folders[b.name] else "no",
-            *([b.package or "-"] if packaged else []),
-        ]
-        for b in benchmarks
-    ]
-    return tables.render(rows, headers, format="table", drop=("package", "subcategory", "title", "metric", "access"))
+    columns: dict[str, Callable[[Benchmark], Value]] = {
+        "name": lambda b: b.name,
+        "title": lambda b: b.title,
+        "subcategory": lambda b: group_title(b.taxonomy.subcategory),
+        "access": lambda b: b.access,
+        "instances": evaluated_in_words,
+        "metric": lambda b: metric_title(b.main_metric),
+        "data": lambda b: "yes" if folders[b.name] else "no",
+        "package": lambda b: b.package or "-",
+    }
+    if not any(b.package for b in benchmarks):
+        del columns["package"]
+    return render(*tabulate(benchmarks, columns), drop=("package", "subcategory", "title", "metric", "access"))
 
 
 def evaluated(benchmark: Benchmark) -> int | None:
@@ -86,17 +81,17 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",
         f"max_tokens    {benchmark.max_tokens}",
-        f"metrics       {', '.join(_named(name) for name in benchmark.metrics)}; the first is the main metric",
+        f"metrics       {', '.join(map(_metric_with_name, benchmark.metrics))}; the first is the main metric",
         f"digest        {benchmark.digest}",
         *_rules_and_rubric(benchmark),
         *(f"remark        {printable(remark)}" for remark in benchmark.remarks),
         "",
-        *_prompt(benchmark),
+        *_prompt_lines(benchmark),
     ]
     return "\n".join(lines)
 
 
-def _named(metric: str) -> str:
+def _metric_with_name(metric: str) -> str:
     """Return the title of a metric with its name, which definitions use."""
     return f"{metric_title(metric)} ({metric})"
 
@@ -113,16 +108,16 @@ def _rules_and_rubric(benchmark: Benchmark) -> list[str]:
     if rubric := benchmark.rubric:
         scale = "points" if rubric.form == "points" else f"{rubric.low:g} to {rubric.high:g}"
         lines += [f"rubric        {scale}: {printable(rubric.task)}"]
-        lines += [f"              {_criterion(criterion)}" for criterion in rubric.criteria]
+        lines += [f"              {_criterion_text(criterion)}" for criterion in rubric.criteria]
         if benchmark.criteria_column:
             lines.append(f"              criteria of each instance: column {benchmark.criteria_column}")
     if extended := benchmark.extended_rubric:
         lines += [f"extended      {printable(extended.task)}"]
-        lines += [f"              {_criterion(criterion)}" for criterion in extended.criteria]
+        lines += [f"              {_criterion_text(criterion)}" for criterion in extended.criteria]
     return lines
 
 
-def _criterion(criterion: Criterion) -> str:
+def _criterion_text(criterion: Criterion) -> str:
     """Return a criterion as text."""
     notes = [f"{criterion.points:+g} points"] if criterion.points else []
     notes += [] if criterion.higher_is_better else ["the lowest grade is best"]
@@ -130,7 +125,7 @@ def _criterion(criterion: Criterion) -> str:
     return f"{criterion.name}{shown}: {printable(criterion.description)}"
 
 
-def _prompt(benchmark: Benchmark) -> list[str]:
+def _prompt_lines(benchmark: Benchmark) -> list[str]:
     """Return the lines of the prompt template."""
     if benchmark.conversation_column:
         return [f"prompt: the conversation in column {benchmark.conversation_column}, which the model continues"]
@@ -139,21 +134,17 @@ def _prompt(benchmark: Benchmark) -> list[str]:
 
 def rules_table(benchmarks: Sequence[Benchmark], format: str) -> str:
     """Return a table of the published rule, the corrected rule and the reason, one row per benchmark."""
-    rows = [
-        [
-            b.name,
-            b.title,
-            evaluated_in_words(b),
-            b.main_metric if format == "csv" else metric_title(b.main_metric),
-            d.published,
-            d.corrected,
-            d.why,
-        ]
-        for b in benchmarks
-        for d in [b.rules]
-    ]
-    headers = ["benchmark", "title", "instances", "main metric", "published rule", "corrected rule", "why"]
-    return tables.render([[" ".join(cell.split()) for cell in row] for row in rows], headers, format=format)
+    columns: dict[str, Callable[[Benchmark], str]] = {
+        "benchmark": lambda b: b.name,
+        "title": lambda b: b.title,
+        "instances": evaluated_in_words,
+        "main metric": lambda b: b.main_metric if format == "csv" else metric_title(b.main_metric),
+        "published rule": lambda b: b.rules.published,
+        "corrected rule": lambda b: b.rules.corrected,
+        "why": lambda b: b.rules.why,
+    }
+    rows = [[" ".join(cell(b).split()) for cell in columns.values()] for b in benchmarks]
+    return render(rows, list(columns), format=format)
 
 
 def preview_text(benchmark: Benchmark, cases: Sequence[Mapping[str, Any]]) -> str:
@@ -173,19 +164,19 @@ def check_text(check: Mapping[str, Any]) -> str:
     """Return the result of a check: mean score of the references per metric and rule, exceptions and findings."""
     metrics = list(check["means"]["corrected"])
     rows = [
-        [metric_title(metric), *(_mean(check["means"][rule][metric]) for rule in ("corrected", "published"))]
+        [metric_title(metric), *(_mean_text(check["means"][rule][metric]) for rule in ("corrected", "published"))]
         for metric in metrics
     ]
     lines = [
         f"{check['benchmark']}: valid. Scored {plural(check['n'], 'reference')} as if they were completions.",
         "",
-        tables.render(rows, ["metric", "corrected", "published"], format="table").rstrip("\n"),
+        render(rows, ["metric", "corrected", "published"]).rstrip("\n"),
     ]
     if not rows:
         lines = [f"{check['benchmark']}: valid. {plural(check['n'], 'instance')}, which only judges can score."]
-    lines += [line for rule in check["means"] for line in _exceptions(check["exceptions"], rule)]
+    lines += [line for rule in check["means"] for line in _exception_lines(check["exceptions"], rule)]
     if floor := check["floor"]:
-        values = ", ".join(f"{rule} {_mean(value)}" for rule, value in floor["values"].items())
+        values = ", ".join(f"{rule} {_mean_text(value)}" for rule, value in floor["values"].items())
         answer = textwrap.shorten(printable(floor["answer"]), 60, placeholder=" ...")
         text = f"always answering {answer!r} is right {floor['share']:.1%} of the time, scores {values}"
         lines += ["", f"constant baseline: {text}"]
@@ -220,11 +211,11 @@ def skipped_text(names: Sequence[str]) -> list[str]:
     return [f"skipped, because their data was not found: {', '.join(names)}"] if names else []
 
 
-def _mean(value: float | None) -> str:
+def _mean_text(value: float | None) -> str:
     return "not computed" if value is None else f"{value:.4f}"
 
 
-def _exceptions(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
+def _exception_lines(exceptions: Sequence[Mapping[str, Any]], rule: str) -> list[str]:
     """Return lines on the references that do not get the best score under a rule, grouped by reason."""
     by_reason: dict[str, list[Mapping[str, Any]]] = {}
     for exception in exceptions:
@@ -303,9 +294,9 @@ def taxonomy_tree(categories: Sequence[CategoryCoverage], *, tasks_of_the_paper:
         lines += [category.title, *(f"  {text}" for text in (category.definition, category.criterion) if text)]
         lines += [f"  Done by: {category.performers}"] if category.performers else []
         for subcategory in category.subcategories:
-            lines += [f"  {subcategory.title} ({_covered(subcategory)})"]
+            lines += [f"  {subcategory.title} ({_coverage_text(subcategory)})"]
             lines += [f"    - {task}" for task in subcategory.tasks if with_tasks]
-            lines += [_line(benchmark) for benchmark in subcategory.benchmarks]
+            lines += [_benchmark_line(benchmark) for benchmark in subcategory.benchmarks]
         lines.append("")
     return "\n".join([*lines, _taxonomy_summary(categories, tasks_of_the_paper)])
 
@@ -342,13 +333,13 @@ def _category_json(category: CategoryCoverage) -> dict[str, Any]:
     return {**select(category, "id title definition criterion performers"), "subcategories": subcategories}
 
 
-def _covered(subcategory: SubcategoryCoverage) -> str:
+def _coverage_text(subcategory: SubcategoryCoverage) -> str:
     n = len(subcategory.benchmarks)
     tasks = f"{plural(len(subcategory.tasks), 'task')}, " if subcategory.tasks else ""
     return f"{tasks}{plural(n, 'benchmark') if n else 'no benchmarks'}"
 
 
-def _line(benchmark: BenchmarkCoverage) -> str:
+def _benchmark_line(benchmark: BenchmarkCoverage) -> str:
     state = "data found" if benchmark.here else f"no data: {benchmark.why_not}"
     return printable(
         f"    * {benchmark.name:<{WIDTH}} {benchmark.access:<8} instances: {benchmark.instances:<17} {state}"

@@ -8,14 +8,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import MISSING, NUMERIC, Value, decimal, escape_markdown, estimate_text, printable, render
+from medhelm.reports.tables import (
+    MISSING,
+    NUMERIC,
+    Value,
+    decimal,
+    escape_markdown,
+    estimate_text,
+    printable,
+    render,
+    score_decimals,
+    tabulate,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import RankedBy
@@ -222,7 +233,7 @@ def to_markdown(card: Card) -> str:
     lines += [f"**{INVENTED}**", ""] if card.tier == "sample" else []
     lines += [escape_markdown(" ".join(card.verdict)), ""] if card.verdict else []
     lines += [escape_markdown(dates(card)), ""]
-    for heading, headers, rows in tables(card):
+    for heading, rows, headers in tables(card):
         lines += [f"## {heading}", "", render(rows, headers, format="md")]
     for heading, sentences in sections(card):
         lines += [f"## {heading}", "", *(f"- {escape_markdown(text)}" for text in sentences), ""]
@@ -231,8 +242,8 @@ def to_markdown(card: Card) -> str:
     return "\n".join(lines)
 
 
-Table = tuple[str, list[str], list[list[Value]]]
-"""Heading, column headings, rows."""
+Table = tuple[str, list[list[Value]], list[str]]
+"""Heading of the section, rows and column headings."""
 
 
 def title(card: Card) -> str:
@@ -266,60 +277,59 @@ def dates(card: Card) -> str:
 
 def tables(card: Card) -> list[Table]:
     """Return the tables of the page."""
-    return [_results(card), _scores(card), _models(card), _data(card), _digests(card)]
+    return [_results_table(card), _scores_table(card), _models_table(card), _data_table(card), _digests_table(card)]
 
 
-def _results(card: Card) -> Table:
-    shares = has_win_shares(card)
-    headers = ["Rank", "Model", *(["Win share"] if shares else []), "Win rate", "Average", "Benchmarks",
-               "Completions USD", "Judging USD"]  # fmt: skip
-    rows: list[list[Value]] = [
-        [
-            _place(m),
-            m.name,
-            *([estimate_text(m.win_share, 2)] if shares else []),
-            estimate_text(m.win_rate, 2),
-            estimate_text(m.macro_average, 2),
-            m.n_benchmarks,
-            decimal(m.cost_usd, 2),
-            decimal(m.judges_cost_usd, 2),
-        ]
-        for m in card.models
-    ]
-    return "Results", headers, rows
+def _results_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardModel], Value]] = {
+        "Rank": _rank_text,
+        "Model": lambda model: model.name,
+        "Win share": lambda model: estimate_text(model.win_share, 2),
+        "Win rate": lambda model: estimate_text(model.win_rate, 2),
+        "Average": lambda model: estimate_text(model.macro_average, 2),
+        "Benchmarks": lambda model: model.n_benchmarks,
+        "Completions USD": lambda model: decimal(model.cost_usd, 2),
+        "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
+    }
+    return "Results", *tabulate(card.models, columns, optional=["Win share"])
 
 
-def _place(model: CardModel) -> Value:
-    """Return the rank with the possible ones; a dash for a baseline."""
+def _rank_text(model: CardModel) -> Value:
+    """Return the rank with the possible ones; None for a baseline."""
     if model.rank is None or model.rank_low == model.rank_high:
         return model.rank
     return f"{model.rank} ({model.rank_low} to {model.rank_high})"
 
 
-def _scores(card: Card) -> Table:
+def _scores_table(card: Card) -> Table:
     names = [model.name for model in card.models]
     if len(names) <= 4:
         headers = ["Benchmark", "Metric (scale)", *names]
         rows: list[list[Value]] = [
-            [b.title, _scale(b), *(_score(b.scores.get(name), b) for name in names)] for b in card.benchmarks
+            [b.title, _scale_text(b), *(_score_text(b.scores.get(name), b) for name in names)] for b in card.benchmarks
         ]
     else:
         headers = ["Benchmark", "Metric (scale)", "Model", "Score"]
         rows = [
-            [b.title if place == 0 else "", _scale(b) if place == 0 else "", name, _score(b.scores.get(name), b)]
+            [
+                b.title if place == 0 else "",
+                _scale_text(b) if place == 0 else "",
+                name,
+                _score_text(b.scores.get(name), b),
+            ]
             for b in card.benchmarks
             for place, name in enumerate(names)
         ]
-    return "Scores", headers, rows
+    return "Scores", rows, headers
 
 
-def _scale(benchmark: CardBenchmark) -> str:
+def _scale_text(benchmark: CardBenchmark) -> str:
     return f"{benchmark.metric} ({benchmark.low:g} to {benchmark.high:g})"
 
 
-def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
+def _score_text(number: Number | None, benchmark: CardBenchmark) -> str | None:
     """Return a score, with the numbers of failures that count as the worst answer, and of missing scores."""
-    text = estimate_text(number, 3 if benchmark.high - benchmark.low <= 1 else 2)
+    text = estimate_text(number, score_decimals(benchmark))
     if not number or not text:
         return text
     missing = (number.n_failed or 0) - number.n_failed_by_model
@@ -327,37 +337,36 @@ def _score(number: Number | None, benchmark: CardBenchmark) -> str | None:
     return text + worst + (f", {missing} missing" if missing else "")
 
 
-def _models(card: Card) -> Table:
-    headers = ["Model", "Server", "Name at the server", "Reported version", "Price"]
-    rows: list[list[Value]] = [
-        [m.name, m.reached, m.served_as or None, _snapshots(m), m.price or "unknown"] for m in card.models
-    ]
-    return "Models", headers, rows
+def _models_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardModel], Value]] = {
+        "Model": lambda model: model.name,
+        "Server": lambda model: model.reached,
+        "Name at the server": lambda model: model.served_as or None,
+        "Reported version": _snapshots_text,
+        "Price": lambda model: model.price or "unknown",
+    }
+    return "Models", *tabulate(card.models, columns)
 
 
-def _snapshots(model: CardModel) -> str:
+def _snapshots_text(model: CardModel) -> str:
     several = len(model.snapshots) > 1
     named = [(name or "not reported") + (f" ({count:,})" if several else "") for name, count in model.snapshots.items()]
     return ", ".join(named) or MISSING
 
 
-def _data(card: Card) -> Table:
-    headers = ["Benchmark", "Task", "Source", "Instances", "Data digest", "Prompts digest"]
-    rows: list[list[Value]] = [
-        [
-            b.title,
-            b.task or None,
-            b.source + (f", revision {b.revision[:SHORT]}" if b.revision else ""),
-            f"{b.n:,}: {b.selection}",
-            b.data_digest[:SHORT],
-            b.prompts_digest[:SHORT] or "not stored",
-        ]
-        for b in card.benchmarks
-    ]
-    return "Data", headers, rows
+def _data_table(card: Card) -> Table:
+    columns: dict[str, Callable[[CardBenchmark], Value]] = {
+        "Benchmark": lambda b: b.title,
+        "Task": lambda b: b.task or None,
+        "Source": lambda b: b.source + (f", revision {b.revision[:SHORT]}" if b.revision else ""),
+        "Instances": lambda b: f"{b.n:,}: {b.selection}",
+        "Data digest": lambda b: b.data_digest[:SHORT],
+        "Prompts digest": lambda b: b.prompts_digest[:SHORT] or "not stored",
+    }
+    return "Data", *tabulate(card.benchmarks, columns)
 
 
-def _digests(card: Card) -> Table:
+def _digests_table(card: Card) -> Table:
     """Return one row per model: each digest is that of all its benchmarks together."""
     parts = {"Data": "data", "References": "references", "Prompts": "prompts", "Definitions": "definition"}
     if any(own.judges for model in card.models for own in model.digests.values()):
@@ -365,18 +374,18 @@ def _digests(card: Card) -> Table:
     rows: list[list[Value]] = []
     for model in card.models:
         every = [(name, model.digests[name]) for name in sorted(model.digests)]
-        joint = [_joint([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
-        rows.append([model.name, *joint, _sampling(model.digests.values())])
-    return "Digests per model", ["Model", *parts, "Sampling"], rows
+        joint = [_joint_digest([(name, getattr(own, part)) for name, own in every]) for part in parts.values()]
+        rows.append([model.name, *joint, _sampling_text(model.digests.values())])
+    return "Digests per model", rows, ["Model", *parts, "Sampling"]
 
 
-def _joint(digests: Sequence[tuple[str, str]]) -> str | None:
+def _joint_digest(digests: Sequence[tuple[str, str]]) -> str | None:
     """Return the start of one digest for the digests of several benchmarks; None if none is known."""
     known = [(name, digest) for name, digest in digests if digest]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:SHORT] if known else None
 
 
-def _sampling(digests: Iterable[CardDigests]) -> str | None:
+def _sampling_text(digests: Iterable[CardDigests]) -> str | None:
     """Describe how a model was sampled on all its benchmarks; None for a baseline."""
     own = list(digests)
     words = " or ".join(dict.fromkeys(one.sampling for one in own if one.sampling))
@@ -444,7 +453,7 @@ def to_html(card: Card) -> str:
         *([f'<p class="verdict">{escape(" ".join(card.verdict))}</p>'] if card.verdict else []),
         f"<p>{escape(dates(card))}</p>",
     ]
-    for heading, headers, rows in tables(card):
+    for heading, rows, headers in tables(card):
         lines += [f"<h2>{escape(heading)}</h2>", *_table(headers, rows)]
     parts = [_section(heading, sentences) for heading, sentences in sections(card)]
     lines += [*_side_by_side(parts[0], parts[1]), *_side_by_side(parts[2], parts[3])]

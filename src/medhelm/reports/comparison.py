@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import left_out_json, probability, select
+from medhelm.reports.json_output import estimate_json, left_out_json, probability, select
 from medhelm.reports.tables import (
     Columns,
     ObjectView,
@@ -102,10 +102,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         ]
         for compared in comparison.benchmarks
     ]
-    overall = {"Macro average": comparison.macro_average, "Win share": comparison.win_share}
-    if comparison.n_benchmarks == 1:
-        overall = {"Mean score": comparison.win_share}  # the only test: that of the benchmark
-    for name, test in overall.items():
+    for name, test in overall_tests(comparison).items():
         found = test.difference
         adjusted = p_text(test.p_adjusted(comparison.adjustment))
         rows.append([name, "", estimate_text(found), found.n, p_text(found.p_value), adjusted])
@@ -114,6 +111,13 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
         f"benchmarks, and overall over all pairs of {comparison.n_models} models ({ADJUSTED[comparison.adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption, drop=("p", "Metric", "Instances"))
+
+
+def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
+    """Return the tests over all benchmarks by name; on a single benchmark that of its mean score."""
+    if comparison.n_benchmarks == 1:
+        return {"Mean score": comparison.win_share}
+    return {"Macro average": comparison.macro_average, "Win share": comparison.win_share}
 
 
 def verdict(comparison: Comparison) -> list[str]:
@@ -140,9 +144,6 @@ def _equals(p: str | None) -> str:
 By = Literal["overall", "benchmark", "test"]
 """Meaning of the rows: pairs, benchmarks, or pairs on each benchmark."""
 
-BYS: tuple[By, ...] = get_args(By)
-"""All of them."""
-
 AT_LEVEL = "the 5% level"
 """The same as text."""
 
@@ -159,28 +160,28 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
         "benchmarks": [
             {
                 **select(column, "id=benchmark title metric"),
-                **_counts(_on(compared, column.benchmark), adjustment),
-                "mde": _effect(compared, column.benchmark, "corrected"),
-                "mde_published": _effect(compared, column.benchmark, "published"),
+                **_counts_json(_tests_on(compared, column.benchmark), adjustment),
+                "mde": _effect_json(compared, column.benchmark, "corrected"),
+                "mde_published": _effect_json(compared, column.benchmark, "published"),
             }
             for column in found.columns
         ],
         "pairs": [
             {
                 **select(pair, "first second unit n_benchmarks"),
-                "macro_average": _test(pair.macro_average, adjustment),
-                "win_share": _test(pair.win_share, adjustment),
-                "win_rate": _test(_win_rate(pair), adjustment),
+                "macro_average": _test_json(pair.macro_average, adjustment),
+                "win_share": _test_json(pair.win_share, adjustment),
+                "win_rate": _test_json(_win_rate_test(pair), adjustment),
                 "survives_failures": pair.survives_failures,
-                "benchmarks": {name: _test(test, adjustment) for name, test in pair.benchmarks.items()},
+                "benchmarks": {name: _test_json(test, adjustment) for name, test in pair.benchmarks.items()},
             }
             for pair in found.pairs
         ],
         "told_apart": {
-            "win_share": _counts([pair.win_share for pair in found.pairs], adjustment),
-            "win_rate": _counts([_win_rate(pair) for pair in found.pairs], adjustment),
-            "macro_average": _counts([pair.macro_average for pair in found.pairs], adjustment),
-            "benchmarks": _counts([t for pair in found.pairs for t in pair.benchmarks.values()], adjustment),
+            "win_share": _counts_json([pair.win_share for pair in found.pairs], adjustment),
+            "win_rate": _counts_json([_win_rate_test(pair) for pair in found.pairs], adjustment),
+            "macro_average": _counts_json([pair.macro_average for pair in found.pairs], adjustment),
+            "benchmarks": _counts_json([t for pair in found.pairs for t in pair.benchmarks.values()], adjustment),
         },
         "adjustment": adjustment,
         "level": LEVEL,
@@ -195,18 +196,18 @@ def pairs_to_table(
 ) -> str:
     """Return a table of pairs, of benchmarks, or of pairs on each benchmark; see `By`."""
     if by == "benchmark":
-        return _by_benchmark(compared, adjustment, format)
+        return _benchmark_table(compared, adjustment, format)
     if by == "test":
-        return _by_test(compared, adjustment, format)
-    headers = ["Model", "Compared with", "Benchmarks", *_headers("win share difference", format), "p adjusted",
-               *_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
+        return _test_table(compared, adjustment, format)
+    headers = ["Model", "Compared with", "Benchmarks", *_interval_headers("win share difference", format), "p adjusted",
+               *_interval_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
     rows: list[list[Value]] = []
     for pair in compared.all_pairs.pairs:
         tests = {"win share": pair.win_share, "macro average": pair.macro_average}
         significant = [name for name, test in tests.items() if _is_significant(test, adjustment)]
         cells: list[Value] = []
         for test in tests.values():
-            cells += [*_interval(test, format), _p(test.p_adjusted(adjustment), format) if test else None]
+            cells += [*_interval_cells(test, format), _p_cell(test.p_adjusted(adjustment), format) if test else None]
         rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(significant) or None])
     caption = (
         f"First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs ({ADJUSTED[adjustment]})"
@@ -226,7 +227,7 @@ def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     tests = [pair.win_share for pair in found.pairs if pair.win_share is not None]
     if not tests:
         return []
-    differ = _significant(tests, adjustment)
+    differ = _count_significant(tests, adjustment)
     if not differ:
         return [f"No two of the {len(found.models)} models differ significantly."]
     first = found.models[0]
@@ -253,20 +254,20 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     pairs = [pair for pair in found.pairs if pair.macro_average is not None]
     if not pairs:
         return []
-    sentences = [
-        f"{kind}: {_of([_test_of(pair, kind) for pair in pairs], 'pair', adjustment)}."
-        for kind in ("Win share", "Macro average")
-    ]
-    tests: list[AdjustedDifference | None] = [test for pair in pairs for test in pair.benchmarks.values()]
-    if tests:
-        sentences.append(f"Single benchmarks: {_of(tests, 'pair on a benchmark', adjustment)}.")
-        tied = [c.title for c in found.columns if not _significant(_on(compared, c.benchmark), adjustment)]
+    by_kind = {
+        "Win share": [pair.win_share for pair in pairs],
+        "Macro average": [pair.macro_average for pair in pairs],
+    }
+    sentences = [f"{kind}: {_count_sentence(tests, 'pair', adjustment)}." for kind, tests in by_kind.items()]
+    if single := [test for pair in pairs for test in pair.benchmarks.values()]:
+        sentences.append(f"Single benchmarks: {_count_sentence(single, 'pair on a benchmark', adjustment)}.")
+        tied = [c.title for c in found.columns if not _count_significant(_tests_on(compared, c.benchmark), adjustment)]
         sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
-        whose = "any pair" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
+        whose = "all pairs" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
-            f"Scores of instances are unknown for {whose}: the tests take benchmarks instead. This shows how much the "
-            "choice of benchmarks matters; it says nothing about a single benchmark."
+            f"Scores of instances are unknown for {whose}: the tests compare benchmark means instead. This shows how "
+            "much the choice of benchmarks matters; it says nothing about a single benchmark."
         )
     if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
         sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
@@ -274,25 +275,16 @@ def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     return sentences
 
 
-def _win_rate(pair: ModelPair) -> AdjustedDifference | None:
+def _win_rate_test(pair: ModelPair) -> AdjustedDifference | None:
     """Return the difference of win rates, which is tested over benchmarks only: there it is that of win shares."""
     return pair.win_share if pair.unit == "benchmarks" else None
 
 
-def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
-    headers = [
-        "Benchmark",
-        "Metric",
-        "Instances",
-        "Pairs",
-        "Significant",
-        "Adjusted",
-        "mde",
-        "mde, published",
-    ]
+def _benchmark_table(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
+    headers = ["Benchmark", "Metric", "Instances", "Pairs", "Significant", "Adjusted", "mde", "mde, published"]
     rows: list[list[Value]] = []
     for column in compared.all_pairs.columns:
-        tests = _on(compared, column.benchmark)
+        tests = _tests_on(compared, column.benchmark)
         effects = compared.effects.get(column.benchmark)
         rows.append(
             [
@@ -301,9 +293,9 @@ def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) 
                 effects.n if effects else None,
                 len(tests),
                 sum(test.difference.p_value <= LEVEL for test in tests) if tests else None,
-                _significant(tests, adjustment) if tests else None,
-                _spread(effects.corrected if effects else None),
-                _spread(effects.published if effects else None),
+                _count_significant(tests, adjustment) if tests else None,
+                _effect_text(effects.corrected if effects else None),
+                _effect_text(effects.published if effects else None),
             ]
         )
     caption = (
@@ -313,18 +305,26 @@ def _by_benchmark(compared: ComparedPairs, adjustment: Adjustment, format: str) 
     return render(rows, headers, format=format, caption=caption, drop=("mde, published", "Metric", "Pairs"))
 
 
-def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
-    headers = ["Benchmark", "Model", "Compared with", *_headers("difference", format), "Instances", "p", "p adjusted"]
+def _test_table(compared: ComparedPairs, adjustment: Adjustment, format: str) -> str:
+    headers = [
+        "Benchmark",
+        "Model",
+        "Compared with",
+        *_interval_headers("difference", format),
+        "Instances",
+        "p",
+        "p adjusted",
+    ]
     titles = {column.benchmark: column.title for column in compared.all_pairs.columns}
     rows: list[list[Value]] = [
         [
             titles[name],
             pair.first,
             pair.second,
-            *_interval(pair.benchmarks[name], format),
+            *_interval_cells(pair.benchmarks[name], format),
             pair.benchmarks[name].difference.n,
-            _p(pair.benchmarks[name].difference.p_value, format),
-            _p(pair.benchmarks[name].p_adjusted(adjustment), format),
+            _p_cell(pair.benchmarks[name].difference.p_value, format),
+            _p_cell(pair.benchmarks[name].p_adjusted(adjustment), format),
         ]
         for name in titles
         for pair in compared.all_pairs.pairs
@@ -337,44 +337,40 @@ def _by_test(compared: ComparedPairs, adjustment: Adjustment, format: str) -> st
     return render(rows, headers, format=format, caption=caption, drop=("p", "Instances"))
 
 
-def _on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
+def _tests_on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
     """Return the tests of all pairs on one benchmark."""
     return [pair.benchmarks[benchmark] for pair in compared.all_pairs.pairs if benchmark in pair.benchmarks]
-
-
-def _test_of(pair: ModelPair, name: str) -> AdjustedDifference | None:
-    return pair.win_share if name == "Win share" else pair.macro_average
 
 
 def _is_significant(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
     return test is not None and test.p_adjusted(adjustment) <= LEVEL
 
 
-def _significant(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
+def _count_significant(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
     """Return the number of significant tests after adjustment."""
     return sum(_is_significant(test, adjustment) for test in tests)
 
 
-def _of(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
-    """`22 of 36 pairs differ at the 5% level, 15 after adjustment (Holm)`"""
+def _count_sentence(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
+    """Return a sentence such as `22 of 36 pairs differ at the 5% level, 15 after adjustment (Holm)`."""
     known = [test for test in tests if test is not None]
-    before, after = sum(test.difference.p_value <= LEVEL for test in known), _significant(known, adjustment)
+    before, after = sum(test.difference.p_value <= LEVEL for test in known), _count_significant(known, adjustment)
     plural = noun if len(known) == 1 else noun.replace("pair", "pairs", 1)
     verb, kept = "differs" if before == 1 or len(known) == 1 else "differ", "none" if after == 0 else str(after)
     way = ADJUSTED[adjustment]
     return f"{before or 'none'} of {len(known)} {plural} {verb} at {AT_LEVEL}, {kept} after adjustment ({way})"
 
 
-def _counts(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> dict[str, int]:
+def _counts_json(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> dict[str, int]:
     known = [test for test in tests if test is not None]
     return {
         "n_pairs": len(known),
         "n_unadjusted": sum(test.difference.p_value <= LEVEL for test in known),
-        "n_adjusted": _significant(known, adjustment),
+        "n_adjusted": _count_significant(known, adjustment),
     }
 
 
-def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, Any] | None:
+def _test_json(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, Any] | None:
     if test is None:
         return None
     return {
@@ -385,29 +381,28 @@ def _test(test: AdjustedDifference | None, adjustment: Adjustment) -> dict[str, 
     }
 
 
-def _effect(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
+def _effect_json(compared: ComparedPairs, benchmark: str, rule: str) -> dict[str, Any] | None:
     effects = compared.effects.get(benchmark)
-    effect: DetectableEffect | None = getattr(effects, rule) if effects else None
-    return select(effect, "value sd n_pairs", rounded=True) if effect else None
+    return estimate_json(getattr(effects, rule), "value sd n_pairs") if effects else None
 
 
-def _headers(name: str, format: str) -> list[str]:
+def _interval_headers(name: str, format: str) -> list[str]:
     """Return the headings of a difference; in CSV the ends of the interval have their own columns."""
     return [name.capitalize(), f"{name} low", f"{name} high"] if format == "csv" else [name.capitalize()]
 
 
-def _interval(test: AdjustedDifference | None, format: str) -> list[Value]:
-    """Return the cells under `_headers`."""
+def _interval_cells(test: AdjustedDifference | None, format: str) -> list[Value]:
+    """Return the cells under `_interval_headers`."""
     found = test.difference if test else None
     return estimate_numbers(found) if format == "csv" else [estimate_text(found)]
 
 
-def _p(p: float, format: str) -> Value:
+def _p_cell(p: float, format: str) -> Value:
     """Return a p-value for the format: rounded for people, in full for CSV."""
     return probability(p) if format == "csv" else p_text(p)
 
 
-def _spread(effect: DetectableEffect | None) -> str | None:
+def _effect_text(effect: DetectableEffect | None) -> str | None:
     return f"{decimal(effect.value)} ± {decimal(effect.sd)}" if effect else None
 
 

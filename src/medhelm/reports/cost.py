@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, number, render, with_interval
+from medhelm.reports.tables import Value, decimal, number, render, tabulate, with_interval
 
 if TYPE_CHECKING:
-    from medhelm.analysis.cost.bill import Bill, BillRow
+    from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness
 
 SUMS = {"tested": "models under test", "left_over": "not in a stored run", "total": "total"}
 """Kind of a summary row -> its name for people."""
@@ -27,22 +27,22 @@ def to_table(bill: Bill, format: str = "table") -> str:
     headers = [*names, "runs", "instances", "requests", "bought", "input", "cached", "cache write", "output"]
     headers += ["reasoning", "models USD", "judges USD", "bill USD", "spent USD"]
     headers += ["ceiling USD", "ceiling / bill"] if bill.rule == "ceiling" else []
-    rows = [[*_names(row, names), *_numbers(row, bill, format)] for row in [*bill.rows, bill.total]]
+    rows = [[*_name_cells(row, names), *_number_cells(row, bill, format)] for row in [*bill.rows, bill.total]]
     caption = f"bill: {REPEAT}; spent: {SPENT}."
     if bill.rule == "ceiling":
-        caption += " ceiling: the published rule, which takes every completion to be as long as its limit."
+        caption += " ceiling: the published rule, which assumes that every completion is as long as its limit."
     drop = ("reasoning", "cache write", "cached", "bought", "instances", "requests", "output", "input", "runs",
             "judges USD", "models USD")  # fmt: skip
-    return render(rows, headers, format=format, caption="" if format == "csv" else caption, drop=drop)
+    return render(rows, headers, format=format, caption=caption, drop=drop)
 
 
-def _names(row: BillRow, names: list[str]) -> list[Value]:
+def _name_cells(row: BillRow, names: list[str]) -> list[Value]:
     if row.of != "runs":
         return [SUMS[row.of], *[None] * (len(names) - 1)]
     return [getattr(row, name) for name in names]
 
 
-def _numbers(row: BillRow, bill: Bill, format: str) -> list[Value]:
+def _number_cells(row: BillRow, bill: Bill, format: str) -> list[Value]:
     usage = row.usage
     counts: list[Value] = [row.runs, row.instances, row.requests, row.purchased]
     counts += [usage.input, usage.cached_input, usage.cache_write, usage.output, usage.reasoning]
@@ -65,26 +65,22 @@ def worth_table(bill: Bill, format: str = "table") -> str:
     """Return cost, tokens and seconds beside the score, one row per model; "" if no run counts."""
     if not bill.cost_effectiveness:
         return ""
-    headers = ["model", "benchmarks", "use USD", "judges USD", "USD per 1,000", "tokens", "seconds"]
-    headers += ["macro average", "efficient", "probability"]
-    rows: list[list[Value]] = [
-        [
-            one.model,
-            one.n_benchmarks,
-            decimal(one.use_usd, 4),
-            decimal(one.judges_usd, 4),
-            decimal(one.use.usd_per_1000, 4) if one.use else None,
-            decimal(one.use.tokens, 0) if one.use else None,
-            seconds_text(one.use.seconds) if one.use else None,
-            decimal(one.macro_average),
-            None if one.on_frontier is None else "yes" if one.on_frontier else "no",
-            decimal(one.frontier_probability, 2),
-        ]
-        for one in bill.cost_effectiveness
-    ]
+    columns: dict[str, Callable[[CostEffectiveness], Value]] = {
+        "model": lambda one: one.model,
+        "benchmarks": lambda one: one.n_benchmarks,
+        "use USD": lambda one: decimal(one.use_usd, 4),
+        "judges USD": lambda one: decimal(one.judges_usd, 4),
+        "USD per 1,000": lambda one: decimal(one.use.usd_per_1000, 4) if one.use else None,
+        "tokens": lambda one: decimal(one.use.tokens, 0) if one.use else None,
+        "seconds": lambda one: seconds_text(one.use.seconds) if one.use else None,
+        "macro average": lambda one: decimal(one.macro_average),
+        "efficient": lambda one: None if one.on_frontier is None else "yes" if one.on_frontier else "no",
+        "probability": lambda one: decimal(one.frontier_probability, 2),
+    }
+    rows, headers = tabulate(bill.cost_effectiveness, columns)
     caption = "Use of the models over the runs that the leaderboard counts; tokens and seconds are per completion."
     drop = ("benchmarks", "judges USD", "use USD", "tokens", "probability", "seconds")
-    return render(rows, headers, format=format, caption="" if format == "csv" else caption, drop=drop)
+    return render(rows, headers, format=format, caption=caption, drop=drop)
 
 
 def seconds_text(seconds: float | None) -> str | None:
@@ -110,12 +106,12 @@ def steps_table(bill: Bill, format: str = "table") -> str:
     rows: list[list[Value]] = []
     for step in bill.frontier.steps:
         gain = with_interval(step.points, step.points_low, step.points_high, 2)
-        rows.append([step.cheaper, step.costlier, decimal(step.usd_per_1000, 4), gain, _per_point(step)])
+        rows.append([step.cheaper, step.costlier, decimal(step.usd_per_1000, 4), gain, _cost_per_point(step)])
     caption = "Steps along the efficient frontier, with 95% intervals; points are percentage points of macro average."
-    return render(rows, headers, format=format, caption="" if format == "csv" else caption)
+    return render(rows, headers, format=format, caption=caption)
 
 
-def _per_point(step: FrontierStep) -> str | None:
+def _cost_per_point(step: FrontierStep) -> str | None:
     """Return the cost of a point with its interval, or that the two models are not separated."""
     if step.points_low is None:
         return decimal(step.usd_per_point, 4)
@@ -227,7 +223,7 @@ def _row_json(row: BillRow) -> dict[str, Any]:
     }
 
 
-def budget_text(content: Mapping[str, Any], format: str = "table") -> str:
+def budget_text(content: Mapping[str, Any]) -> str:
     """Return the budget of a store, from its JSON form."""
     if content["limit_usd"] is None:
         return "The store has no limit. `medhelm budget set USD` sets one.\n"
@@ -239,10 +235,10 @@ def budget_text(content: Mapping[str, Any], format: str = "table") -> str:
         ("in flight when a command was killed", content["lost_usd"]),
         ("left", content["left_usd"]),
     ]
-    text = render([[name, f"{usd:.4f}"] for name, usd in sums], ["budget of the store", "USD"], format=format)
+    text = render([[name, f"{usd:.4f}"] for name, usd in sums], ["budget of the store", "USD"])
     commands: list[list[Value]] = [
         [one["command"], one["started"], one["pid"], f"{one['spent_usd']:.4f}"] for one in content["commands"]
     ]
     if commands:
-        text += "\n" + render(commands, ["command", "started", "process", "USD"], format=format)
+        text += "\n" + render(commands, ["command", "started", "process", "USD"])
     return text + "".join(f"\n{remark}\n" for remark in content["remarks"])

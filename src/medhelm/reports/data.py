@@ -28,10 +28,10 @@ MEANING = {
 
 def as_json(known: Known) -> dict[str, Any]:
     """Return the output of `medhelm data status --json`."""
-    return {"benchmarks": [_entry(benchmark, found) for benchmark, found in known]}
+    return {"benchmarks": [_benchmark_json(benchmark, found) for benchmark, found in known]}
 
 
-def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
+def _benchmark_json(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
     return {
         **select(benchmark, "benchmark=name access license"),
         **select(found, "state folder missing reason"),
@@ -44,25 +44,18 @@ def _entry(benchmark: Benchmark, found: Availability) -> dict[str, Any]:
 
 def to_table(known: Known) -> str:
     """Return one line per benchmark, then the sources of the data that is missing."""
+    headers = ["benchmark", "access", "license", "state", "checksums", "folder"]
     rows = [
         [
-            benchmark.name,
-            benchmark.access,
-            benchmark.license or "not stated",
-            found.state,
-            _checksums(benchmark),
+            *(benchmark.name, benchmark.access, benchmark.license or "not stated", found.state, _checksums(benchmark)),
             str(found.folder) if found.folder else None,
         ]
         for benchmark, found in known
     ]
-    text = tables.render(
-        rows,
-        ["benchmark", "access", "license", "state", "checksums", "folder"],
-        drop=("checksums", "license", "access"),
-    )
+    text = tables.render(rows, headers, drop=("checksums", "license", "access"))
     states = [name for name in MEANING if any(found.state == name for _, found in known)]
     legend = "\n".join(f"- {name}: {MEANING[name]}" for name in states)
-    needed = [_needs(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
+    needed = [_missing_data_text(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
     return "\n\n".join([f"{text}\n{legend}" if legend else text.rstrip("\n"), *needed])
 
 
@@ -72,7 +65,7 @@ def _checksums(benchmark: Benchmark) -> str:
     return f"{sum(map(bool, checksums))} of {len(checksums)}"
 
 
-def _needs(benchmark: Benchmark, found: Availability) -> str:
+def _missing_data_text(benchmark: Benchmark, found: Availability) -> str:
     """Return the sources of missing data."""
     source = benchmark.source
     files = ", ".join([*source.files, *source.scoring_files])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -10,9 +10,8 @@ from typing import Any, Literal, Protocol
 from medhelm.domain import Rule, Run
 from medhelm.domain.text import plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports import tables
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import size_text
+from medhelm.reports.tables import Value, render, size_text, tabulate
 
 # --- exports ----------------------------------------------------------------------------------------------------------
 
@@ -95,35 +94,30 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
         "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
         "origin": plain_json(run.origin),
         "remarks": list(entry.remarks),
-        "run_dir": str(run.folder) if run.folder else None,
+        **select(run, "run_dir=folder"),
     }
 
 
 def import_to_table(entries: Sequence[ImportEntry], rule: Rule) -> str:
     """Return one line per run, with the main metric under both rules, the chosen rule first."""
     other: Rule = "published" if rule == "corrected" else "corrected"
-    headers = ["benchmark", "model", "state", "n", "failed", "metric", rule, other]
-    rows = [
-        [
-            run.benchmark,
-            run.model,
-            entry.state,
-            run.n,
-            run.n_failed,
-            metric_title(run.main_metric),
-            _number(run, rule),
-            _number(run, other),
-        ]
-        for entry in entries
-        for run in [entry.run]
-    ]
-    text = tables.render(rows, headers, drop=("failed", "metric", other))
-    waiting = sum(run.main_metric not in run.estimates["corrected"] for run in (entry.run for entry in entries))
+    columns: dict[str, Callable[[ImportEntry], Value]] = {
+        "benchmark": lambda entry: entry.run.benchmark,
+        "model": lambda entry: entry.run.model,
+        "state": lambda entry: entry.state,
+        "n": lambda entry: entry.run.n,
+        "failed": lambda entry: entry.run.n_failed,
+        "metric": lambda entry: metric_title(entry.run.main_metric),
+        rule: lambda entry: _main_score(entry.run, rule),
+        other: lambda entry: _main_score(entry.run, other),
+    }
+    text = render(*tabulate(entries, columns), drop=("failed", "metric", other))
+    waiting = sum(entry.run.main_metric not in entry.run.estimates["corrected"] for entry in entries)
     if waiting:
-        text += f"\n{waiting} of {len(rows)} runs have no corrected score yet: run `medhelm rescore`.\n"
+        text += f"\n{waiting} of {len(entries)} runs have no corrected score yet: run `medhelm rescore`.\n"
     return text.rstrip()
 
 
-def _number(run: Run, rule: Rule) -> float | None:
+def _main_score(run: Run, rule: Rule) -> float | None:
     estimate = run.estimates[rule].get(run.main_metric)
     return None if estimate is None else round(estimate.value, 3)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from medhelm.domain.text import listed, plural
 from medhelm.reports.comparison import p_text
 from medhelm.reports.json_output import probability, select
-from medhelm.reports.tables import Value, as_line, decimal, escape_markdown, number, printable, render, with_interval
+from medhelm.reports.tables import (
+    Value,
+    as_line,
+    decimal,
+    escape_markdown,
+    estimate_text,
+    number,
+    printable,
+    render,
+    tabulate,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, Needed
@@ -31,7 +41,7 @@ def gate_text(found: GateResult, format: str) -> str:
     if format == "github":
         return to_annotations(found)
     lines = [verdict(found), "", _table(found, format).rstrip(), ""]
-    lines += [f"- {_shown(note, format)}" for note in notes(found)]
+    lines += [f"- {_on_one_line(note, format)}" for note in notes(found)]
     return "\n".join(lines).rstrip() + "\n" if format == "table" else _markdown(found, lines)
 
 
@@ -40,7 +50,7 @@ def _markdown(found: GateResult, lines: list[str]) -> str:
     return "\n".join([f"## MedHELM gate {title}", "", escape_markdown(lines[0]), *lines[1:]]).rstrip() + "\n"
 
 
-def _shown(text: str, format: str) -> str:
+def _on_one_line(text: str, format: str) -> str:
     return escape_markdown(as_line(text)) if format == "md" else as_line(text)
 
 
@@ -50,13 +60,13 @@ def verdict(found: GateResult) -> str:
     overall = [one for one in found.tests if one.is_overall]
     models = listed(list(dict.fromkeys(as_line(one.model) for one in overall)), NAMES)
     if found.outcome == "worse":
-        worse = listed([_place(one) for one in found.tests if one.outcome == "worse"], NAMES)
+        worse = listed([_change_text(one) for one in found.tests if one.outcome == "worse"], NAMES)
         return f"Worse than {against} by more than {margin}: {worse}."
     if found.outcome == "pass":
         verb = "is" if len(overall) == 1 else "are"
         return f"Pass: {models} {verb} not worse than {against} by more than {margin}."
     open_tests = [one for one in found.tests if one.outcome == "undecided" and (one.is_overall or found.each)]
-    reasons = [_undecided(one) for one in open_tests[:NAMES]]
+    reasons = [f"{_change_text(one)}{_needed(one)}" for one in open_tests[:NAMES]]
     if found.not_compared and not found.allow_missing:
         n = len(found.not_compared)
         noun = plural(n, "comparison")
@@ -64,25 +74,19 @@ def verdict(found: GateResult) -> str:
     return f"Undecided at a margin of {margin} against {against}: {'; '.join(reasons)}."
 
 
-def _place(test: GateTest) -> str:
+def _change_text(test: GateTest) -> str:
     """Return a model and a benchmark with the change."""
     where = "overall" if test.is_overall else f"on {as_line(test.title)}"
-    change = test.change
-    return f"{as_line(test.model)} {where} ({with_interval(change.value, change.low, change.high)})"
+    return f"{as_line(test.model)} {where} ({estimate_text(test.change)})"
 
 
-def _undecided(test: GateTest) -> str:
-    return f"{_place(test)}{_more(test)}"
-
-
-def _more(test: GateTest) -> str:
-    """Return the size that would decide, in words."""
+def _needed(test: GateTest) -> str:
+    """Return what would decide an undecided test, to be appended to a sentence; empty if nothing is known."""
     change, needed = test.change, test.needed
+    text = ""
     if change.n_missing and (change.below or change.above):
-        missing = f", {plural(change.n_missing, 'instance')} without a score: run again to send them"
-    else:
-        missing = ""
-    return missing + (f", needs {needed_text(needed)}" if needed else "")
+        text += f", {plural(change.n_missing, 'instance')} without a score: run again to send them"
+    return text + (f", needs {needed_text(needed)}" if needed else "")
 
 
 def needed_text(needed: Needed) -> str:
@@ -98,8 +102,8 @@ def notes(found: GateResult) -> Iterator[str]:
     for one in found.not_compared:
         yield f"Not compared: {one.title}, {one.model}: {one.reason}."
     if found.not_compared:
-        how = "does not keep the gate from passing" if found.allow_missing else "keeps the gate from passing"
-        yield f"What is missing {how} (--allow-missing)."
+        keep = "do not keep" if found.allow_missing else "keep"
+        yield f"Missing comparisons {keep} the gate from passing (--allow-missing)."
     yield (
         "Change: new minus reference on the same instances, from 0 (worst) to 1 (best), with its 95% interval. "
         "Pass: the interval is above minus the margin. Worse: it is below, after Holm's adjustment."
@@ -110,37 +114,22 @@ def notes(found: GateResult) -> Iterator[str]:
 
 
 def _table(found: GateResult, format: str) -> str:
-    headers = [
-        "Model",
-        "Benchmark",
-        "Metric",
-        "Reference",
-        "New",
-        "Change",
-        "Instances",
-        "Missing",
-        "p worse",
-        "Verdict",
-    ]
-    rows: list[list[Value]] = []
-    for one in found.tests:
-        change = one.change
-        name = one.model if one.model == one.baseline_model else f"{one.model} (reference: {one.baseline_model})"
-        rows.append(
-            [
-                name,
-                one.title,
-                one.metric_title or one.metric or None,
-                decimal(change.means[0]),
-                decimal(change.means[1]),
-                with_interval(change.value, change.low, change.high),
-                change.n,
-                change.n_missing,
-                p_text(one.p_adjusted),
-                one.outcome,
-            ]
-        )
-    return render(rows, headers, format=format, drop=("Metric", "Missing", "Instances", "p worse", "New", "Reference"))
+    columns: dict[str, Callable[[GateTest], Value]] = {
+        "Model": lambda one: (
+            one.model if one.model == one.baseline_model else f"{one.model} (reference: {one.baseline_model})"
+        ),
+        "Benchmark": lambda one: one.title,
+        "Metric": lambda one: one.metric_title or one.metric or None,
+        "Reference": lambda one: decimal(one.change.means[0]),
+        "New": lambda one: decimal(one.change.means[1]),
+        "Change": lambda one: estimate_text(one.change),
+        "Instances": lambda one: one.change.n,
+        "Missing": lambda one: one.change.n_missing,
+        "p worse": lambda one: p_text(one.p_adjusted),
+        "Verdict": lambda one: one.outcome,
+    }
+    drop = ("Metric", "Missing", "Instances", "p worse", "New", "Reference")
+    return render(*tabulate(found.tests, columns), format=format, drop=drop)
 
 
 def as_json(found: GateResult) -> dict[str, Any]:
@@ -157,7 +146,7 @@ def as_json(found: GateResult) -> dict[str, Any]:
 
 
 def _test_json(test: GateTest) -> dict[str, Any]:
-    change, needed = test.change, test.needed
+    change = test.change
     return {
         **select(test, "model baseline_model"),
         "benchmark": test.benchmark or None,
@@ -169,8 +158,7 @@ def _test_json(test: GateTest) -> dict[str, Any]:
         "worst_case": number(change.value - change.below),
         "best_case": number(change.value + change.above),
         "p_adjusted": probability(test.p_adjusted),
-        "n_needed": needed.instances if needed else None,
-        "times_instances": number(needed.times) if needed else None,
+        **select(test, "n_needed=needed.instances times_instances=needed.times", rounded=True),
     }
 
 
@@ -185,7 +173,7 @@ def to_junit(found: GateResult) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(model))
         for test in (one for one in found.tests if one.model == model):
             case = _case(suite, model, "overall" if test.is_overall else test.benchmark)
-            text = _xml(_place(test) + _more(test))
+            text = _xml(_change_text(test) + _needed(test))
             if test.outcome == "worse":
                 ElementTree.SubElement(case, "failure", type="worse", message=text)
             elif test.outcome == "undecided" and (test.is_overall or found.each):
@@ -224,11 +212,11 @@ def to_annotations(found: GateResult) -> str:
     lines = [_annotation(kind, "MedHELM gate", verdict(found))]
     for test in found.tests:
         if test.outcome == "worse":
-            lines.append(_annotation("error", f"{test.title}: worse", _place(test)))
+            lines.append(_annotation("error", f"{test.title}: worse", _change_text(test)))
         elif test.outcome == "undecided":
             blocks = test.is_overall or found.each
             title = f"{test.title}: undecided"
-            lines.append(_annotation("error" if blocks else "notice", title, _undecided(test)))
+            lines.append(_annotation("error" if blocks else "notice", title, f"{_change_text(test)}{_needed(test)}"))
     for one in found.not_compared:
         kind = "notice" if found.allow_missing else "error"
         lines.append(_annotation(kind, f"{one.title}: not compared", f"{one.model}: {one.reason}"))

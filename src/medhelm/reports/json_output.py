@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,8 @@ def plain_json(value: Any) -> Any:
 def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
     """Return fields of a dataclass as JSON, in this order; `key=field` renames, and `key=outer.inner` reaches inside.
 
+    A field of `outer` is None if `outer` is None.
+
     Parameters: rounded, whether floats are rounded to six decimals, and nan and infinity become None.
 
     >>> from medhelm.domain import Usage
@@ -55,9 +56,16 @@ def select(value: Any, names: str, *, rounded: bool = False) -> dict[str, Any]:
     found = {}
     for name in names.split():
         key, _, path = name.partition("=")
-        content = attrgetter(path or key)(value)
+        content = value
+        for part in (path or key).split("."):
+            content = None if content is None else getattr(content, part)
         found[key] = number(content) if rounded and isinstance(content, float) else plain_json(content)
     return found
+
+
+def estimate_json(found: Any | None, names: str = "value low high") -> dict[str, Any] | None:
+    """Return a number with its interval as rounded JSON; None stays None. `names`: see `select`."""
+    return None if found is None else select(found, names, rounded=True)
 
 
 def left_out_json(entries: Iterable[LeftOut]) -> list[dict[str, Any]]:
@@ -67,14 +75,7 @@ def left_out_json(entries: Iterable[LeftOut]) -> list[dict[str, Any]]:
 
 def injection_effects_json(effects: Iterable[InjectionEffect]) -> list[dict[str, Any]]:
     """Return the runs with completions that have signs of a prompt injection."""
-    return [
-        {
-            **select(one, "model benchmark n n_suspicious=n_flagged"),
-            "mean": number(one.mean),
-            "mean_without": number(one.mean_without),
-        }
-        for one in effects
-    ]
+    return [select(one, "model benchmark n n_suspicious=n_flagged mean mean_without", rounded=True) for one in effects]
 
 
 def probability(p: float | None) -> float | None:

@@ -44,8 +44,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import injection_effects_json, plain_json, select
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number, printable, render
+from medhelm.reports.json_output import estimate_json, injection_effects_json, plain_json, select
+from medhelm.reports.tables import (
+    Value,
+    counts_text,
+    data_text,
+    decimal,
+    estimate_numbers,
+    estimate_text,
+    number,
+    printable,
+    render,
+    score_decimals,
+)
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.agreement import JudgeAgreement
@@ -71,7 +82,7 @@ def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
 
 def interval(estimate: Estimate | None) -> dict[str, Any] | None:
     """Return a number with its interval."""
-    return select(estimate, "value low high n method", rounded=True) if estimate else None
+    return estimate_json(estimate, "value low high n method")
 
 
 def _summary_json(own: JurySummary) -> dict[str, Any]:
@@ -81,12 +92,19 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "scale": select(own, "low high form"),
         "judges": {judge.judge: _judge_json(judge) for judge in own.judges},
         "agreement": [_agreement_json(part) for part in own.agreement],
-        "one_judge": select(own.one_judge, "value low high n", rounded=True) if own.one_judge else None,
+        "one_judge": estimate_json(own.one_judge, "value low high n"),
         "best": interval(own.best),
         "worst": interval(own.worst),
         "length": _length_json(own.length),
         "ranking": _ranking_json(own.ranking),
     }
+
+
+JUDGE_NUMBERS = {"best": "best", "worst": "worst", "harshness": "severity", "self_preference": "self_preference"}
+"""Number of a judge in JSON and CSV -> its field."""
+
+LENGTH_NUMBERS = {"slope": "slope", "against_others": "relative_to_others", "spearman": "spearman"}
+"""Number on the length of completions in JSON and CSV -> its field."""
 
 
 def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
@@ -98,10 +116,7 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         **select(judge.tally, "tokens=usage cost_usd", rounded=True),
         "mean": interval(judge.mean),
         "sd": number(judge.sd),
-        "best": interval(judge.best),
-        "worst": interval(judge.worst),
-        "harshness": interval(judge.severity),
-        "self_preference": interval(judge.self_preference),
+        **{name: interval(getattr(judge, field)) for name, field in JUDGE_NUMBERS.items()},
         "length": _length_json(judge.length),
     }
 
@@ -111,8 +126,7 @@ def _judgments_json(tally: JudgeTally) -> dict[str, Any]:
     return {
         "expected": tally.expected,
         "present": tally.expected - tally.failed,
-        "failed": tally.failed,
-        "failures": dict(tally.failures),
+        **select(tally, "failed failures"),
     }
 
 
@@ -131,8 +145,8 @@ def _length_json(length: LengthBias | None) -> dict[str, Any] | None:
     """Return the relation of grades to length."""
     if length is None:
         return None
-    names = {"slope": length.slope, "against_others": length.relative_to_others, "spearman": length.spearman}
-    return {"basis": length.basis, **{name: interval(found) for name, found in names.items()}}
+    numbers = {name: interval(getattr(length, field)) for name, field in LENGTH_NUMBERS.items()}
+    return {"basis": length.basis, **numbers}
 
 
 def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
@@ -215,7 +229,7 @@ def to_text(analysis: JuryAnalysis, format: str = "table") -> str:
     Parameters: format, see `tables.render`.
     """
     if format == "csv":
-        return _long(analysis, format)
+        return _csv(analysis, format)
     blocks = []
     for name, caption, headers, rows in _tables(analysis):
         notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
@@ -243,51 +257,47 @@ Table = tuple[list[str], Rows]
 def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
-    data = "real data" if analysis.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     for name, caption, (headers, rows) in (
-        ("work", f"Work of the judges, {data}", _work(shown)),
-        ("grades", "Grades of the judges", _grades(shown)),
-        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family(shown)),
-        ("length", "Length bias: effect of the length of a completion, in grades", _length(shown)),
-        ("agreement", "Agreement between judges", _agreement(shown)),
-        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking(shown)),
+        ("work", f"Work of the judges, {data_text(analysis.tier)}", _work_table(shown)),
+        ("grades", "Grades of the judges", _grades_table(shown)),
+        ("family", "Self-preference: bias for models of the judge's own family, in grades", _family_table(shown)),
+        ("length", "Length bias: effect of the length of a completion, in grades", _length_table(shown)),
+        ("agreement", "Agreement between judges", _agreement_table(shown)),
+        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking_table(shown)),
     ):
         if rows:
-            yield name, caption, headers, _once(rows)
+            yield name, caption, headers, _without_repeated_names(rows)
 
 
-def _once(rows: Rows) -> Rows:
+def _without_repeated_names(rows: Rows) -> Rows:
     """Return the rows with the name of a benchmark in its first row only."""
     above = [None, *(row[0] for row in rows)]
     return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
 
 
-def _work(shown: Sequence[JurySummary]) -> Table:
+def _work_table(shown: Sequence[JurySummary]) -> Table:
     """Return judgments, failures, tokens and costs of each judge."""
     headers = ["Benchmark", "Judge", "Judgments", "Missing", "Why missing", "Input tokens", "Output tokens", "Cost USD"]
     rows: Rows = []
     for own in shown:
         for judge in own.judges:
             tally, usage = judge.tally, judge.tally.usage
-            why = ", ".join(f"{code} {count}" for code, count in tally.failures.items())
             share = f"{tally.failed} ({_percent(tally.failed / tally.expected)})" if tally.failed else "0"
-            work: list[Value] = [tally.expected - tally.failed, share, why or None, usage.input, usage.output]
+            work: list[Value] = [
+                tally.expected - tally.failed,
+                share,
+                counts_text(tally.failures) or None,
+                usage.input,
+                usage.output,
+            ]
             rows.append([own.title, judge.judge, *work, decimal(tally.cost_usd, 4)])
     return headers, rows
 
 
-def _grades(shown: Sequence[JurySummary]) -> Table:
+def _grades_table(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
-    headers = [
-        "Benchmark",
-        "Judge",
-        "Scale",
-        "Mean grade",
-        "SD",
-        "Best grade",
-        "Worst grade",
-        "Harsher than the others",
-    ]
+    headers = ["Benchmark", "Judge", "Scale", "Mean grade", "SD", "Best grade", "Worst grade"]
+    headers.append("Harsher than the others")
     rows: Rows = []
     for own in shown:
         scale = f"{own.low:g} to {own.high:g}"
@@ -296,30 +306,38 @@ def _grades(shown: Sequence[JurySummary]) -> Table:
                 own.title,
                 judge.judge,
                 scale,
-                _cell(judge.mean, _places(own)),
+                _estimate_cell(judge.mean, score_decimals(own)),
                 decimal(judge.sd, 2),
-                _share(judge.best),
-                _share(judge.worst),
-                _cell(judge.severity, _places(own)),
+                _share_text(judge.best),
+                _share_text(judge.worst),
+                _estimate_cell(judge.severity, score_decimals(own)),
             ]
             for judge in own.judges
         ]
-        rows.append([own.title, WHOLE_JURY, scale, None, None, _share(own.best), _share(own.worst), None])
+        rows.append([own.title, WHOLE_JURY, scale, None, None, _share_text(own.best), _share_text(own.worst), None])
     return headers, rows
 
 
-def _family(shown: Sequence[JurySummary]) -> Table:
+def _family_table(shown: Sequence[JurySummary]) -> Table:
     """Return the self-preference of each judge."""
     headers = ["Benchmark", "Judge", "Family", "Models of its family", "Favors its family"]
     rows: Rows = []
     for own in shown:
         for judge in own.judges:
             models = listed(judge.own_models, NAMES) or "none"
-            rows.append([own.title, judge.judge, judge.family, models, _cell(judge.self_preference, _places(own))])
+            rows.append(
+                [
+                    own.title,
+                    judge.judge,
+                    judge.family,
+                    models,
+                    _estimate_cell(judge.self_preference, score_decimals(own)),
+                ]
+            )
     return headers, rows
 
 
-def _length(shown: Sequence[JurySummary]) -> Table:
+def _length_table(shown: Sequence[JurySummary]) -> Table:
     """Return the length bias of each judge."""
     headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
     rows: Rows = []
@@ -329,12 +347,15 @@ def _length(shown: Sequence[JurySummary]) -> Table:
             if length is None:
                 continue
             star = " *" if length.basis == "across instances" else ""
-            slopes = [_cell(length.slope, _places(own), star), _cell(length.relative_to_others, _places(own))]
-            rows.append([own.title, name, *slopes, _cell(length.spearman, 2)])
+            slopes = [
+                _estimate_cell(length.slope, score_decimals(own), star),
+                _estimate_cell(length.relative_to_others, score_decimals(own)),
+            ]
+            rows.append([own.title, name, *slopes, _estimate_cell(length.spearman, 2)])
     return headers, rows
 
 
-def _agreement(shown: Sequence[JurySummary]) -> Table:
+def _agreement_table(shown: Sequence[JurySummary]) -> Table:
     """Return coefficients of agreement."""
     headers = ["Benchmark", "On", "Grades compared", "ICC(2,1)", "ICC(3,k)", "Weighted kappa", "Alpha"]
     rows: Rows = [
@@ -342,8 +363,8 @@ def _agreement(shown: Sequence[JurySummary]) -> Table:
             own.title,
             part.on,
             part.n,
-            *(_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
-            f"{_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
+            *(_estimate_cell(found, 2) for found in (part.icc_2_1, part.icc_3_k, part.kappa)),
+            f"{_estimate_cell(part.alpha, 2)} {part.level}" if part.alpha else None,
         ]
         for own in shown
         for part in own.agreement
@@ -351,7 +372,7 @@ def _agreement(shown: Sequence[JurySummary]) -> Table:
     return headers, rows
 
 
-def _ranking(shown: Sequence[JurySummary]) -> Table:
+def _ranking_table(shown: Sequence[JurySummary]) -> Table:
     """Return the rankings by parts of the jury."""
     headers = ["Benchmark", "Ranked by", "Tau", "Pairs in another order", "Change"]
     rows: Rows = []
@@ -360,12 +381,12 @@ def _ranking(shown: Sequence[JurySummary]) -> Table:
             continue
         apart = f"{own.ranking.n_significant} of {own.ranking.n_pairs} pairs differ significantly"
         for place, panel in enumerate(own.ranking.panels):
-            what = _swaps(panel) if place else apart
+            what = _swap_text(panel) if place else apart
             rows.append([own.title, panel.name, decimal(panel.tau, 2), len(panel.swaps), what])
     return headers, rows
 
 
-def _swaps(panel: JudgePanelRanking) -> str | None:
+def _swap_text(panel: JudgePanelRanking) -> str | None:
     """Return the most important change of order as text."""
     if not panel.swaps:
         return None
@@ -377,12 +398,12 @@ def _swaps(panel: JudgePanelRanking) -> str | None:
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
-def _cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
+def _estimate_cell(estimate: Estimate | None, places: int, mark: str = "") -> str | None:
     """Return a number with its interval, if it has one."""
     return None if estimate is None else f"{estimate_text(estimate, places)}{mark}"
 
 
-def _share(estimate: Estimate | None) -> str | None:
+def _share_text(estimate: Estimate | None) -> str | None:
     """Return a share in percent."""
     return None if estimate is None else _percent(estimate.value)
 
@@ -391,43 +412,38 @@ def _percent(share: float) -> str:
     return f"{share:.1%}"
 
 
-def _places(own: JurySummary) -> int:
-    """Return the decimals for the scale."""
-    return 3 if own.high - own.low <= 1 else 2
-
-
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def _long(analysis: JuryAnalysis, format: str) -> str:
+def _csv(analysis: JuryAnalysis, format: str) -> str:
     """Return one row per number with an interval; `benchmark` is empty for all benchmarks together."""
     headers = ["benchmark", "statistic", "judge", "on", "value", "low", "high", "n", "method", "scoring", "tier"]
     rows: list[list[Value]] = []
     for own in (*analysis.benchmarks, analysis.overall):
-        for statistic, judge, on, found in _every(own):
+        for statistic, judge, on, found in _csv_numbers(own):
             if found is not None:
                 end: list[Value] = [found.n, found.method, analysis.scoring, analysis.tier]
                 rows.append([own.benchmark, statistic, judge, on, *estimate_numbers(found), *end])
     return render(rows, headers, format=format)
 
 
-def _every(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
+def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield statistic, judge, subject and number."""
     for judge in own.judges:
-        name, length = judge.judge, judge.length
-        yield "mean", name, "", judge.mean
-        yield "best", name, "", judge.best
-        yield "worst", name, "", judge.worst
-        yield "harshness", name, "", judge.severity
-        yield "self_preference", name, judge.family, judge.self_preference
-        if length:
-            yield "length_slope", name, length.basis, length.slope
-            yield "length_against_others", name, length.basis, length.relative_to_others
-            yield "length_spearman", name, length.basis, length.spearman
-    if own.length:
-        yield "length_slope", "", own.length.basis, own.length.slope
-        yield "length_spearman", "", own.length.basis, own.length.spearman
+        yield "mean", judge.judge, "", judge.mean
+        for name, field in JUDGE_NUMBERS.items():
+            on = judge.family if name == "self_preference" else ""
+            yield name, judge.judge, on, getattr(judge, field)
+        yield from _length_numbers(judge.judge, judge.length)
+    yield from _length_numbers("", own.length)
     yield "best", "", "", own.best
     yield "worst", "", "", own.worst
     for part in own.agreement:
         yield from ((key, "", part.on, getattr(part, key)) for key in ("icc_2_1", "icc_3_k", "kappa", "alpha"))
+
+
+def _length_numbers(judge: str, length: LengthBias | None) -> Iterator[tuple[str, str, str, Estimate | None]]:
+    """Yield the numbers on the length of completions, of a judge or of the whole jury."""
+    if length:
+        for name, field in LENGTH_NUMBERS.items():
+            yield f"length_{name}", judge, length.basis, getattr(length, field)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
@@ -11,18 +11,21 @@ from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.json_output import injection_effects_json, left_out_json, probability, select
+from medhelm.reports.json_output import estimate_json, injection_effects_json, left_out_json, probability, select
 from medhelm.reports.tables import (
     Columns,
     ObjectView,
     Value,
     as_line,
+    data_text,
     decimal,
     escape_markdown,
     estimate_numbers,
     estimate_text,
     number,
     render,
+    score_decimals,
+    tabulate,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
     return {
         "verdict": list(board.verdict),
-        "models": [{**_model(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
+        "models": [{**_model_json(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
         "benchmarks": [
             {
                 **select(column, "id=benchmark title category subcategory metric judges"),
@@ -88,7 +91,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
         "panel": None if board.panel is None else list(board.panel),
         "head_to_head": head_to_head_json(pairs) if pairs else [],
         "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
-        "pairs": _pairs(board),
+        "pairs": _pairs_json(board),
         "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
@@ -105,57 +108,49 @@ MOST_PAIRS = 5_000
 """Most pairs in JSON: those of 100 models. `medhelm compare --format csv` lists any number."""
 
 
-def _pairs(board: Leaderboard) -> list[dict[str, Any]]:
+def _pairs_json(board: Leaderboard) -> list[dict[str, Any]]:
     """Return the overall test of every two models, the higher-ranked first; empty for more than `MOST_PAIRS`."""
     if board.pairs is None or len(board.pairs.by_instance) > MOST_PAIRS:
         return []
-    found = []
-    for pair in board.pairs.pairs:
-        if pair.win_share is not None:
-            test = pair.win_share
-            found.append(
-                {
-                    "a": pair.first,
-                    "b": pair.second,
-                    "benchmark": None,
-                    **select(test.difference, "difference=value low high", rounded=True),
-                    "p": probability(test.difference.p_value),
-                    "p_adjusted": probability(test.p_holm),
-                    "separated": (pair.first, pair.second) in board.separated,
-                    **select(pair, "worst_case best_case", rounded=True),
-                    "survives_failures": pair.survives_failures,
-                }
-            )
-    return found
+    return [
+        {
+            **select(pair, "a=first b=second"),
+            "benchmark": None,
+            **select(test.difference, "difference=value low high", rounded=True),
+            "p": probability(test.difference.p_value),
+            "p_adjusted": probability(test.p_holm),
+            "separated": (pair.first, pair.second) in board.separated,
+            **select(pair, "worst_case best_case survives_failures", rounded=True),
+        }
+        for pair in board.pairs.pairs
+        if (test := pair.win_share) is not None
+    ]
 
 
-def _model(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
+def _model_json(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     """One model; a baseline outside the ranks has the rank None."""
     shown = [column for column in columns if column.benchmark in row.cells]
     return {
         **select(row, "model rank rank_low rank_high tie_group"),
-        "win_share": _average(row.win_share),
+        "win_share": estimate_json(row.win_share),
         "guarded_win_share": number(row.guarded_win_share),
-        "win_rate": _average(row.win_rate),
-        "win_rate_sd": number(row.win_rate.sd) if row.win_rate else None,
-        "guarded_win_rate": number(row.guarded_win_rate),
-        "macro_average": _average(row.macro_average),
-        "win_share_over_benchmarks": _average(row.win_share_over_benchmarks),
-        "macro_average_over_benchmarks": _average(row.macro_over_benchmarks),
-        "macro_sd": number(row.macro_average.sd) if row.macro_average else None,
-        **select(row, "published n_benchmarks"),
-        "coverage": number(row.coverage),
+        "win_rate": estimate_json(row.win_rate),
+        **select(row, "win_rate_sd=win_rate.sd guarded_win_rate", rounded=True),
+        "macro_average": estimate_json(row.macro_average),
+        "win_share_over_benchmarks": estimate_json(row.win_share_over_benchmarks),
+        "macro_average_over_benchmarks": estimate_json(row.macro_over_benchmarks),
+        **select(row, "macro_sd=macro_average.sd published n_benchmarks coverage", rounded=True),
         "cost_usd": number(row.cost_usd),
-        "completion_dates": _dates(row),
+        "completion_dates": _completion_dates(row),
         "rank_bounds": list(row.rank_bounds) if row.rank_bounds else None,
         "macro_bounds": [number(value) for value in row.macro_bounds] if row.macro_bounds else None,
-        "benchmarks": {column.benchmark: _cell(row.cells[column.benchmark], column) for column in shown},
-        "categories": _groups(row.categories),
-        "subcategories": _groups(row.subcategories),
+        "benchmarks": {column.benchmark: _cell_json(row.cells[column.benchmark], column) for column in shown},
+        "categories": _group_means_json(row.categories),
+        "subcategories": _group_means_json(row.subcategories),
     }
 
 
-def _dates(row: Row) -> dict[str, str] | None:
+def _completion_dates(row: Row) -> dict[str, str] | None:
     """Return the first and last day on which a model's completions arrived; None if unknown."""
     known = [cell.dates for cell in row.cells.values() if cell.dates]
     return {"earliest": min(first for first, _ in known), "latest": max(last for _, last in known)} if known else None
@@ -163,48 +158,34 @@ def _dates(row: Row) -> dict[str, str] | None:
 
 def use_as_json(row: Row, board: Leaderboard) -> dict[str, Any]:
     """Return what using a model takes, without judges, and its probability of being on the efficient frontier."""
-    use = row.use
+    names = (
+        "usd_per_1000 seconds_per_completion=use.seconds mean_seconds_per_completion=use.mean_seconds "
+        "tokens_per_completion=use.tokens output_tokens_per_completion=use.output_tokens"
+    )
     return {
-        "usd_per_1000": number(row.usd_per_1000),
-        "seconds_per_completion": number(use.seconds) if use else None,
-        "mean_seconds_per_completion": number(use.mean_seconds) if use else None,
-        "tokens_per_completion": number(use.tokens) if use else None,
-        "output_tokens_per_completion": number(use.output_tokens) if use else None,
+        **select(row, names, rounded=True),
         "frontier_probability": number(board.frontier.probability(row.model)) if board.frontier else None,
     }
 
 
-def _average(average: Average | None) -> dict[str, Any] | None:
-    """Return an average with its interval; None if there is none."""
-    return select(average, "value low high", rounded=True) if average else None
-
-
-def _cell(cell: Cell, column: Column) -> dict[str, Any]:
+def _cell_json(cell: Cell, column: Column) -> dict[str, Any]:
     """Return the score of one model on one benchmark, in the unit of the metric."""
     known, bounds = cell.estimate, cell.bounds(column)
+    completers = estimate_json(cell.completers, "value low high n")
     return {
-        "value": number(cell.value),
-        "low": number(known.low) if known else None,
-        "high": number(known.high) if known else None,
+        **select(cell, "value low=estimate.low high=estimate.high", rounded=True),
         "n": known.n if known else cell.n,
         "n_failed": cell.n_failed,
         "metric": column.metric,
         "method": known.method if known else None,
         "cost_usd": number(cell.cost_usd),
-        **(
-            {
-                "n_failed_by_model": cell.n_failed_by_model,
-                "completers": select(cell.completers, "value low high n", rounded=True) if cell.completers else None,
-            }
-            if cell.n_failed_by_model
-            else {}
-        ),
+        **({"n_failed_by_model": cell.n_failed_by_model, "completers": completers} if cell.n_failed_by_model else {}),
         **({"worst_case": number(bounds[0]), "best_case": number(bounds[1])} if bounds else {}),
-        **({"calibrated": _calibrated(cell.calibrated)} if cell.calibrated else {}),
+        **({"calibrated": _calibrated_json(cell.calibrated)} if cell.calibrated else {}),
     }
 
 
-def _groups(means: Mapping[str, GroupMean]) -> dict[str, Any]:
+def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
     """Categories or subcategories."""
     return {name: select(mean, "value n_benchmarks", rounded=True) for name, mean in means.items()}
 
@@ -226,16 +207,18 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> 
     """
     check_by(by)
     if by == "head-to-head":
-        return _head_to_head(board, format)
+        return _head_to_head_table(board, format)
     if format == "csv":
-        headers, rows = _csv_overall(board) if by == "overall" else _csv_long(board, by)
+        rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
     if by == "overall":
-        headers, rows = _overall(board)
+        rows, headers = _overall_table(board)
     elif by == "benchmark":
-        headers, rows = _side_by_side(board) if len(board.all_rows) <= SIDE_BY_SIDE else _one_below_the_other(board)
+        rows, headers = (
+            _wide_benchmark_table(board) if len(board.all_rows) <= SIDE_BY_SIDE else _long_benchmark_table(board)
+        )
     else:
-        headers, rows = _by_group(board, by)
+        rows, headers = _group_table(board, by)
     drop: tuple[str, ...] = ("Failed", "Instances", CONSTANT, "Metric")
     if by == "overall":
         ranking = "Win share" if "Win share" in headers else "Win rate"
@@ -250,17 +233,16 @@ def check_by(by: str) -> None:
         raise UserError(f"Cannot show the leaderboard by `{by}`. Known: {', '.join(get_args(By))}.")
 
 
-Table = tuple[list[str], list[list[Value]]]
-"""Headings and rows."""
+Table = tuple[list[list[Value]], list[str]]
+"""Rows and headings."""
 
 
-def _head_to_head(board: Leaderboard, format: str) -> str:
+def _head_to_head_table(board: Leaderboard, format: str) -> str:
     """The models against each other; CSV has one row per pair."""
     found = head_to_head(board)
     if format == "csv":
-        end: list[Value] = [board.suite, board.scoring, board.tier]
-        rows = [[*row, *end] for row in head_to_head_list(found)]
-        return render(rows, [*CSV_HEADERS, "suite", "scoring", "tier"], format=format)
+        rows = [[*row, *board_values(board)] for row in head_to_head_list(found)]
+        return render(rows, [*CSV_HEADERS, *BOARD_COLUMNS], format=format)
     headers, rows = head_to_head_matrix(found, [shown_name(row) for row in board.rows])
     text = render(rows, headers, format=format, caption=f"{caption(board)}. {head_to_head_note(found)}.", keep=2)
     shown = escape_markdown if format == "md" else as_line
@@ -271,10 +253,10 @@ def _head_to_head(board: Leaderboard, format: str) -> str:
 def caption(board: Leaderboard) -> str:
     """Return one line on models, benchmarks and scoring, with a warning about invented data."""
     models, benchmarks = plural(len(board.rows), "model"), plural(len(board.columns), "benchmark")
-    data = "real data" if board.tier == "real" else "SAMPLE TIER: invented rows, not real performance"
     marked = f"; {PUBLISHED} published, not measured here" if any(row.published for row in board.rows) else ""
     panel = f"; against the panel: {listed(board.panel, PANEL_NAMES)}" if board.panel else ""
-    return f"{models}, {benchmarks} (suite: {board.suite}), {board.scoring} scoring, {data}{marked}{panel}"
+    scoring = f"{board.scoring} scoring, {data_text(board.tier)}"
+    return f"{models}, {benchmarks} (suite: {board.suite}), {scoring}{marked}{panel}"
 
 
 def shown_name(row: Row) -> str:
@@ -282,10 +264,10 @@ def shown_name(row: Row) -> str:
     return f"{row.model} {PUBLISHED}" if row.published else row.model
 
 
-def place(row: Row) -> str | None:
-    """Return a rank with the places the model can have, such as `2 (1-4)`."""
+def rank_text(row: Row) -> str | None:
+    """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None for a baseline."""
     if row.rank is None:
-        return None  # a baseline
+        return None
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
@@ -315,49 +297,35 @@ def has_weights(board: Leaderboard) -> bool:
     return len({column.weight for column in board.columns}) > 1
 
 
-def places(column: Column) -> int:
-    """Return the decimals for the scale of a metric: three for 0 to 1, two for wider scales."""
-    return 3 if column.high - column.low <= 1 else 2
-
-
-def _overall(board: Leaderboard) -> Table:
+def _overall_table(board: Leaderboard) -> Table:
     """One row per model, baselines last. The number that ranks comes first."""
-    shares = any(row.win_share for row in board.rows)
-    headers = ["Rank", "Tie group", "Model", *(["Win share"] if shares else []), "Win rate", "SD over rivals",
-               "Macro average", "SD", "Benchmarks", "Coverage", "Cost USD"]  # fmt: skip
-    rows: list[list[Value]] = []
-    for row in board.all_rows:
-        rows.append(
-            [
-                place(row),
-                row.tie_group if row.rank else None,
-                shown_name(row),
-                *([estimate_text(row.win_share)] if shares else []),
-                estimate_text(row.win_rate),
-                decimal(row.win_rate.sd) if row.win_rate else None,
-                estimate_text(row.macro_average),
-                decimal(row.macro_average.sd) if row.macro_average else None,
-                row.n_benchmarks,
-                f"{row.coverage:.0%}",
-                decimal(row.cost_usd, 2),
-            ]
-        )
-    if is_incomplete(board):
-        at = headers.index("Win rate")
-        headers.insert(at, guarded_heading(board))
-        for row, cells in zip(board.all_rows, rows, strict=True):
-            cells.insert(at, decimal(guarded(board, row)))
-    return headers, rows
+    columns: dict[str, Callable[[Row], Value]] = {
+        "Rank": rank_text,
+        "Tie group": lambda row: row.tie_group if row.rank else None,
+        "Model": shown_name,
+        "Win share": lambda row: estimate_text(row.win_share),
+        guarded_heading(board): lambda row: decimal(guarded(board, row)),
+        "Win rate": lambda row: estimate_text(row.win_rate),
+        "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
+        "Macro average": lambda row: estimate_text(row.macro_average),
+        "SD": lambda row: decimal(row.macro_average.sd) if row.macro_average else None,
+        "Benchmarks": lambda row: row.n_benchmarks,
+        "Coverage": lambda row: f"{row.coverage:.0%}",
+        "Cost USD": lambda row: decimal(row.cost_usd, 2),
+    }
+    if not is_incomplete(board):
+        del columns[guarded_heading(board)]
+    return tabulate(board.all_rows, columns, optional=["Win share"])
 
 
-def _by_group(board: Leaderboard, by: str) -> Table:
+def _group_table(board: Leaderboard, by: str) -> Table:
     """Models by categories or subcategories: means of normalized scores."""
     names = _group_names(board, by)
-    headers = ["Rank", "Model", *(group_title(name) for name in names)]
     rows: list[list[Value]] = [
-        [row.rank, shown_name(row), *(decimal(_means(row, by)[name].value) for name in names)] for row in board.all_rows
+        [row.rank, shown_name(row), *(decimal(_group_means(row, by)[name].value) for name in names)]
+        for row in board.all_rows
     ]
-    return headers, rows
+    return rows, ["Rank", "Model", *map(group_title, names)]
 
 
 def _group_names(board: Leaderboard, by: str) -> list[str]:
@@ -365,53 +333,50 @@ def _group_names(board: Leaderboard, by: str) -> list[str]:
     return list(dict.fromkeys(c.category if by == "category" else c.subcategory for c in board.columns))
 
 
-def _means(row: Row, by: str) -> Mapping[str, GroupMean]:
+def _group_means(row: Row, by: str) -> Mapping[str, GroupMean]:
     """Return the category or subcategory means of a model."""
     return row.categories if by == "category" else row.subcategories
 
 
-def _score(cell: Cell | None, column: Column) -> str | None:
+def _score_text(cell: Cell | None, column: Column) -> str | None:
     """Return a cell of a benchmark table, in the unit of the metric."""
     if cell is None:
         return None
-    return estimate_text(cell.estimate, places(column)) if cell.estimate else decimal(cell.value, places(column))
+    places = score_decimals(column)
+    return estimate_text(cell.estimate, places) if cell.estimate else decimal(cell.value, places)
 
 
-def _side_by_side(board: Leaderboard) -> Table:
+def _wide_benchmark_table(board: Leaderboard) -> Table:
     """One row per benchmark, one column per model."""
-    headers = ["Benchmark", "Metric", *(shown_name(row) for row in board.all_rows)]
+    weighted = has_weights(board)
+    with_constant = any(column.constant_baseline is not None for column in board.columns)
     rows: list[list[Value]] = [
         [
-            c.title,
-            c.metric_title or c.metric,
-            *(_score(row.cells.get(c.benchmark), c) for row in board.all_rows),
+            column.title,
+            column.metric_title or column.metric,
+            *([f"{column.weight:g}"] if weighted else []),
+            *(_score_text(row.cells.get(column.benchmark), column) for row in board.all_rows),
+            *([decimal(column.constant_baseline, score_decimals(column))] if with_constant else []),
         ]
-        for c in board.columns
+        for column in board.columns
     ]
-    if has_weights(board):
-        headers.insert(2, "Weight")
-        for column, row_of_table in zip(board.columns, rows, strict=True):
-            row_of_table.insert(2, f"{column.weight:g}")
-    if any(column.constant_baseline is not None for column in board.columns):
-        headers.append(CONSTANT)
-        for column, row_of_table in zip(board.columns, rows, strict=True):
-            row_of_table.append(decimal(column.constant_baseline, places(column)))
-    return headers, rows
+    headers = ["Benchmark", "Metric", *(["Weight"] if weighted else []), *map(shown_name, board.all_rows)]
+    return rows, [*headers, *([CONSTANT] if with_constant else [])]
 
 
-def _one_below_the_other(board: Leaderboard) -> Table:
+def _long_benchmark_table(board: Leaderboard) -> Table:
     """One row per benchmark and model; the name of a benchmark is shown once."""
     headers = ["Benchmark", "Metric", "Model", "Score", "Instances", "Failed"]
     rows: list[list[Value]] = []
     for column in board.columns:
-        for place, row in enumerate(board.all_rows):
+        for index, row in enumerate(board.all_rows):
             cell = row.cells.get(column.benchmark)
-            names = [column.title, column.metric_title or column.metric] if place == 0 else ["", ""]
+            names = [column.title, column.metric_title or column.metric] if index == 0 else ["", ""]
             count = cell.estimate.n if cell and cell.estimate else cell.n if cell else None
-            rows.append([*names, shown_name(row), _score(cell, column), count, cell.n_failed if cell else None])
+            rows.append([*names, shown_name(row), _score_text(cell, column), count, cell.n_failed if cell else None])
         if column.constant_baseline is not None:
-            rows.append(["", "", CONSTANT, decimal(column.constant_baseline, places(column)), None, None])
-    return headers, rows
+            rows.append(["", "", CONSTANT, decimal(column.constant_baseline, score_decimals(column)), None, None])
+    return rows, headers
 
 
 USE = ("usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", "tokens_per_completion",
@@ -419,27 +384,40 @@ USE = ("usd_per_1000", "seconds_per_completion", "mean_seconds_per_completion", 
 """Columns of CSV that `use_as_json` fills."""
 
 
+BOARD_COLUMNS = ["suite", "scoring", "tier"]
+"""Columns of CSV that `board_values` fills."""
+
+
+def board_values(board: Leaderboard) -> list[Value]:
+    """Return what every row of a CSV file says about its leaderboard."""
+    return [board.suite, board.scoring, board.tier]
+
+
+def average_numbers(average: Average | None) -> list[Value]:
+    """Return an average, the ends of its interval and its standard deviation for CSV."""
+    return [*estimate_numbers(average), number(average.sd) if average else None]
+
+
 def _csv_overall(board: Leaderboard) -> Table:
     """One row per model, every number in a column of its own."""
     headers = ["rank", "tie_group", "model"]
     for name in ("win_rate", "macro_average"):
         headers += [name, f"{name}_low", f"{name}_high", f"{name}_sd"]
-    headers += ["n_benchmarks", "coverage", "cost_usd", "suite", "scoring", "tier", "source"]
+    headers += ["n_benchmarks", "coverage", "cost_usd", *BOARD_COLUMNS, "source"]
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     headers += list(USE)
     headers += ["guarded_win_share", "panel"] if board.panel else []
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
-        for average in (row.win_rate, row.macro_average):
-            cells += [*estimate_numbers(average), number(average.sd) if average else None]
+        cells += [*average_numbers(row.win_rate), *average_numbers(row.macro_average)]
         cells += [row.n_benchmarks, number(row.coverage), number(row.cost_usd)]
-        cells += [board.suite, board.scoring, board.tier, _source(row)]
+        cells += [*board_values(board), _source(row)]
         cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
         cells += use_as_json(row, board).values()
         cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
         rows.append(cells)
-    return headers, rows
+    return rows, headers
 
 
 def _csv_long(board: Leaderboard, by: str) -> Table:
@@ -450,19 +428,19 @@ def _csv_long(board: Leaderboard, by: str) -> Table:
         headers = [by, "model", "value", "n_benchmarks", "scoring", "tier", "source"]
         for name in _group_names(board, by):
             for row in board.all_rows:
-                mean = _means(row, by)[name]
+                mean = _group_means(row, by)[name]
                 rows.append([name, row.model, number(mean.value), mean.n_benchmarks, *end, _source(row)])
-        return headers, rows
+        return rows, headers
     headers = ["benchmark", "metric", "model", "value", "low", "high", "n", "n_failed", "scoring", "tier", "source"]
     headers.append("weight")
     for column in board.columns:
         for row in board.all_rows:
             cell = row.cells.get(column.benchmark)
-            found = _cell(cell, column) if cell else {}
+            found = _cell_json(cell, column) if cell else {}
             numbers = [found.get(key) for key in ("value", "low", "high", "n", "n_failed")]
             weight = number(column.weight)
             rows.append([column.benchmark, column.metric, row.model, *numbers, *end, _source(row), weight])
-    return headers, rows
+    return rows, headers
 
 
 def _source(row: Row) -> str:
@@ -498,7 +476,7 @@ def calibration_table(board: Leaderboard, format: str) -> str:
                     estimate_text(found, 2),
                     f"{found.n_rated} of {found.n}",
                     WAYS.get(found.method.removesuffix("-clustered"), found.method) + ", weighted" * found.is_weighted,
-                    _holds_for(found),
+                    _interval_scope(found),
                 ]
             )
     if not rows:
@@ -514,14 +492,14 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     )
 
 
-def _holds_for(found: CalibratedMean) -> str:
+def _interval_scope(found: CalibratedMean) -> str:
     """Return whose ratings the interval is about: other clinicians', or only those of the raters."""
     if found.between_raters is not None:
         return f"clinicians like these {found.n_raters}"
     return f"these {found.n_raters} raters only" if found.n_raters != 1 else "this rater only"
 
 
-def _calibrated(found: CalibratedMean) -> dict[str, Any]:
+def _calibrated_json(found: CalibratedMean) -> dict[str, Any]:
     """Return a calibrated score. `lambda`: weight of the jury; `between_raters`: null if these raters alone count."""
     keys = "value low high n n_rated lambda=lambda_ method n_raters between_raters is_weighted"
     return select(found, keys, rounded=True)
@@ -580,20 +558,21 @@ def head_to_head_note(found: HeadToHead) -> str:
 # --- Python and notebooks ---------------------------------------------------------------------------------------------
 
 
-def _columns(board: Leaderboard, by: str) -> Columns:
+def _frame_columns(board: Leaderboard, by: str) -> Columns:
     """Return the columns of `--format csv`. Raises: UserError for another `by`."""
     by = by or "overall"
     check_by(by)
     if by == "head-to-head":
         return CSV_HEADERS, head_to_head_list(head_to_head(board))
-    return _csv_overall(board) if by == "overall" else _csv_long(board, by)
+    rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
+    return headers, rows
 
 
 VIEW: ObjectView[Leaderboard] = ObjectView(
     summary=lambda board: f"{caption(board)}. {' '.join(board.verdict)}".strip(),
     table=lambda board, format: to_table(board, format=format),
     as_json=as_json,
-    columns=_columns,
+    columns=_frame_columns,
     verdict=lambda board: board.verdict,
     remarks=lambda board: board.remarks,
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import Completion, Model, Price, Usage
 from medhelm.domain.text import listed
 from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import render
+from medhelm.reports.tables import Value, render, tabulate
 
 SHOWN_NAMES = 20
 """Most model names of a server in one message."""
@@ -21,27 +21,29 @@ _WITHIN = {"baseline": "this process", "replay": "this process", "hf": "this pro
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+LIMIT_AND_PRICE: Mapping[str, Callable[[Model], Value]] = {
+    "window": lambda model: model.window or "?",
+    "reasoning": lambda model: "yes" if model.reasoning else "no",
+    "price in": lambda model: f"{model.price.input:g}" if model.price else "?",
+    "price out": lambda model: f"{model.price.output:g}" if model.price else "?",
+    "price of": lambda model: _price_date(model.price),
+}
+"""Columns that both tables of models have."""
+
+
 def list_table(models: Sequence[Model], *, keys: Mapping[str, str]) -> str:
     """Return one line per model; prices are in US dollars per million tokens, with their date.
 
     `keys`: name of a model -> `none`, `set`, `missing` or `wrong`.
     """
-    headers = ["model", "provider", "address", "key", "window", "reasoning", "price in", "price out", "price of"]
-    rows = [
-        [
-            model.name,
-            model.provider,
-            listed(model.replicas, 2) or model.base_url or _WITHIN.get(model.provider, "?"),
-            _key(model, keys[model.name]),
-            str(model.window or "?"),
-            "yes" if model.reasoning else "no",
-            "?" if model.price is None else f"{model.price.input:g}",
-            "?" if model.price is None else f"{model.price.output:g}",
-            _when(model.price),
-        ]
-        for model in models
-    ]
-    return render(rows, headers, drop=("price of", "reasoning", "window", "provider", "address"))
+    columns: dict[str, Callable[[Model], Value]] = {
+        "model": lambda model: model.name,
+        "provider": lambda model: model.provider,
+        "address": lambda model: listed(model.replicas, 2) or model.base_url or _WITHIN.get(model.provider, "?"),
+        "key": lambda model: _key(model, keys[model.name]),
+        **LIMIT_AND_PRICE,
+    }
+    return render(*tabulate(models, columns), drop=("price of", "reasoning", "window", "provider", "address"))
 
 
 def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: Mapping[str, Sequence[str]]) -> str:
@@ -49,21 +51,12 @@ def examples_table(models: Sequence[Model], *, keys: Mapping[str, str], lacks: M
 
     `lacks`: name of a model -> missing variables besides that of its key.
     """
-    headers = ["for example", "set", "window", "reasoning", "price in", "price out", "price of"]
-    rows = [
-        [
-            model.name,
-            ", ".join(
-                filter(None, (_key(model, keys[model.name]), *(f"{name} MISSING" for name in lacks[model.name])))
-            ),
-            str(model.window or "?"),
-            "yes" if model.reasoning else "no",
-            "?" if model.price is None else f"{model.price.input:g}",
-            "?" if model.price is None else f"{model.price.output:g}",
-            _when(model.price),
-        ]
-        for model in models
-    ]
+
+    def variables(model: Model) -> str:
+        missing = (f"{name} MISSING" for name in lacks[model.name])
+        return ", ".join(filter(None, (_key(model, keys[model.name]), *missing)))
+
+    rows, headers = tabulate(models, {"for example": lambda model: model.name, "set": variables, **LIMIT_AND_PRICE})
     return (
         f"\n{render(rows, headers, drop=('price of', 'reasoning', 'window'))}\n"
         "Examples: other models of these providers, and OpenAI-compatible servers, are named in the same way.\n"
@@ -77,7 +70,7 @@ def _key(model: Model, state: str) -> str:
     return " ".join(filter(None, (model.key_variable, _KEYS[state])))
 
 
-def _when(price: Price | None) -> str:
+def _price_date(price: Price | None) -> str:
     """Return the date of a price if its source gives one, else the source."""
     if price is None:
         return "?"

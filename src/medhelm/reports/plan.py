@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, is_within_limit
-from medhelm.analysis.cost.sums import CostSum
+from medhelm.analysis.cost.plan import CostPlan, PlanRow, is_within_limit
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain.text import plural
 from medhelm.reports.cost import money
 from medhelm.reports.json_output import plain_json, select
@@ -46,53 +46,43 @@ def _row_json(row: PlanRow) -> dict[str, Any]:
 
 def to_table(plan: CostPlan, format: str = "table") -> str:
     """Return one row per model or judge and benchmark, and the total."""
-    duplicates = sum(row.duplicate for row in plan.rows)
-    headers = ["benchmark", "model", "role", "requests", "cached", *(["duplicate"] if duplicates else [])]
-    headers += ["waiting"] if plan.waiting else []
-    headers += ["input tokens", "output expected", "output max"]
-    headers += ["USD expected", "USD max", *(["batch USD expected", "batch USD max"] if plan.is_batched else [])]
-    headers += ["missing"]
-    rows = [_row(row, format, plan, has_duplicates=bool(duplicates)) for row in plan.rows]
-    total: list[Value] = ["total", None, None, plan.requests, sum(row.cached - row.duplicate for row in plan.rows)]
-    total += [duplicates] if duplicates else []
-    total += [plan.waiting] if plan.waiting else []
-    total += [_sum(row.input_tokens for row in plan.rows)]
-    total += [_sum(_part(row, "expected") for row in plan.rows), _sum(_part(row, "max") for row in plan.rows)]
-    sums = [plan.expected, plan.most, *([plan.batch_expected, plan.batch_most] if plan.is_batched else [])]
-    total += [*(money(sum_, format) for sum_ in sums), None]
-    caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
-    if duplicates:
-        caption += " `duplicate` ones are equal to another request of the run, and sent once."
-    drop = ("output max", "cached", "duplicate", "input tokens", "output expected", "role", "USD max")
-    return render([*rows, total], headers, format=format, caption="" if format == "csv" else caption, drop=drop)
+    counts: dict[str, Callable[[PlanRow], int | None]] = {
+        "requests": lambda row: row.requests,
+        "cached": lambda row: row.cached - row.duplicate,
+        "duplicate": lambda row: row.duplicate,
+        "waiting": lambda row: row.waiting,
+        "input tokens": lambda row: row.input_tokens,
+        "output expected": lambda row: round(row.output_tokens.expected) if row.output_tokens else None,
+        "output max": lambda row: round(row.output_tokens.max) if row.output_tokens else None,
+    }
+    for name in ("duplicate", "waiting"):
+        if not any(map(counts[name], plan.rows)):
+            del counts[name]
+    costs: dict[str, Callable[[PlanRow], float | None]] = {
+        "USD expected": lambda row: row.cost_usd.expected if row.cost_usd else None,
+        "USD max": lambda row: row.cost_usd.max if row.cost_usd else None,
+    }
+    if plan.is_batched:
+        costs["batch USD expected"] = lambda row: row.batch_cost_usd.expected if row.batch_cost_usd else None
+        costs["batch USD max"] = lambda row: row.batch_cost_usd.max if row.batch_cost_usd else None
 
+    def numbers(rows: Sequence[PlanRow]) -> list[Value]:
+        """Return the counts and costs of all these rows together."""
+        return [
+            *(_sum(map(count, rows)) for count in counts.values()),
+            *(money(sum_costs(map(cost, rows)), format) for cost in costs.values()),
+        ]
 
-def _row(row: PlanRow, format: str, plan: CostPlan, *, has_duplicates: bool) -> list[Value]:
-    costs = [row.cost_usd, row.batch_cost_usd] if plan.is_batched else [row.cost_usd]
-    return [
-        row.benchmark,
-        row.model,
-        row.role,
-        row.requests,
-        row.cached - row.duplicate,
-        *([row.duplicate] if has_duplicates else []),
-        *([row.waiting] if plan.waiting else []),
-        row.input_tokens,
-        _part(row, "expected"),
-        _part(row, "max"),
-        *(money(dollars, format) for cost in costs for dollars in _both(cost)),
-        "yes" if row.missing else None,
+    rows: list[list[Value]] = [
+        [row.benchmark, row.model, row.role, *numbers([row]), "yes" if row.missing else None] for row in plan.rows
     ]
-
-
-def _both(cost: ExpectedAndMax | None) -> tuple[CostSum, CostSum]:
-    """Return the expected and the largest cost."""
-    return (CostSum(cost.expected), CostSum(cost.max)) if cost else (CostSum(n_unknown=1), CostSum(n_unknown=1))
-
-
-def _part(row: PlanRow, name: str) -> int | None:
-    """Return the expected or the largest number of output tokens."""
-    return None if row.output_tokens is None else round(getattr(row.output_tokens, name))
+    rows.append(["total", None, None, *numbers(plan.rows), None])
+    headers = ["benchmark", "model", "role", *counts, *costs, "missing"]
+    caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
+    if "duplicate" in counts:
+        caption += " `duplicate` requests are equal to another request of the run, and sent once."
+    drop = ("output max", "cached", "duplicate", "input tokens", "output expected", "role", "USD max")
+    return render(rows, headers, format=format, caption=caption, drop=drop)
 
 
 def _sum(values: Iterable[int | None]) -> int | str | None:
@@ -107,14 +97,14 @@ def _sum(values: Iterable[int | None]) -> int | str | None:
 def remarks(plan: CostPlan) -> list[str]:
     """Return sentences on the basis of the estimates, and warnings."""
     sentences = []
-    inputs = _grounds((row.input_basis, row.input_error) for row in plan.rows if row.input_basis)
+    inputs = _basis_counts((row.input_basis, row.input_error) for row in plan.rows if row.input_basis)
     if inputs:
         sentences.append(f"input tokens are estimated: {'; '.join(inputs)}.")
-    outputs = _grounds((row.output_basis, None) for row in plan.rows if row.output_basis)
+    outputs = _basis_counts((row.output_basis, None) for row in plan.rows if row.output_basis)
     if outputs:
         sentences.append(
-            f"expected output tokens are based on: {'; '.join(outputs)}. The maximum takes every completion to be as "
-            "long as its limit."
+            f"expected output tokens are based on: {'; '.join(outputs)}. The maximum assumes that every completion "
+            "is as long as its limit."
         )
     if any(row.role == "judge" and row.requests > row.cached for row in plan.rows):
         sentences.append(
@@ -138,7 +128,7 @@ def missing(plan: CostPlan) -> list[str]:
     return list(dict.fromkeys(text for row in plan.rows for text in row.missing))
 
 
-def _grounds(found: Iterable[tuple[str, float | None]]) -> list[str]:
+def _basis_counts(found: Iterable[tuple[str, float | None]]) -> list[str]:
     """Return each basis with its number of rows and the largest relative error among them."""
     rows: dict[str, list[float]] = {}
     for basis, error in found:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, number, render
+from medhelm.reports.tables import Value, decimal, number, render, tabulate
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import Noise, PowerDesign
-    from medhelm.analysis.comparison.power_of_suite import AdjacentModels, SuitePower
+    from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
 
 BENCHMARK_JSON = (
     "id=column.benchmark title=column.title metric=column.metric n=observed.n n_pairs=observed.n_pairs "
@@ -30,12 +31,12 @@ def as_json(found: SuitePower) -> dict[str, Any]:
     """Return the output of `medhelm power --json`; differences are on a scale of 0 to 1."""
     return {
         "models": list(found.models),
-        **_design(found.design),
+        **_design_json(found.design),
         "difference": number(found.difference),
         "benchmarks": [
             {
                 **select(one, BENCHMARK_JSON, rounded=True),
-                "more": None if one.needed is None else max(0, one.needed - one.observed.n),
+                "more": _more_instances(one),
             }
             for one in found.benchmarks
         ],
@@ -45,57 +46,56 @@ def as_json(found: SuitePower) -> dict[str, Any]:
 
 def to_tables(found: SuitePower, format: str = "table") -> list[str]:
     """Return the table of benchmarks, and that of adjacent models."""
-    return [_benchmarks(found, format), _adjacent(found, format)]
+    return [_benchmarks_table(found, format), _adjacent_table(found, format)]
 
 
-def _benchmarks(found: SuitePower, format: str) -> str:
-    headers = ["Benchmark", "Metric", "Instances", "SD of differences", "Design effect", "Detectable now"]
-    asked = found.difference is not None
-    headers += ["Power now", "Instances needed", "More"] if asked else []
-    rows: list[list[Value]] = []
-    for one in found.benchmarks:
-        row: list[Value] = [
-            one.column.title,
-            one.column.metric_title or one.column.metric,
-            one.observed.n,
-            decimal(one.observed.noise.sd),
-            decimal(one.observed.noise.design_effect, 2),
-            decimal(one.detectable),
-        ]
-        more = None if one.needed is None else max(0, one.needed - one.observed.n)
-        rows.append([*row, decimal(one.power, 2), one.needed, more] if asked else row)
+def _benchmarks_table(found: SuitePower, format: str) -> str:
+    columns: dict[str, Callable[[BenchmarkPower], Value]] = {
+        "Benchmark": lambda one: one.column.title,
+        "Metric": lambda one: one.column.metric_title or one.column.metric,
+        "Instances": lambda one: one.observed.n,
+        "SD of differences": lambda one: decimal(one.observed.noise.sd),
+        "Design effect": lambda one: decimal(one.observed.noise.design_effect, 2),
+        "Detectable now": lambda one: decimal(one.detectable),
+    }
+    if found.difference is not None:
+        columns |= {
+            "Power now": lambda one: decimal(one.power, 2),
+            "Instances needed": lambda one: one.needed,
+            "More": _more_instances,
+        }
+    rows, headers = tabulate(found.benchmarks, columns)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
     drop = ("Design effect", "SD of differences", "Metric", "More")
-    return render(rows, headers, format=format, caption=f"{whose}: {_words(found.design)}{goal}", drop=drop)
+    return render(rows, headers, format=format, caption=f"{whose}: {_design_text(found.design)}{goal}", drop=drop)
 
 
-def _adjacent(found: SuitePower, format: str) -> str:
-    headers = ["Model", "Compared with", "Benchmarks", "Observed difference", "Detectable now"]
-    asked = found.difference is not None
-    headers += ["Power now", "Times the instances", "Benchmarks needed"] if asked else []
+def _more_instances(one: BenchmarkPower) -> int | None:
+    """Return the instances that are needed in addition to the present ones; None if no number is enough."""
+    return None if one.needed is None else max(0, one.needed - one.observed.n)
+
+
+def _adjacent_table(found: SuitePower, format: str) -> str:
+    columns: dict[str, Callable[[AdjacentModels], Value]] = {
+        "Model": lambda one: one.first,
+        "Compared with": lambda one: one.second,
+        "Benchmarks": lambda one: one.n_benchmarks,
+        "Observed difference": lambda one: decimal(one.observed_difference, 4),
+        "Detectable now": lambda one: decimal(one.power_estimate.detectable, 4),
+    }
     caption = "Macro averages of adjacent models"
-    if asked:
+    if found.difference is not None:
+        columns |= {
+            "Power now": lambda one: decimal(one.power_estimate.power, 2),
+            "Times the instances": lambda one: decimal(one.power_estimate.times_instances, 1),
+            "Benchmarks needed": lambda one: one.power_estimate.benchmarks_needed,
+        }
         caption += f", if the true difference is {found.difference:g}"
     else:
-        caption += "; give --difference for the power, and what it takes, to detect a difference that matters"
-    rows = [_row(one)[: len(headers)] for one in found.adjacent_models]
+        caption += "; add --difference to see the power, and what is needed, to detect a difference that matters"
     drop = ("Benchmarks", "Times the instances", "Power now")
-    return render(rows, headers, format=format, caption=caption, drop=drop)
-
-
-def _row(one: AdjacentModels) -> list[Value]:
-    plan = one.power_estimate
-    return [
-        one.first,
-        one.second,
-        one.n_benchmarks,
-        decimal(one.observed_difference, 4),
-        decimal(plan.detectable, 4),
-        decimal(plan.power, 2),
-        decimal(plan.times_instances, 1),
-        plan.benchmarks_needed,
-    ]
+    return render(*tabulate(found.adjacent_models, columns), format=format, caption=caption, drop=drop)
 
 
 def calculated(
@@ -108,7 +108,7 @@ def calculated(
     smallest = None if instances is None else detectable_difference(noise, instances, design)
     reached = None if difference is None or instances is None else power_at(noise, instances, difference, design)
     content = {
-        **_design(design),
+        **_design_json(design),
         **select(noise, "sd disagreement design_effect", rounded=True),
         "difference": number(difference),
         "instances": instances,
@@ -122,22 +122,22 @@ def calculated(
             f"{instances:,} instances detect a true difference of {difference:g} with a power of {reached:.0%}."
         )
     if needed is not None:
-        sentences.append(f"A true difference of {difference:g} needs {needed:,} instances ({_words(design)}).")
+        sentences.append(f"A true difference of {difference:g} needs {needed:,} instances ({_design_text(design)}).")
     elif difference is not None:
         sentences.append(f"A true difference of {difference:g} needs more than {MOST:,} instances.")
     if smallest is not None:
         sentences.append(
-            f"{instances:,} instances detect true differences of {smallest:.4f} or more ({_words(design)})."
+            f"{instances:,} instances detect true differences of {smallest:.4f} or more ({_design_text(design)})."
         )
     elif instances is not None:
-        sentences.append(f"{instances:,} instances are too few to detect any difference ({_words(design)}).")
+        sentences.append(f"{instances:,} instances are too few to detect any difference ({_design_text(design)}).")
     return content, sentences
 
 
-def _design(design: PowerDesign) -> dict[str, Any]:
+def _design_json(design: PowerDesign) -> dict[str, Any]:
     return select(design, "power alpha comparisons")
 
 
-def _words(design: PowerDesign) -> str:
+def _design_text(design: PowerDesign) -> str:
     shared = "" if design.comparisons == 1 else f" shared by {design.comparisons} comparisons"
     return f"power {design.power:g}, level {design.alpha:g}{shared}"

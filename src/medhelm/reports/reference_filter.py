@@ -11,8 +11,8 @@ from typing import Any
 from medhelm.domain import Estimate, Rule, Usage
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
-from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, estimate_text, render
+from medhelm.reports.json_output import estimate_json, select
+from medhelm.reports.tables import SAMPLE_WARNING, Value, cost_text, counts_text, decimal, estimate_text, render
 
 INTERVALS = (
     "Brackets: 95% confidence intervals. Kept and set aside are different instances, so the interval of their "
@@ -123,7 +123,7 @@ def _benchmark_json(benchmark: FilteredBenchmark) -> dict[str, Any]:
 
 def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     marks = benchmark.marks
-    answers = _opinions(judge, marks)
+    answers = _count_opinions(judge, marks)
     found: dict[str, Any] = {
         "judge": judge,
         "outside": answers[True],
@@ -137,29 +137,25 @@ def _judge_json(judge: str, benchmark: FilteredBenchmark) -> dict[str, Any]:
     return found
 
 
-def _opinions(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
-    """Count the judge's answers: yes, no, or none."""
+def _count_opinions(judge: str, marks: ReferenceMarks) -> Counter[bool | None]:
+    """Count the references that a judge found to be outside the prompt (True), inside (False), or did not judge."""
     opinions = (opinion for mark in marks.by_instance.values() for opinion in mark.opinions)
     return Counter(opinion.outside_prompt for opinion in opinions if opinion.judge == judge)
+
+
+SCORE_KEYS = "value low high n n_failed method"
+"""Keys of a score in JSON."""
 
 
 def _score_json(score: FilteredScore) -> dict[str, Any]:
     return {
         **select(score, "model metric is_main"),
-        "all": _estimate_json(score.all),
-        **{verdict: _estimate_json(score.parts[verdict]) for verdict in REFERENCE_VERDICTS},
-        "kept_minus_set_aside": _gap_json(score.kept_minus_set_aside),
-        "kept_minus_all": _gap_json(score.kept_minus_all),
+        "all": estimate_json(score.all, SCORE_KEYS),
+        **{verdict: estimate_json(score.parts[verdict], SCORE_KEYS) for verdict in REFERENCE_VERDICTS},
+        "kept_minus_set_aside": estimate_json(score.kept_minus_set_aside),
+        "kept_minus_all": estimate_json(score.kept_minus_all),
         "rank": select(score, "all=rank_all kept=rank_kept"),
     }
-
-
-def _estimate_json(estimate: Estimate | None) -> dict[str, Any] | None:
-    return select(estimate, "value low high n n_failed method", rounded=True) if estimate else None
-
-
-def _gap_json(gap: ScoreGap | None) -> dict[str, Any] | None:
-    return select(gap, "value low high", rounded=True) if gap else None
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -183,13 +179,13 @@ def _marks_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
         counts = {verdict: len(marks.ids(verdict)) for verdict in REFERENCE_VERDICTS}
         settled = counts["kept"] + counts["set_aside"]
         share = f"{counts['set_aside'] / settled:.1%}" if settled else None
-        rows.append([marks.benchmark, _data(marks), len(marks.by_instance), *counts.values(), share])
+        rows.append([marks.benchmark, _selection_text(marks), len(marks.by_instance), *counts.values(), share])
     headers = ["benchmark", "data", "references", "kept", "set aside", "unknown", "share"]
     caption = "Set aside: references with information from outside the prompt; share: of the references with a verdict"
     return render(rows, headers, caption=caption)
 
 
-def _data(marks: ReferenceMarks) -> str:
+def _selection_text(marks: ReferenceMarks) -> str:
     """Return the selection of instances as text."""
     if marks.tier == "sample":
         return "SAMPLE TIER: invented rows"
@@ -205,18 +201,13 @@ def _judges_table(benchmarks: Sequence[FilteredBenchmark]) -> str:
     for benchmark in benchmarks:
         work = {one.judge: one for one in benchmark.work}
         for judge in benchmark.marks.judges:
-            answers, failures = _opinions(judge, benchmark.marks), benchmark.marks.failures[judge]
-            kinds = ", ".join(f"{code} {count}" for code, count in failures.items())
-            failed = f"{answers[None]} ({kinds})" if kinds else str(answers[None])
+            answers, failures = _count_opinions(judge, benchmark.marks), benchmark.marks.failures[judge]
+            failed = f"{answers[None]} ({counts_text(failures)})" if failures else str(answers[None])
             own = work.get(judge)
-            asked = [own.requests_sent, own.requests_cached, _cost(own.cost_usd)] if own else [None, None, None]
+            asked = [own.requests_sent, own.requests_cached, cost_text(own.cost_usd)] if own else [None, None, None]
             rows.append([benchmark.marks.benchmark, judge, answers[True], answers[False], failed, *asked])
     headers = ["benchmark", "judge", "outside", "inside", "failed", "sent", "cached", "cost USD"]
     return render(rows, headers)
-
-
-def _cost(cost_usd: float | None) -> str:
-    return "?" if cost_usd is None else f"{cost_usd:.4f}"
 
 
 def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
@@ -230,8 +221,8 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
                 score.model,
                 *map(estimate_text, counted),
                 " / ".join(str(estimate.n if estimate else 0) for estimate in counted),
-                _gap(score.kept_minus_set_aside),
-                _gap(score.kept_minus_all),
+                _gap_text(score.kept_minus_set_aside),
+                _gap_text(score.kept_minus_all),
                 score.rank_all,
                 score.rank_kept,
             ]
@@ -239,15 +230,12 @@ def _scores_table(benchmark: FilteredBenchmark, rule: Rule) -> str:
     parts = ["all", "kept", "set aside"]
     gaps = ["kept minus set aside", "kept minus all"]
     headers = ["metric", "model", *parts, "scored", *gaps, "rank all", "rank kept"]
-    data = "" if benchmark.marks.tier == "real" else "; SAMPLE TIER: invented rows, not real performance"
-    return render(
-        rows,
-        headers,
-        caption=f"{benchmark.title}: scores with and without ({rule} scoring{data})",
-    )
+    data = "" if benchmark.marks.tier == "real" else f"; {SAMPLE_WARNING}"
+    caption = f"{benchmark.title}: scores with and without these references ({rule} scoring{data})"
+    return render(rows, headers, caption=caption)
 
 
-def _gap(gap: ScoreGap | None) -> str | None:
+def _gap_text(gap: ScoreGap | None) -> str | None:
     """Return a difference with its sign."""
     if gap is None:
         return None

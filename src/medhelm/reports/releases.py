@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
 from medhelm.reports.comparison import LEVEL, p_text
 from medhelm.reports.json_output import plain_json, probability, select
-from medhelm.reports.tables import Value, printable, render, with_interval
+from medhelm.reports.tables import Value, estimate_text, printable, render, tabulate
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.diff import (
@@ -45,23 +45,19 @@ def release_as_json(release: Release) -> dict[str, Any]:
 
 def releases_table(releases: Sequence[Release], format: str = "table") -> str:
     """Return one row per release."""
-    headers = ["Release", "Created", "Models", "Benchmarks", "Scoring", "Tier", "Suite", "sha256", "Note"]
-    rows: list[list[Value]] = [
-        [
-            one.name,
-            one.created,
-            len(one.leaderboard["models"]),
-            len(one.leaderboard["benchmarks"]),
-            one.leaderboard["scoring"],
-            one.leaderboard["tier"],
-            one.leaderboard["suite"],
-            one.sha256[:12],
-            one.note,
-        ]
-        for one in releases
-    ]
+    columns: dict[str, Callable[[Release], Value]] = {
+        "Release": lambda one: one.name,
+        "Created": lambda one: one.created,
+        "Models": lambda one: len(one.leaderboard["models"]),
+        "Benchmarks": lambda one: len(one.leaderboard["benchmarks"]),
+        "Scoring": lambda one: one.leaderboard["scoring"],
+        "Tier": lambda one: one.leaderboard["tier"],
+        "Suite": lambda one: one.leaderboard["suite"],
+        "sha256": lambda one: one.sha256[:12],
+        "Note": lambda one: one.note,
+    }
     drop = ("sha256", "Suite", "Tier", "Scoring", "Note", "Benchmarks", "Models")
-    return render(rows, headers, format=format, drop=drop)
+    return render(*tabulate(releases, columns), format=format, drop=drop)
 
 
 def difference_rows(differences: Iterable[ValueDifference]) -> list[list[Value]]:
@@ -108,11 +104,12 @@ def comparison_as_json(found: ReleaseComparison) -> dict[str, Any]:
 
 
 def _cases_as_json(found: ChangedCases) -> dict[str, Any]:
-    numbers = select(found.difference, "difference=value low high n p_value", rounded=True) if found.difference else {}
+    numbers = (
+        "difference=difference.value low=difference.low high=difference.high n=difference.n p_value=difference.p_value"
+    )
     return {
         **select(found, "model benchmark"),
-        **dict.fromkeys(("difference", "low", "high", "n", "p_value")),
-        **numbers,
+        **select(found, numbers, rounded=True),
         "p_adjusted": probability(found.p_adjusted),
         "separated": found.p_adjusted is not None and found.p_adjusted <= LEVEL,
         **select(found, "n_gained n_lost gained lost problem"),
@@ -124,7 +121,7 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
     text = difference_to_text(found.diff, format)
     if not found.cases:
         return text
-    rows: list[list[Value]] = [[one.benchmark, one.model, *_tested(one), one.problem] for one in found.cases]
+    rows: list[list[Value]] = [[one.benchmark, one.model, *_test_cells(one), one.problem] for one in found.cases]
     headers = ["Benchmark", "Model", "Difference", "n", "p adjusted", "Only later right", "Only earlier right", "Note"]
     caption = (
         f"Replaced runs, from {found.diff.first} to {found.diff.second}: later minus earlier on the same instances, "
@@ -134,13 +131,12 @@ def comparison_to_text(found: ReleaseComparison, format: str = "table") -> str:
     return f"{text}\n{render(rows, headers, format=format, caption=caption, keep=2, drop=drop)}"
 
 
-def _tested(one: ChangedCases) -> list[Value]:
+def _test_cells(one: ChangedCases) -> list[Value]:
     """Return the cells of a test: the difference, instances, p-value, instances that only one of the two got right."""
     found = one.difference
     if found is None:
         return [None] * 5
-    difference = with_interval(found.value, found.low, found.high)
-    return [difference, found.n, p_text(one.p_adjusted), one.n_gained, one.n_lost]
+    return [estimate_text(found), found.n, p_text(one.p_adjusted), one.n_gained, one.n_lost]
 
 
 def difference_to_text(between: LeaderboardDiff, format: str = "table") -> str:
@@ -210,7 +206,7 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
         parts.append(render(rows, ["Benchmark", "Model", "Item", "Before", "Now"], format=format, keep=2))
     if found.board:
         parts.append(differences_table(found.board, format, caption="The leaderboard, stored and recomputed"))
-    if remarks := [*found.notes, *_remarks(found.runs)]:
+    if remarks := [*found.notes, *_run_remarks(found.runs)]:
         parts.append("".join(f"- {printable(remark)}\n" for remark in remarks))
     return "\n".join(parts)
 
@@ -224,7 +220,7 @@ def reasons(why: Sequence[ValueDifference]) -> str:
     )
 
 
-def _remarks(runs: Sequence[RunCheck]) -> list[str]:
+def _run_remarks(runs: Sequence[RunCheck]) -> list[str]:
     """Return remarks on runs, and reasons why runs could not be recomputed; equal texts are combined."""
     found: dict[str, list[str]] = {}
     for run in runs:

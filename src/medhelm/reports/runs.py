@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports import tables
-from medhelm.reports.json_output import plain_json, select
+from medhelm.reports.json_output import estimate_json, plain_json, select
 from medhelm.reports.tables import (
     Columns,
     ObjectView,
     Value,
+    cost_text,
+    counts_text,
     decimal,
     estimate_numbers,
     estimate_text,
     printable,
+    records_as_columns,
+    render,
     size_text,
+    tabulate,
 )
 
 
@@ -28,7 +32,7 @@ def as_json(runs: Sequence[Run], rule: Rule, *, cost_usd: float, seconds: float)
     """Return the output of `medhelm run --json`."""
     return {
         "runs": [_run_json(run, rule) for run in runs],
-        "requests_sent": sum(run.requests_sent + _to_judges(run) for run in runs),
+        "requests_sent": sum(run.requests_sent + _count_judge_requests(run) for run in runs),
         "cost_usd": cost_usd,
         "seconds": seconds,
         "scoring": rule,
@@ -46,14 +50,14 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
         **select(run, names),
         **({"shard": str(run.shard)} if run.shard else {}),
         "metrics": plain_json(run.estimates[rule])
-        | {name: _no_number(run, reason) for name, reason in run.not_computed.items()},
+        | {name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
         **select(run, "metrics_by_rule=estimates groups main_metric"),
         "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
-        "run_dir": str(run.folder) if run.folder else None,
+        **select(run, "run_dir=folder"),
     }
 
 
-def _to_judges(run: Run) -> int:
+def _count_judge_requests(run: Run) -> int:
     """Return the number of requests sent to judges."""
     return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
 
@@ -72,7 +76,7 @@ def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
     }
 
 
-def _no_number(run: Run, reason: str) -> dict[str, Any]:
+def _not_computed_json(run: Run, reason: str) -> dict[str, Any]:
     """Return an entry for a metric that could not be computed."""
     return {"value": None, "low": None, "high": None, "n": 0, "n_failed": run.n, "method": "", "not_computed": reason}
 
@@ -83,105 +87,95 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
     The chosen rule comes first and with its interval. The notes list truncated prompts, unsupported parameters, the
     work of juries, and metrics that could not be computed.
     """
-    return "\n".join([_table(runs, rule, "table"), *_notes(runs)])
+    return "\n".join([_table(runs, rule, "table"), *_bullets(_notes(runs))])
 
 
 def _notes(runs: Sequence[Run]) -> list[str]:
-    return [*_shortened(runs), *_refused(runs), *_juries(runs), *_not_computed(runs)]
+    return [*_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs), *_not_computed_notes(runs)]
+
+
+def _bullets(notes: Sequence[str]) -> list[str]:
+    return [f"- {note}" for note in notes]
 
 
 def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     other: Rule = "published" if rule == "corrected" else "corrected"
-    optional = {
-        "not asked": [run.n_not_asked for run in runs],
-        "retried": [run.requests_retried for run in runs],
-        "duplicate": [run.requests_duplicate for run in runs],
+    columns: dict[str, Callable[[Run], Value]] = {
+        "benchmark": lambda run: run.benchmark,
+        "model": lambda run: run.model,
+        "status": lambda run: f"{run.status}, shard {run.shard}" if run.shard else run.status,
+        "n": lambda run: run.n,
+        "failed": _failures_text,
+        "not asked": lambda run: run.n_not_asked,
+        "metric": lambda run: metric_title(run.main_metric),
+        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
+        other: lambda run: (
+            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-"
+        ),
+        "sent": lambda run: run.requests_sent,
+        "retried": lambda run: run.requests_retried,
+        "cached": lambda run: max(0, run.requests_cached - run.requests_duplicate),
+        "duplicate": lambda run: run.requests_duplicate,
+        "cost USD": lambda run: cost_text(run.cost_usd),
     }
-    shown = {name: counts for name, counts in optional.items() if any(counts)}
-    headers = ["benchmark", "model", "status", "n", "failed", "not asked", "metric", rule, other, "sent", "retried",
-               "cached", "duplicate", "cost USD"]  # fmt: skip
-    headers = [name for name in headers if name not in optional or name in shown]
-    rows = [
-        [
-            run.benchmark,
-            run.model,
-            f"{run.status}, shard {run.shard}" if run.shard else run.status,
-            str(run.n),
-            _failures(run),
-            *_count(shown, "not asked", i),
-            metric_title(run.main_metric),
-            estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
-            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-",
-            str(run.requests_sent),
-            *_count(shown, "retried", i),
-            str(max(0, run.requests_cached - run.requests_duplicate)),
-            *_count(shown, "duplicate", i),
-            "?" if run.cost_usd is None else f"{run.cost_usd:.4f}",
-        ]
-        for i, run in enumerate(runs)
-    ]
+    rows, headers = tabulate(runs, columns, optional=["not asked", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
-    return tables.render(rows, headers, format=format, drop=drop)
+    return render(rows, headers, format=format, drop=drop)
 
 
-def _count(shown: Mapping[str, Sequence[int]], name: str, row: int) -> list[str]:
-    """Return the cell of a column that is shown only if a run has such requests."""
-    return [str(shown[name][row])] if name in shown else []
-
-
-def _shortened(runs: Sequence[Run]) -> list[str]:
-    """Return a line per run with truncated prompts."""
+def _truncation_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note per run with truncated prompts."""
     return [
-        f"- truncated, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
+        f"truncated, {run.benchmark} with {run.model}: {run.n_truncated:,} of {run.n:,} prompts, by "
         f"{run.truncated_characters / run.n_truncated:,.0f} characters on average"
         for run in runs
         if run.n_truncated
     ]
 
 
-def _refused(runs: Sequence[Run]) -> list[str]:
-    """Return a line per model or judge whose server refuses parts of a request."""
+def _unsupported_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note per model or judge whose server does not support parts of a request."""
     by_name: dict[str, Counter[str]] = {}
     for run in runs:
         by_name.setdefault(run.model, Counter()).update(run.refused_parameters)
         for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
             by_name.setdefault(judge, Counter()).update(tally.refused_parameters)
     return [
-        f"- not supported by the server of {name}: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
+        f"not supported by the server of {name}: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
         for name, found in by_name.items()
         if found
     ]
 
 
-def _juries(runs: Sequence[Run]) -> list[str]:
-    """Return lines on each jury: judgments, failures, requests, cost and scores on parts of the rubric."""
-    lines = []
+def _jury_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note on each jury: judgments, failures, requests, cost, and scores on parts of the rubric below it."""
+    notes = []
     for run in runs:
         if (result := run.jury_result) is None:
             continue
         tallies = result.tallies.values()
-        costs = [tally.cost_usd for tally in tallies]
-        known = None if None in costs else sum(cost or 0.0 for cost in costs)
+        cost = _total_cost(tally.cost_usd for tally in tallies)
         n_judgments, n_judges = sum(tally.expected for tally in tallies), len(result.jury.judges)
         parts = [f"{plural(n_judgments, 'judgment')} of {plural(n_judges, 'judge')}"]
         failed = {name: tally for name, tally in result.tallies.items() if tally.failed}
         if failed:
-            kinds = "; ".join(f"{name}: {_kinds(tally.failures)}" for name, tally in failed.items())
+            kinds = "; ".join(f"{name}: {counts_text(tally.failures)}" for name, tally in failed.items())
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
         counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
-        parts.append("cost ?" if known is None else f"{known:.4f} USD")
+        parts.append("cost unknown" if cost is None else f"{cost:.4f} USD")
         rubric = f", {run.rubric} rubric" if run.rubric else ""
-        lines.append(f"- jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}")
+        note = f"jury{rubric}, {run.benchmark} with {run.model}: {'; '.join(parts)}"
         if result.subscores:
-            lines.append(f"  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}")
-    return lines
+            note += f"\n  {', '.join(f'{label} {mean.value:.2f}' for label, mean in result.subscores.items())}"
+        notes.append(note)
+    return notes
 
 
-def _not_computed(runs: Sequence[Run]) -> list[str]:
-    """Return a line per reason why metrics could not be computed."""
+def _not_computed_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note per reason why metrics could not be computed."""
     lacking: dict[str, tuple[set[str], set[str]]] = {}
     for run in runs:
         for metric, reason in run.not_computed.items():
@@ -189,21 +183,15 @@ def _not_computed(runs: Sequence[Run]) -> list[str]:
             metrics.add(metric)
             benchmarks.add(run.benchmark)
     return [
-        f"- not computed: {listed([metric_title(name) for name in sorted(metrics)])} on "
+        f"not computed: {listed([metric_title(name) for name in sorted(metrics)])} on "
         f"{plural(len(benchmarks), 'benchmark')}: {reason}"
         for reason, (metrics, benchmarks) in lacking.items()
     ]
 
 
-def _failures(run: Run) -> str:
-    kinds = _kinds(run.failures)
+def _failures_text(run: Run) -> str:
     failed = run.n_failed - run.n_not_asked
-    return f"{failed} ({kinds})" if kinds else str(failed)
-
-
-def _kinds(failures: Mapping[str, int]) -> str:
-    """Return failure codes with their counts, most first."""
-    return ", ".join(f"{code} {count}" for code, count in Counter(failures).most_common())
+    return f"{failed} ({counts_text(run.failures)})" if run.failures else str(failed)
 
 
 # --- one instance -----------------------------------------------------------------------------------------------------
@@ -220,11 +208,11 @@ def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
         parts.append(
             f"--- {'correct' if reference['correct'] else 'incorrect'} reference\n{printable(reference['text'])}"
         )
-    parts += [_completion(record, rule) for record in case["completions"]]
+    parts += [_completion_text(record, rule) for record in case["completions"]]
     return "\n\n".join(parts)
 
 
-def _completion(record: Mapping[str, Any], rule: Rule) -> str:
+def _completion_text(record: Mapping[str, Any], rule: Rule) -> str:
     rules = sorted(RULES, key=lambda r: r != rule)
     scores = [
         f"{key.removesuffix(f'_{r}')} ({r}) {value:g}"
@@ -243,10 +231,10 @@ def _completion(record: Mapping[str, Any], rule: Rule) -> str:
     if record.get("suspicions"):
         scores.append(f"signs of prompt injection: {record['suspicions']}")
     lines = [f"=== {record['model']}{tier}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
-    return "\n".join([*lines, *(_judgment(judgment) for judgment in record.get("judgments", ()))])
+    return "\n".join([*lines, *(_judgment_text(judgment) for judgment in record.get("judgments", ()))])
 
 
-def _judgment(judgment: Mapping[str, Any]) -> str:
+def _judgment_text(judgment: Mapping[str, Any]) -> str:
     """Return one line: judge, criterion, grade and explanation."""
     head = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
     if judgment["score"] is None:
@@ -260,57 +248,28 @@ def _judgment(judgment: Mapping[str, Any]) -> str:
 def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
     """Return one line per stored run; below a text table, the reasons of damage."""
     is_csv = format == "csv"
-    stores = len({one.store for one in runs}) > 1
-    removed = any(one.removal for one in runs)
-    headers = [*(["store"] if stores else []), *(["removal"] if removed else [])]
-    with_not_asked = any(one.run and one.run.n_not_asked for one in runs)
-    headers += ["run", "benchmark", "model", "tier", "status", "n", "failed"]
-    headers += [*(["not asked"] if with_not_asked else []), "metric"]
-    headers += ["score", "low", "high"] if is_csv else ["score"]
-    headers += ["cost USD", "started", "judges", "from", "bytes" if is_csv else "size"]
-    rows = [
-        [
-            *([str(one.store)] if stores else []),
-            *([one.removal] if removed else []),
-            *_stored_row(one, is_csv=is_csv, with_not_asked=with_not_asked),
-        ]
-        for one in runs
-    ]
+    columns: dict[str, Callable[[RunOnDisk], Value]] = {
+        "store": lambda one: str(one.store),
+        "removal": lambda one: one.removal,
+        "run": lambda one: one.short_id,
+        "benchmark": lambda one: one.benchmark,
+        "model": lambda one: one.model,
+        "tier": _of_run(lambda run: run.tier),
+        "status": lambda one: one.status,
+        "n": _of_run(lambda run: run.n),
+        "failed": _of_run(lambda run: run.n_failed - run.n_not_asked),
+        "not asked": _of_run(lambda run: run.n_not_asked),
+        **(STORED_CSV if is_csv else STORED_TEXT),
+    }
+    if len({one.store for one in runs}) < 2:
+        del columns["store"]
+    rows, headers = tabulate(runs, columns, optional=["removal", "not asked"])
     drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "not asked", "status")
-    table = tables.render(rows, headers, format=format, drop=drop)
+    table = render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
         return table
     return "\n".join([table, *damaged, "- `medhelm runs remove ID` moves a damaged run out of the way.", ""])
-
-
-def _stored_row(one: RunOnDisk, *, is_csv: bool, with_not_asked: bool) -> list[Value]:
-    """Return the cells of a run from its id on; those that a damaged `run.json` hides are empty."""
-    run = one.run
-    size: Value = one.n_bytes if is_csv else size_text(one.n_bytes)
-    if run is None:
-        empty: list[Value] = [None] * (8 + 2 * is_csv + with_not_asked)
-        return [one.short_id, one.benchmark, one.model, None, one.status, *empty, size]
-    score = _main_estimate(run)
-    cost = run_cost(run)
-    judges = [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
-    return [
-        one.short_id,
-        one.benchmark,
-        one.model,
-        run.tier,
-        one.status,
-        run.n,
-        run.n_failed - run.n_not_asked,
-        *([run.n_not_asked] if with_not_asked else []),
-        run.main_metric if is_csv else metric_title(run.main_metric),
-        *(estimate_numbers(score) if is_csv else [estimate_text(score)]),
-        cost if is_csv else "?" if cost is None else f"{cost:.4f}",
-        run.started if is_csv else run.started[:16].replace("T", " "),
-        ("; ".join(judges) or None) if is_csv else len(judges) or None,
-        origin_text(run),
-        size,
-    ]
 
 
 def _main_estimate(run: Run) -> Estimate | None:
@@ -321,8 +280,13 @@ def _main_estimate(run: Run) -> Estimate | None:
 def run_cost(run: Run) -> float | None:
     """Return the cost of a run's completions and judgments; None if a price is unknown."""
     tallies = run.jury_result.tallies.values() if run.jury_result else ()
-    costs = [run.cost_usd, *(tally.cost_usd for tally in tallies)]
-    return None if None in costs else sum(cost or 0.0 for cost in costs)
+    return _total_cost([run.cost_usd, *(tally.cost_usd for tally in tallies)])
+
+
+def _total_cost(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of costs; None if one is unknown."""
+    known = list(costs)
+    return None if None in known else sum(cost or 0.0 for cost in known)
 
 
 def origin_text(run: Run) -> str:
@@ -334,6 +298,40 @@ def origin_text(run: Run) -> str:
     return f"{source}, prompts of {run.origin.harness}" if run.origin else source
 
 
+def _of_run(cell: Callable[[Run], Value]) -> Callable[[RunOnDisk], Value]:
+    """Return the function of a cell that is empty for a run whose `run.json` is damaged."""
+    return lambda one: cell(one.run) if one.run else None
+
+
+def _judge_names(run: Run) -> list[str]:
+    return [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
+
+
+STORED_TEXT: Mapping[str, Callable[[RunOnDisk], Value]] = {
+    "metric": _of_run(lambda run: metric_title(run.main_metric)),
+    "score": _of_run(lambda run: estimate_text(_main_estimate(run))),
+    "cost USD": _of_run(lambda run: cost_text(run_cost(run))),
+    "started": _of_run(lambda run: run.started[:16].replace("T", " ")),
+    "judges": _of_run(lambda run: len(_judge_names(run)) or None),
+    "from": _of_run(origin_text),
+    "size": lambda one: size_text(one.n_bytes),
+}
+"""Last columns of stored runs, for people."""
+
+STORED_CSV: Mapping[str, Callable[[RunOnDisk], Value]] = {
+    "metric": _of_run(lambda run: run.main_metric),
+    "score": _of_run(lambda run: estimate_numbers(_main_estimate(run))[0]),
+    "low": _of_run(lambda run: estimate_numbers(_main_estimate(run))[1]),
+    "high": _of_run(lambda run: estimate_numbers(_main_estimate(run))[2]),
+    "cost USD": _of_run(lambda run: run_cost(run)),
+    "started": _of_run(lambda run: run.started),
+    "judges": _of_run(lambda run: "; ".join(_judge_names(run)) or None),
+    "from": _of_run(origin_text),
+    "bytes": lambda one: one.n_bytes,
+}
+"""The same columns for CSV."""
+
+
 def stored_as_json(runs: Sequence[RunOnDisk]) -> dict[str, Any]:
     """Return the output of `medhelm runs list --json`."""
     return {"runs": [_stored_json(one) for one in runs], "bytes": sum(one.n_bytes for one in runs)}
@@ -342,21 +340,15 @@ def stored_as_json(runs: Sequence[RunOnDisk]) -> dict[str, Any]:
 def _stored_json(one: RunOnDisk) -> dict[str, Any]:
     """Return a stored run; of a damaged `run.json` only what its folder says."""
     run = one.run
-    score = _main_estimate(run) if run else None
     return {
         **select(one, "id short_id store benchmark model"),
-        "title": run and run.title,
-        "tier": run and run.tier,
-        "status": one.status,
+        **select(one, "title=run.title tier=run.tier status"),
         "problem": one.problem or None,
-        "n": run and run.n,
-        "n_failed": run and run.n_failed,
-        "n_not_asked": run and run.n_not_asked,
-        "main_metric": run and run.main_metric,
-        "score": select(score, "value low high n n_failed", rounded=True) if score else None,
+        **select(one, "n=run.n n_failed=run.n_failed n_not_asked=run.n_not_asked main_metric=run.main_metric"),
+        "score": estimate_json(_main_estimate(run), "value low high n n_failed") if run else None,
         "cost_usd": run and run_cost(run),
         "started": one.started or None,
-        "judges": [judge.name for judge in run.jury_result.jury.judges] if run and run.jury_result else [],
+        "judges": _judge_names(run) if run else [],
         "from": origin_text(run) if run else None,
         "removal": one.removal or None,
         **select(one, "bytes=n_bytes run_dir=folder"),
@@ -379,7 +371,7 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
     lines = [f"{one.benchmark} with {one.model}", ""]
     facts: dict[str, str | None] = {"id": one.id, "status": one.status, "damage": one.problem or None}
     if run:
-        facts |= _facts(run)
+        facts |= _run_facts(run)
         facts["leaderboard"] = None if is_counted is None else "counted" if is_counted else "not counted"
     facts["removal"] = one.removal or None
     facts["folder"] = str(one.folder)
@@ -388,12 +380,13 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
     width = max(map(len, shown))
     lines += [f"{name:<{width}}  {printable(text)}" for name, text in shown.items()]
     if run:
-        lines += ["", _metrics_table(run).rstrip(), *_shortened([run]), *_refused([run]), *_not_computed([run])]
-        lines += _judges(run)
+        notes = [*_truncation_notes([run]), *_unsupported_notes([run]), *_not_computed_notes([run])]
+        lines += ["", _metrics_table(run).rstrip(), *_bullets(notes)]
+        lines += _judges_table(run)
     return "\n".join(lines)
 
 
-def _facts(run: Run) -> dict[str, str | None]:
+def _run_facts(run: Run) -> dict[str, str | None]:
     """Return the settings and counts of a run, by name."""
     model, cost = run.resolved_model, run_cost(run)
     failures = f" ({', '.join(f'{code} {n:,}' for code, n in run.failures.items())})" if run.failures else ""
@@ -403,16 +396,16 @@ def _facts(run: Run) -> dict[str, str | None]:
         "data": f"{run.tier}, digest {run.data_digest[:16]}",
         "definition": f"digest {run.benchmark_digest[:16]}",
         "model at server": f"{model.remote_name} ({model.provider})" if model else None,
-        "answered as": _counts(run.snapshots),
+        "answered as": _named_counts(run.snapshots),
         "completed on": ", ".join(f"{day} ({n:,})" for day, n in run.completion_days.items()),
-        "fingerprints": _counts(run.fingerprints),
+        "fingerprints": _named_counts(run.fingerprints),
         "settings": ", ".join(f"{name} {value}" for name, value in run.settings.items() if value is not None),
         "started": f"{run.started}, took {duration(run.seconds)}",
         "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
         "instances": f"{run.n:,}, {run.n_failed - run.n_not_asked:,} failed{failures}"
         + (f", {run.n_not_asked:,} not asked" if run.n_not_asked else ""),
         "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
-        "tokens": _tokens(run),
+        "tokens": _tokens_text(run),
         "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"
         if price
         else None,
@@ -421,12 +414,12 @@ def _facts(run: Run) -> dict[str, str | None]:
     }
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _named_counts(counts: Mapping[str, int]) -> str:
     """Return names with their counts, most first."""
     return ", ".join(f"{name or 'unnamed'} ({n:,})" for name, n in Counter(counts).most_common())
 
 
-def _tokens(run: Run) -> str:
+def _tokens_text(run: Run) -> str:
     usage = run.usage
     parts = [f"{usage.input:,} in", f"{usage.output:,} out"]
     parts += [f"{n:,} {name}" for n, name in ((usage.cached_input, "cached"), (usage.reasoning, "reasoning")) if n]
@@ -440,10 +433,10 @@ def _metrics_table(run: Run) -> str:
         [metric_title(name), *(estimate_text(run.estimates.get(rule, {}).get(name)) for rule in RULES)]
         for name in names
     ]
-    return tables.render(rows, ["metric", *RULES])
+    return render(rows, ["metric", *RULES])
 
 
-def _judges(run: Run) -> list[str]:
+def _judges_table(run: Run) -> list[str]:
     """Return a table of the judges of a run; nothing without a jury."""
     if (result := run.jury_result) is None:
         return []
@@ -452,18 +445,18 @@ def _judges(run: Run) -> list[str]:
             name,
             tally.expected,
             tally.failed,
-            _counts(tally.failures) or None,
+            _named_counts(tally.failures) or None,
             tally.usage.input,
             tally.usage.output,
-            "?" if tally.cost_usd is None else f"{tally.cost_usd:.4f}",
-            _counts(tally.snapshots) or None,
+            cost_text(tally.cost_usd),
+            _named_counts(tally.snapshots) or None,
         ]
         for name, tally in result.tallies.items()
     ]
     heads = ["judge", "judgments", "missing", "reasons", "tokens in", "tokens out", "cost USD", "answered as"]
     caption = f"Jury: an instance needs {plural(result.jury.min_judges, 'judge')}"
     drop = ("answered as", "tokens out", "tokens in", "reasons")
-    table = tables.render(rows, heads, caption=caption, drop=drop)
+    table = render(rows, heads, caption=caption, drop=drop)
     return ["", table.rstrip()]
 
 
@@ -476,22 +469,22 @@ def effect_to_text(effect: RemovalEffect) -> str:
     size = size_text(sum(one.n_bytes for one in effect.runs))
     lines.append(f"- These {plural(len(effect.runs), 'run')} ({size}) no longer count anywhere.")
     if effect.requests:
-        lines.append(f"- {_bought_again(effect)}")
+        lines.append(f"- {_repeat_cost_text(effect)}")
     if effect.imported:
-        lines.append(f"- Only a new import brings back {plural(effect.imported, 'run')} of other harnesses.")
+        lines.append(f"- Only a new import restores {plural(effect.imported, 'run')} from other harnesses.")
     lines += [
-        f"- The release {name} rests on {n:,} of these runs: `medhelm verify {name}` will find them missing."
+        f"- Release {name} uses {n:,} of these runs: `medhelm verify {name}` will report them as missing."
         for name, n in effect.releases.items()
     ]
     return "\n".join(lines)
 
 
-def _bought_again(effect: RemovalEffect) -> str:
+def _repeat_cost_text(effect: RemovalEffect) -> str:
     """Return what the same runs would buy again, in sentences."""
     cost = f"{effect.cost_usd:.4f} USD"
     if effect.cost_unknown:
         cost += f" and the unknown cost of {plural(effect.cost_unknown, 'run')}"
-    whole = f"{plural(effect.requests, 'completion')}, those of judges included"
+    whole = f"{plural(effect.requests, 'completion')}, including those of judges"
     missing = effect.requests - effect.requests_cached
     again = f"buy {missing:,} again" if missing else "buy nothing again"
     return (
@@ -530,7 +523,7 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
 
 
 def _summary(run: Run) -> str:
-    score = estimate_text(run.estimates.get("corrected", {}).get(run.main_metric))
+    score = estimate_text(_main_estimate(run))
     data = "" if run.tier == "real" else ", sample rows"
     found = f"{metric_title(run.main_metric)} {score or '-'}"
     return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {found}"
@@ -556,7 +549,7 @@ def _run_columns(runs: Iterable[Run], by: str) -> Columns:
         for rule, by_metric in run.estimates.items()
         for metric, found in by_metric.items()
     ]
-    return tables.records_as_columns(rows, by)
+    return records_as_columns(rows, by)
 
 
 def _evaluation_summary(done: Any) -> str:
@@ -570,7 +563,7 @@ RUN_VIEW: ObjectView[Run] = ObjectView(
     table=lambda run, format: _table([run], "corrected", format),
     as_json=lambda run: _run_json(run, "corrected"),
     columns=lambda run, by: _run_columns([run], by),
-    remarks=lambda run: [note.removeprefix("- ") for note in _notes([run])],
+    remarks=lambda run: _notes([run]),
 )
 """A run in Python."""
 
@@ -579,7 +572,7 @@ RUNS_VIEW: ObjectView[Sequence[Run]] = ObjectView(
     table=lambda runs, format: _table(runs, "corrected", format),
     as_json=lambda runs: {"runs": [_run_json(run, "corrected") for run in runs]},
     columns=_run_columns,
-    remarks=lambda runs: [note.removeprefix("- ") for note in _notes(runs)],
+    remarks=_notes,
 )
 """Runs of a store in Python."""
 
@@ -588,6 +581,6 @@ EVALUATION_VIEW: ObjectView[Any] = ObjectView(  # an `Evaluation`, a class of a 
     table=lambda done, format: _table(done.runs, "corrected", format),
     as_json=lambda done: as_json(done.runs, "corrected", cost_usd=done.cost_usd, seconds=done.seconds),
     columns=lambda done, by: _run_columns(done.runs, by),
-    remarks=lambda done: [*(note.removeprefix("- ") for note in _notes(done.runs)), *done.messages],
+    remarks=lambda done: [*_notes(done.runs), *done.messages],
 )
 """An evaluation in Python."""

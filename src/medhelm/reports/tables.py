@@ -12,6 +12,7 @@ import io
 import math
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +31,8 @@ Format = Literal["table", "csv", "md", "latex"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """All formats."""
 
+T = TypeVar("T")
+
 Value = str | float | int | None
 """Content of a cell."""
 
@@ -44,6 +47,10 @@ NUMERIC = re.compile(r"[-+<]?\d[\d.,]*%?( |$)")
 
 MISSING = "–"
 """Text of a cell without a value."""
+
+SAMPLE_WARNING = "SAMPLE TIER: invented rows, not real performance"
+"""Warning on everything made from sample rows."""
+
 DIGITS = 6
 """Decimals of a number in JSON and CSV."""
 
@@ -104,6 +111,23 @@ def render(
     raise UserError(f"Unknown table format `{format}`. Known: {', '.join(FORMATS)}.")
 
 
+def tabulate(
+    items: Iterable[T], columns: Mapping[str, Callable[[T], Value]], *, optional: Sequence[str] = ()
+) -> tuple[list[list[Value]], list[str]]:
+    """Return the rows and headings of a table with one row per item, for `render`.
+
+    Parameters: columns, heading -> function that returns the cell of an item; optional, headings of the columns that
+    are left out if no item has a value other than 0 there.
+
+    >>> tabulate([3, 4], {"n": int, "square": lambda n: n * n, "remark": lambda n: None}, optional=["remark"])
+    ([[3, 9], [4, 16]], ['n', 'square'])
+    """
+    rows = [[cell(item) for cell in columns.values()] for item in items]
+    heads = list(columns)
+    shown = [j for j, head in enumerate(heads) if head not in optional or any(row[j] for row in rows)]
+    return [[row[j] for j in shown] for row in rows], [heads[j] for j in shown]
+
+
 def as_texts(rows: Sequence[Sequence[Value]], headers: Sequence[str]) -> tuple[list[list[str]], list[str], list[bool]]:
     """Return cells and headings for people, and which columns hold numbers, to be aligned right.
 
@@ -153,6 +177,42 @@ def size_text(n_bytes: int) -> str:
     ('2.0 KiB', '4.8 MiB')
     """
     return f"{n_bytes / 2**20:.1f} MiB" if n_bytes >= 2**20 / 10 else f"{n_bytes / 1024:.1f} KiB"
+
+
+def cost_text(usd: float | None) -> str:
+    """Return an amount of US dollars with four decimals; a question mark if it is unknown."""
+    return "?" if usd is None else f"{usd:.4f}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return names with their counts, the largest first.
+
+    >>> counts_text({"refusal": 1, "timeout": 12})
+    'timeout 12, refusal 1'
+    """
+    return ", ".join(f"{name} {count}" for name, count in Counter(counts).most_common())
+
+
+def data_text(tier: str) -> str:
+    """Return whether data is real, as text."""
+    return "real data" if tier == "real" else SAMPLE_WARNING
+
+
+class HasScale(Protocol):
+    """Something that is measured on a scale."""
+
+    @property
+    def low(self) -> float:
+        """Lower end of the scale."""
+
+    @property
+    def high(self) -> float:
+        """Upper end of the scale."""
+
+
+def score_decimals(scale: HasScale) -> int:
+    """Return the decimals of a score on a scale: three for 0 to 1, two for wider scales."""
+    return 3 if scale.high - scale.low <= 1 else 2
 
 
 class HasInterval(Protocol):
@@ -413,8 +473,6 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 LONGEST_SUMMARY = 300
 """Most characters of a summary."""
-
-T = TypeVar("T")
 
 Columns = tuple[Sequence[str], Sequence[Sequence[Value]]]
 """Headings and rows of numbers in full."""

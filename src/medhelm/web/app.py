@@ -62,7 +62,7 @@ def create_app(site: Site, security: Security) -> Starlette:
         return response
 
     async def server_error(request: Request, _: Exception) -> Response:
-        return _error_page(site, request, 500, "The server made an error. Its terminal shows what happened.")
+        return _error_page(site, request, 500, "The server could not make this page. Its terminal shows the error.")
 
     app = Starlette(
         routes=routes,
@@ -130,8 +130,7 @@ def _action(site: Site, name: str) -> Callable[[Request], Awaitable[Response]]:
         try:
             await run_in_threadpool(function_of(name), site, request.path_params["evaluation"])
         except MedHelmError as error:
-            page = error_page(error)
-            return HTMLResponse(render(site, PageRequest(route=ERROR, links=LINKS), page), page.status)
+            return _html(site, error_page(error))
         return RedirectResponse(LINKS.to("running", {}), 303)
 
     return act
@@ -146,12 +145,12 @@ class _Gate:
     async def __call__(self, scope: dict[str, object], receive: Callable[..., object], send: object) -> None:
         if scope["type"] == "http":
             request = Request(scope)
-            if response := self._instead(request):
+            if response := self._response_instead(request):
                 await response(scope, receive, send)  # type: ignore[arg-type]
                 return
         await self.app(scope, receive, send)
 
-    def _instead(self, request: Request) -> Response | None:
+    def _response_instead(self, request: Request) -> Response | None:
         """Return the response to send instead of the page; None if the request is allowed."""
         refused = self.security.refusal(request.method, request.headers)
         path = request.url.path
@@ -193,7 +192,7 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
         if not security.accepts(form.get("token", "").strip()):
             message = "This token is not valid. Use the address that `medhelm serve` printed last."
             return _login_page(site, 403, message=message, next_=form.get("next", "/"))
-        response = RedirectResponse(_local(form.get("next", "/")), 303)
+        response = RedirectResponse(_local_path(form.get("next", "/")), 303)
         response.set_cookie(
             security.cookie, security.new_session(), httponly=True, samesite="strict", secure=security.https, path="/"
         )
@@ -223,10 +222,10 @@ async def _static(request: Request) -> Response:
     return Response(content, media_type=media_type, headers={"cache-control": "private, max-age=3600"})
 
 
-def _local(address: str) -> str:
+def _local_path(address: str) -> str:
     """Return the path to go to after the login; the first page for anything but a path of this server.
 
-    >>> _local("/benchmarks/pubmed_qa"), _local("//other.example/"), _local("/\\\\other.example")
+    >>> _local_path("/benchmarks/pubmed_qa"), _local_path("//other.example/"), _local_path("/\\\\other.example")
     ('/benchmarks/pubmed_qa', '/', '/')
     """
     is_local = address.startswith("/") and not address.startswith("//") and "\\" not in address
@@ -235,9 +234,13 @@ def _local(address: str) -> str:
 
 def _login_page(site: Site, status: int, *, message: str = "", next_: str = "/") -> Response:
     """Return the page that asks for the token; it says nothing about the store."""
-    request = PageRequest(route=ERROR, links=LINKS)
-    page = Page(template="login.html", title="Sign in", values={"message": message, "next": _local(next_)})
-    return HTMLResponse(render(site, request, page), status)
+    values = {"message": message, "next": _local_path(next_)}
+    return _html(site, Page(template="login.html", title="Sign in", values=values, status=status))
+
+
+def _html(site: Site, page: Page) -> Response:
+    """Return the response with a page that belongs to no route."""
+    return HTMLResponse(render(site, PageRequest(route=ERROR, links=LINKS), page), page.status)
 
 
 def _plain_error(path: str, status: int, message: str) -> Response:
@@ -250,7 +253,6 @@ def _plain_error(path: str, status: int, message: str) -> Response:
 def _error_page(site: Site, request: Request, status: int, message: str) -> Response:
     if is_json_path(request.url.path):
         return error_response(status, message)
-    wanted = PageRequest(route=ERROR, links=LINKS)
     title = "Page not found" if status == 404 else "The request failed"
-    page = Page(template="error.html", title=title, values={"message": message, "code": status})
-    return HTMLResponse(render(site, wanted, page), status)
+    values = {"message": message, "code": status}
+    return _html(site, Page(template="error.html", title=title, values=values, status=status))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
@@ -40,7 +41,11 @@ def benchmark_charts(site: Site, board: Leaderboard, column: Column) -> Mapping[
     return {
         "scores": lambda: benchmark_scores_chart(board, column),
         "distribution": lambda: distribution_chart(
-            column, [_model_scores(model, found) for model, found in details().items()]
+            column,
+            [
+                ModelScores(model=model, scores=found.values.tolist(), n_failed=int((~np.isfinite(found.values)).sum()))
+                for model, found in details().items()
+            ],
         ),
         "failures": lambda: _failures(shown),
         "subgroups": lambda: subgroups_chart(column, _means(details())),
@@ -52,12 +57,6 @@ def _details(site: Site, runs: Mapping[str, Run], column: Column) -> dict[str, S
     with_subgroups = site.shows_text_of(column.benchmark)
     found = score_details(list(runs.values()), column, site.rule, with_subgroups=with_subgroups)
     return {model: details for model, (_, details) in zip(runs, found, strict=True)}
-
-
-def _model_scores(model: str, found: ScoreDetails) -> ModelScores:
-    values = found.values.tolist()
-    scores = [value for value in values if math.isfinite(value)]
-    return ModelScores(model=model, scores=scores, n_failed=len(values) - len(scores))
 
 
 def _failures(runs: Mapping[str, Run]) -> Chart:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.heat_map import ShadedTable
-from medhelm.web.page import Download, PageNotFound
+from medhelm.web.page import Download, PageNotFound, PageRequest, Values, text_download
 
 PNG_SCALE = 2
 """Pixels of a PNG file per pixel of the chart."""
@@ -22,6 +22,14 @@ def formats(is_static: bool = False) -> list[str]:
     return ["svg", "png", "csv"] if find_spec(CONVERTER) and not is_static else ["svg", "csv"]
 
 
+def chart_links(
+    request: PageRequest, route: str, name: str, parameters: Mapping[str, Values], kinds: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the addresses of the files of a chart: format -> URL. `kinds`: the formats; empty for all."""
+    shown = kinds or formats(request.is_static)
+    return {kind: request.links.to(route, {**parameters, "chart": f"{name}.{kind}"}) for kind in shown}
+
+
 def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable | None]]) -> Download:
     """Return a chart by the name of its file, such as `cost.svg`.
 
@@ -32,7 +40,7 @@ def chart_file(name: str, charts: Mapping[str, Callable[[], Chart | ShadedTable 
     if found is None or suffix not in formats():
         raise PageNotFound(f"The chart `{name[:80]}` does not exist.")
     if suffix == "csv":
-        return Download(content=found.csv.encode(), media_type="text/csv", file_name=f"{stem}.csv")
+        return text_download(found.csv, stem, "csv")
     if isinstance(found, ShadedTable) or not found.has_data:
         raise PageNotFound(f"`{stem}` has no picture; its numbers are in {stem}.csv.")
     if suffix == "svg":

@@ -18,10 +18,11 @@ from medhelm.io.export_folder import new_export
 from medhelm.reports.exchange import ExportResult
 from medhelm.storage.cases import url_key
 from medhelm.web.app import answer
-from medhelm.web.page import PageRequest, Route, Values
+from medhelm.web.page import Page, PageRequest, Route, Values
 from medhelm.web.routes import BY_NAME
 from medhelm.web.site import Site
 from medhelm.web.static_files import static_files
+from medhelm.web.templating import render
 
 KIND = "site"
 """Name of this kind of export in its manifest."""
@@ -65,14 +66,14 @@ class Crawl:
         """Return the file of a page, which is written later; `NOT_EXPORTED` for a page that the export leaves out."""
         if route.only_served:
             return NOT_EXPORTED
-        target = _target(route, parameters)
+        target = _target_of(route, parameters)
         if target not in self.files:
             if route.name == "case":
                 benchmark = str(parameters["benchmark"])
                 if self.n_cases[benchmark] >= self.most_cases:
                     return NOT_EXPORTED
                 self.n_cases[benchmark] += 1
-            self.files[target] = _file(route, target)
+            self.files[target] = _file_of(route, target)
         return self.files[target]
 
     def follow(self, links: Mapping[str, Target], content: bytes) -> None:
@@ -83,7 +84,7 @@ class Crawl:
                 self.waiting.append(target)
 
 
-def _target(route: Route, parameters: Mapping[str, Values]) -> Target:
+def _target_of(route: Route, parameters: Mapping[str, Values]) -> Target:
     """Return the page of these parameters, those left out that make no page of their own."""
     kept = []
     for name, value in parameters.items():
@@ -93,7 +94,7 @@ def _target(route: Route, parameters: Mapping[str, Values]) -> Target:
     return Target(route.name, tuple(sorted(kept)))
 
 
-def _file(route: Route, target: Target) -> str:
+def _file_of(route: Route, target: Target) -> str:
     """Return the path of the file of a page, made of safe characters whatever the names are."""
     values = dict(target.parameters)
     segments = []
@@ -131,7 +132,7 @@ class StaticLinks:
         file = self.crawl.file_of(BY_NAME[route], parameters)
         link = self._relative(file)
         if file != NOT_EXPORTED:
-            self.found[link] = _target(BY_NAME[route], parameters)
+            self.found[link] = _target_of(BY_NAME[route], parameters)
         return link
 
     def static(self, name: str) -> str:
@@ -150,7 +151,7 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
     """
     site.inputs()
     crawl = Crawl(most_cases=most_cases)
-    first = _target(BY_NAME["leaderboard"], {})
+    first = _target_of(BY_NAME["leaderboard"], {})
     crawl.file_of(BY_NAME["leaderboard"], {})
     crawl.followed.add(first)
     crawl.waiting.append(first)
@@ -164,7 +165,7 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
         while crawl.waiting:
             target = crawl.waiting.popleft()
             file = crawl.files[target]
-            content, status = _content(site, crawl, target, file, static)
+            content, status = _page_content(site, crawl, target, file, static)
             if status >= 400:
                 left_out.append(f"{file}: it could not be made (status {status})")
             size += _write(new / file, content)
@@ -182,7 +183,7 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
     )
 
 
-def _content(site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str]) -> tuple[bytes, int]:
+def _page_content(site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str]) -> tuple[bytes, int]:
     """Return the content of one page and its status."""
     route = BY_NAME[target.route]
     parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
@@ -198,10 +199,11 @@ def _not_exported(site: Site, crawl: Crawl, static: Mapping[str, str]) -> bytes:
     """Return the page that says where to find the pages that the export leaves out."""
     links = StaticLinks(crawl=crawl, file=NOT_EXPORTED, static_names=static)
     request = PageRequest(route=NOTICE, links=links, is_static=True)
-    return answer(site, request)[0]
+    page = Page(template="not_exported.html", title="Not in this export")
+    return render(site, request, page).encode("utf-8", "replace")
 
 
-NOTICE = Route(name="not_exported", path="/not-exported", handler="pages.notice:not_exported")
+NOTICE = Route(name="not_exported", path="/not-exported", handler="")
 """The page behind links that lead out of the export."""
 
 

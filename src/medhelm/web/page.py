@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlencode
 
 from medhelm.errors import UserError
@@ -14,6 +17,9 @@ MOST_PARAMETERS = 100
 
 MOST_CHARACTERS = 400
 """Most characters of one parameter, enough for the longest instance id that is worth a link."""
+
+MOST_PAGES = 1_000_000
+"""Highest page number of a list."""
 
 MOST_URL_CHARACTERS = 8_000
 """Most characters of a URL."""
@@ -186,3 +192,34 @@ def check_query(pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
             raise BadParameter(f"The parameter `{name[:80]}` is longer than {MOST_CHARACTERS} characters.")
         found[name] = (*found.get(name, ()), value)
     return found
+
+
+def text_download(text: str, name: str, suffix: str) -> Download:
+    """Return a text as a file to save. `suffix`: one of `TEXT_TYPES`, the end of the file's name."""
+    return Download(
+        content=text.encode("utf-8", "replace"), media_type=TEXT_TYPES[suffix], file_name=file_name(name, suffix)
+    )
+
+
+TEXT_TYPES = {"csv": "text/csv", "json": "application/json", "txt": "text/plain"}
+"""Suffix of a file of text -> its media type."""
+
+
+def json_download(content: Any, name: str) -> Download:
+    """Return JSON as a file. Characters that could end a script element are escaped."""
+    text = json.dumps(_finite(content), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+    return text_download(text, name, "json")
+
+
+def file_name(name: str, suffix: str) -> str:
+    """Return a name for a downloaded file, of letters, digits, `.`, `_` and `-`."""
+    return f"{re.sub('[^A-Za-z0-9._-]+', '-', name)[:150]}.{suffix}"
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not have by None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -27,7 +27,7 @@ PARAMETERS = ("suite", "category", "subcategory", "access")
 Results: TypeAlias = Literal["own", "published", "all"]
 """Source of scores: runs of the store, the published table, or both on the benchmarks that they have in common."""
 
-RESULTS: Mapping[Results, str] = {"all": "Own and published", "own": "Own", "published": "Published"}
+RESULTS: Mapping[Results, str] = {"all": "Your runs and published", "own": "Your runs", "published": "Published"}
 """Source of scores -> its name in the form."""
 
 
@@ -78,7 +78,7 @@ def selection_of(site: Site, request: PageRequest, results: Results | None = Non
 
     Raises: BadParameter for a value that the site does not offer.
     """
-    known = _options(site, results or "own")
+    known = _select_options(site, results or "own")
     chosen: dict[str, Any] = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
     if not results or not site.with_published:
         return BoardSelection(**chosen)
@@ -111,7 +111,7 @@ def _default_results(site: Site) -> tuple[Results, str]:
                 site.inputs()
             except UserError:
                 results = "published"
-            return results, f"Published results are not shown beside own ones: {error}"
+            return results, f"Published results are not shown beside your runs: {error}"
         return "all", ""
 
     return site.keep("default results", find)
@@ -125,7 +125,7 @@ def choices_of(site: Site, selection: BoardSelection) -> list[Choice]:
         default = _default_results(site)[0]
         options = [("" if one == default else one, title) for one, title in RESULTS.items()]
         found.append(Choice(name="results", label="Results", value=selection.results_in_url, options=options, every=""))
-    for name, values in _options(site, selection.results).items():
+    for name, values in _select_options(site, selection.results).items():
         value = getattr(selection, name)
         if len(values) > 1 or value:
             found.append(Choice(name=name, label=labels[name], value=value, options=values))
@@ -139,7 +139,7 @@ def _columns(site: Site, results: Results) -> Sequence[Column]:
     return board_of(site, BoardSelection(results=results)).columns
 
 
-def _options(site: Site, results: Results) -> Mapping[str, list[tuple[str, str]]]:
+def _select_options(site: Site, results: Results) -> Mapping[str, list[tuple[str, str]]]:
     """Parameter -> values that select at least one benchmark, with their titles."""
     columns = _columns(site, results)
     names = {column.benchmark for column in columns}
@@ -164,14 +164,14 @@ def _titled(ids: Iterable[str]) -> list[tuple[str, str]]:
 def selected_inputs(site: Site, selection: BoardSelection) -> LeaderboardInputs:
     """Return the runs of the selected benchmarks. Raises: UserError if there are none."""
     finished = site.inputs("published" if selection.results == "all" else None)
-    kept = _selected(site, selection, finished.columns)
+    kept = _selected_benchmarks(site, selection, finished.columns)
     cells = [cell for cell in finished.cells if cell.benchmark in kept]
     if not cells:
         raise UserError("No run of the store is on a benchmark of this selection. Choose another one.")
     return replace(finished, cells=cells, columns=[one for one in finished.columns if one.benchmark in kept])
 
 
-def _selected(site: Site, selection: BoardSelection, columns: Iterable[Column]) -> set[str]:
+def _selected_benchmarks(site: Site, selection: BoardSelection, columns: Iterable[Column]) -> set[str]:
     """Return the selected benchmarks among these."""
     return {
         column.benchmark
@@ -189,7 +189,7 @@ def board_of(site: Site, selection: BoardSelection) -> Leaderboard:
     def build() -> Leaderboard:
         suite: str | Path = site.suites.get(selection.suite, selection.suite) or "all"
         if selection.results == "published":
-            only = _selected(site, selection, published_cells()[1])
+            only = _selected_benchmarks(site, selection, published_cells()[1])
             return published_leaderboard(suite=str(suite), only=only)
         inputs = selected_inputs(site, selection)
         folders = site.benchmark_folders

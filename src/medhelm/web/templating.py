@@ -10,7 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural, short_count
 from medhelm.domain.titles import group_title
-from medhelm.reports.tables import MISSING, decimal, printable, with_interval
+from medhelm.reports.comparison import p_text
+from medhelm.reports.tables import MISSING, decimal, printable
 from medhelm.web.page import Page, PageRequest, Values
 from medhelm.web.routes import ROUTES
 from medhelm.web.site import Site
@@ -29,11 +30,9 @@ def environment() -> Environment:
     )
     made.filters.update(
         decimal=lambda value, places=3: MISSING if value is None else decimal(value, places),
-        interval=lambda found, places=3: (
-            MISSING if found is None else with_interval(found.value, found.low, found.high, places)
-        ),
+        p_value=lambda p: p_text(p) or "",
         group_title=group_title,
-        plural=lambda n, word: plural(n, word),
+        plural=plural,
         listed=listed,
         duration=lambda seconds: MISSING if seconds is None else duration(seconds),
         short_count=short_count,

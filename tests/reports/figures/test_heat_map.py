@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from medhelm.reports.figures import style
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
+from medhelm.reports.tables import SAMPLE_WARNING
 
 
 def draw(lines: list[HeatMapRow], models: list[str]) -> dict[str, Any]:
@@ -79,5 +80,5 @@ def test_a_title_breaks_its_notes_and_stamps_sample_rows() -> None:
     assert len(plain["subtitle"]) > 3
     assert all(len(line) <= 400 / 5.6 for line in plain["subtitle"])
     stamped = style.title("Heading", [], sample=True, width=400).to_dict()
-    assert stamped["text"] == [style.STAMP, "Heading"]
+    assert stamped["text"] == [SAMPLE_WARNING, "Heading"]
     assert stamped["color"] == style.WARNING

@@ -21,6 +21,7 @@ from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, av
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
+from medhelm.reports.tables import SAMPLE_WARNING
 from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs
@@ -283,9 +284,9 @@ def test_figures_of_ties_only() -> None:
 
 def test_sample_rows_are_stamped_on_every_figure() -> None:
     for figure in drawn(toy_board(3, 4, tier="sample")):
-        assert figure.spec["title"]["text"][0] == style.STAMP
+        assert figure.spec["title"]["text"][0] == SAMPLE_WARNING
     for figure in drawn(toy_board(3, 4)):
-        assert style.STAMP not in json.dumps(figure.spec)
+        assert SAMPLE_WARNING not in json.dumps(figure.spec)
 
 
 SAFE_CODE = {"isValid(datum.value)", "datum.ink === 'white'"}

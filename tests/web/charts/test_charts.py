@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points
 from medhelm.web.charts.differences import differences_chart
 from medhelm.web.charts.distribution import ModelScores, distribution_chart
 from medhelm.web.charts.failures import FailureCount, failures_chart
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
+from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from tests.support.leaderboards import HOSTILE, toy_board
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -109,8 +110,12 @@ def test_intervals(
     ]
     low, high = (0.0, 1.0) if has_scale else (None, None)
     plot = IntervalPlot(rows=made, axis="Score", low=low, high=high, references=[(0.4, "constant"), (0.41, "other")])
-    for width in (WIDE, NARROW):
-        check_picture(interval_picture(plot, width, title="t", description="d"), width)
+    chart = Chart(
+        name="n", title="t", description="d", draw=partial(draw_intervals, plot), headers=(), rows=(),
+        has_data=bool(made),
+    )  # fmt: skip
+    check_picture(chart.svg, WIDE)
+    check_picture(chart.narrow, NARROW)
 
 
 @FEW

@@ -50,8 +50,8 @@ def test_missing_and_failed_cells_differ() -> None:
 
 def test_low_scores_are_the_best_where_low_is_better() -> None:
     board = toy_board(2, 2)
-    columns = [replace(board.columns[0], higher_is_better=False)]
-    normal, turned = heat_map(board, board.columns[:1]), heat_map(board, columns)
+    turned_columns = tuple(replace(column, higher_is_better=False) for column in board.columns)
+    normal, turned = heat_map(board), heat_map(replace(board, columns=turned_columns))
     assert [float(cells[0].text) for _, cells in turned.rows] == pytest.approx(
         [1 - float(cells[0].text) for _, cells in normal.rows], abs=0.011
     )

@@ -79,11 +79,11 @@ def test_dollars(value: float, text: str) -> None:
     assert dollars(value) == text
 
 
-@given(ANY, ANY, ANY, ANY, st.booleans())
+@given(ANY, ANY, ANY, st.booleans())
 def test_interval_marks_are_well_formed_for_any_numbers(
-    value: float | None, low: float | None, high: float | None, reference: float | None, hollow: bool
+    value: float | None, low: float | None, high: float | None, hollow: bool
 ) -> None:
-    mark = interval_mark(value, low, high, column_scale([]), reference=reference, hollow=hollow)
+    mark = interval_mark(value, low, high, column_scale([]), hollow=hollow)
     root = ET.fromstring(mark)
     assert (root.get("aria-hidden"), root.get("focusable")) == ("true", "false")
     assert "nan" not in mark
@@ -91,7 +91,7 @@ def test_interval_marks_are_well_formed_for_any_numbers(
 
 
 def test_a_mark_without_a_value_has_no_point() -> None:
-    assert "circle" not in interval_mark(None, None, None, column_scale([]))
+    assert "circle" not in interval_mark(None, None, None, column_scale([]), hollow=False)
     assert "circle" not in rank_mark(None, None, None, 5)
     assert "c-mark" not in coverage_bar(math.nan)
 

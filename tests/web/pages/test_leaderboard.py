@@ -200,7 +200,7 @@ def test_published_models_are_offered_only_when_asked_for(client: TestClient) ->
 
 def test_own_results_are_shown_where_published_ones_cannot_be_beside_them(tmp_path: Path) -> None:
     client = make_client(make_board_store(tmp_path, tier="sample"), with_published=True)
-    assert "Published results are not shown beside own ones" in text_of(client)
+    assert "Published results are not shown beside your runs" in text_of(client)
     assert "Sample tier." in text_of(client)
     assert "Sample tier." not in text_of(client, "/?results=published")
     assert client.get("/?results=all").status_code == 404

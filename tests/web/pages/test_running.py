@@ -79,8 +79,8 @@ def test_without_an_evaluation_the_page_says_how_one_appears(tmp_path: Path) -> 
     stored = make_client(make_store(tmp_path / "a", {"pubmed_qa": {"openai/a": [1.0, 0.0]}})).get("/running").text
     empty = make_client(create(tmp_path / "b").folder).get("/running").text
     assert "No evaluation is running." in stored
-    assert "Stored last" in stored
-    assert "Stored last" not in empty
+    assert "Recently stored runs" in stored
+    assert "Recently stored runs" not in empty
     assert make_client(tmp_path / "nowhere").get("/running").status_code == 503
 
 
@@ -175,7 +175,7 @@ def test_very_many_runs_have_rows_only_where_something_happens(tmp_path: Path) -
     runs = [make_run(benchmark=f"b{n}", failures={}, failed=0, **done) for n in range(2000)]
     with written(store, make_status(runs=(*runs, make_run(), make_run(benchmark="medec", **done)))):
         text = make_client(store.folder).get("/running/live").text
-    assert "1,852 more benchmarks begun, without a row here" in text
+    assert "1,852 more benchmarks started, not listed here" in text
     assert "50 of 100" in text
     assert text.count("<tr") < 160
 

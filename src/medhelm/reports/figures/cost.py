@@ -106,11 +106,11 @@ def _values(models: Sequence[PricedModel]) -> list[dict[str, Any]]:
             row = {"cost_usd": one.cost_usd, "kind": BEST if name in best else BEATEN}
         else:
             row = {"kind": OFF_AXIS}
-        values.append({"number": place, "model": name, **rates, **row, "key": _label(name, one), **_use(one)})
+        values.append({"number": place, "model": name, **rates, **row, "key": _key_label(name, one), **_use(one)})
     return values
 
 
-def _label(name: str, one: PricedModel) -> str:
+def _key_label(name: str, one: PricedModel) -> str:
     """Return the name of a model in the key, with its probability of being efficient."""
     parts = [] if one.cost_usd else ["no cost" if one.cost_usd == 0 else "cost unknown"]
     if one.frontier_probability is not None:

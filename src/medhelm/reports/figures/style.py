@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from medhelm.reports.tables import SAMPLE_WARNING
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -43,9 +45,6 @@ LONGEST_NAME = 44
 
 NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] -/"), frozenset("mwMW@%&")
 """Letters that are narrower or wider than most."""
-
-STAMP = "SAMPLE TIER: invented rows, not real performance"
-"""Warning on everything made from sample rows."""
 
 
 def shade(value: float) -> str:
@@ -85,16 +84,17 @@ def names(texts: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
     found: list[str] = []
     for text in texts:
         clean = " ".join("".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text).split()) or "(no name)"
-        short = _cut(clean, longest)
+        short = shorten(clean, longest)
         number = 2
         while short in found:
-            short = f"{_cut(clean, longest - len(str(number)) - 3)} ({number})"
+            short = f"{shorten(clean, longest - len(str(number)) - 3)} ({number})"
             number += 1
         found.append(short)
     return found
 
 
-def _cut(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters, cut in the middle."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 2 + (longest - 1) % 2
@@ -122,7 +122,7 @@ def title(text: str, notes: Sequence[str], *, sample: bool, width: float) -> alt
 
     letters = max(int(width / 5.6), 40)
     lines = [line for note in notes for line in textwrap.wrap(note, letters)]
-    heading = [STAMP, text] if sample else text
+    heading = [SAMPLE_WARNING, text] if sample else text
     return alt.TitleParams(
         text=heading,
         subtitle=lines,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain.titles import group_title
 from medhelm.reports.leaderboard import (
+    BOARD_COLUMNS,
     CSV_HEADERS,
+    board_values,
     caption,
     has_weights,
     head_to_head_list,
@@ -16,7 +18,6 @@ from medhelm.reports.leaderboard import (
     head_to_head_note,
     shown_name,
 )
-from medhelm.reports.paper.contents import END, end_of
 from medhelm.reports.paper.tables import PaperTable
 from medhelm.reports.tables import Value, decimal, number
 
@@ -59,7 +60,7 @@ def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping
         rows.append([places[0], entry.title, places[1], *facts, *weights, shown, models])
         ends: list[Value] = [counts[0], counts[-1]] if counts else [None, None]
         csv_rows.append([entry.name, entry.title, entry.category, entry.subcategory, *facts, weight, *ends, len(cells),
-                         *end_of(board)])  # fmt: skip
+                         *board_values(board)])  # fmt: skip
     run = sum(one.column is not None for one in listed)
     weighing = ["Weight"] if weighted else []
     return PaperTable(
@@ -70,7 +71,7 @@ def table_c3(listed: Sequence[SuiteListing], board: Leaderboard, titles: Mapping
                  "Models"],
         rows=rows,
         csv_headers=["benchmark", "title", "category", "subcategory", "access", "source", "metric", "weight",
-                     "instances_low", "instances_high", "n_models", *END],
+                     "instances_low", "instances_high", "n_models", *BOARD_COLUMNS],
         csv_rows=csv_rows,
         notes=("Instances: evaluated instances; a range if models differ.",),
         grouped=True,
@@ -91,7 +92,7 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
         )
         csv_rows += [
             [category, name, counts[name], row.model, number(mean.value) if mean else None,
-             mean.n_benchmarks if mean else 0, *end_of(board)]
+             mean.n_benchmarks if mean else 0, *board_values(board)]
             for row, mean in zip(board.all_rows, means, strict=True)
         ]  # fmt: skip
     return PaperTable(
@@ -100,7 +101,15 @@ def table_d1(board: Leaderboard, titles: Mapping[str, str]) -> PaperTable:
         caption=caption(board),
         headers=["Category", "Subcategory", *(shown_name(row) for row in board.all_rows)],
         rows=rows,
-        csv_headers=["category", "subcategory", "n_benchmarks", "model", "value", "n_benchmarks_of_model", *END],
+        csv_headers=[
+            "category",
+            "subcategory",
+            "n_benchmarks",
+            "model",
+            "value",
+            "n_benchmarks_of_model",
+            *BOARD_COLUMNS,
+        ],
         csv_rows=csv_rows,
         notes=(
             "Means of benchmark scores from 0 (worst) to 1 (best); brackets: number of benchmarks. A dash: no score.",
@@ -119,7 +128,7 @@ def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> Pap
         rows.append([column.title, found.n if found else None, *_effect(published), *_effect(corrected),
                      corrected.n_pairs if corrected else None])  # fmt: skip
         csv_rows.append([column.benchmark, found.n if found else None, *_effect_numbers(published),
-                         *_effect_numbers(corrected), *end_of(board)])  # fmt: skip
+                         *_effect_numbers(corrected), *board_values(board)])  # fmt: skip
     names = [f"{rule}_{part}" for rule in ("published", "corrected") for part in ("mde", "sd", "pairs")]
     notes = [
         "The smallest true difference between two models that is detected with a power of 0.8 at the 5% level, on a "
@@ -137,7 +146,7 @@ def table_e4(effects: Mapping[str, BenchmarkEffects], board: Leaderboard) -> Pap
         caption=caption(board),
         headers=["Benchmark", "Instances", "Published", "SD", "Corrected", "SD", "Pairs"],
         rows=rows,
-        csv_headers=["benchmark", "n", *names, *END],
+        csv_headers=["benchmark", "n", *names, *BOARD_COLUMNS],
         csv_rows=csv_rows,
         notes=notes,
     )
@@ -152,8 +161,8 @@ def table_head_to_head(found: HeadToHead, board: Leaderboard) -> PaperTable:
         caption=caption(board),
         headers=headers,
         rows=rows,
-        csv_headers=[*CSV_HEADERS, *END],
-        csv_rows=[[*row, *end_of(board)] for row in head_to_head_list(found)],
+        csv_headers=[*CSV_HEADERS, *BOARD_COLUMNS],
+        csv_rows=[[*row, *board_values(board)] for row in head_to_head_list(found)],
         notes=(f"{head_to_head_note(found)}.", *(remark.text for remark in found.remarks)),
     )
 

@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING
 from medhelm.reports.agreement import verdict
 from medhelm.reports.cost import left_out, seconds_text
 from medhelm.reports.leaderboard import (
+    BOARD_COLUMNS,
     GUARDED,
     USE,
+    average_numbers,
+    board_values,
     caption,
     guarded,
     has_weights,
     is_incomplete,
-    place,
+    rank_text,
     shown_name,
     use_as_json,
 )
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal, estimate_numbers, estimate_text, number
+from medhelm.reports.tables import SAMPLE_WARNING, Value, decimal, estimate_numbers, estimate_text, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement
-    from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
+    from medhelm.analysis.leaderboard.types import Leaderboard, Row
 
 BASIS = {
     "instances within benchmarks": (
@@ -46,11 +49,6 @@ BASIS = {
 def intervals_in_words(board: Leaderboard) -> str:
     """Return a sentence on the method of the intervals."""
     return BASIS[board.interval_method]
-
-
-def source_of(row: Row) -> str:
-    """Return the source of a model's scores."""
-    return "published" if row.published else "measured here"
 
 
 WIN_SHARE = (
@@ -76,15 +74,15 @@ def table_1(board: Leaderboard) -> PaperTable:
     for row in board.all_rows:
         win, macro = row.win_rate, row.macro_average
         rows.append([
-            place(row), row.tie_group if row.rank else None, shown_name(row),
+            rank_text(row), row.tie_group if row.rank else None, shown_name(row),
             *([estimate_text(row.win_share)] if shares else []),
             estimate_text(win), decimal(win.sd) if win else None, estimate_text(macro),
             decimal(macro.sd) if macro else None, f"{row.n_benchmarks} ({row.coverage:.0%})",
         ])  # fmt: skip
         csv_rows.append([
-            row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *_numbers(win), *_numbers(macro),
-            number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage), source_of(row), *end_of(board),
-            *estimate_numbers(row.win_share),
+            row.rank, row.rank_low, row.rank_high, row.tie_group, row.model, *average_numbers(win),
+            *average_numbers(macro), number(row.guarded_win_rate), row.n_benchmarks, number(row.coverage),
+            "published" if row.published else "measured here", *board_values(board), *estimate_numbers(row.win_share),
         ])  # fmt: skip
     ranks = "" if board.pairs is None else (
         " Brackets after a rank: the ranks that are possible, for all models together at the 95% level. Models of a "
@@ -115,23 +113,11 @@ def table_1(board: Leaderboard) -> PaperTable:
         headers=headers,
         rows=rows,
         csv_headers=["rank", "rank_low", "rank_high", "tie_group", "model", *averages, "guarded_win_rate",
-                     "n_benchmarks", "coverage", "scores", *END, "win_share", "win_share_low", "win_share_high"],
+                     "n_benchmarks", "coverage", "scores", *BOARD_COLUMNS, "win_share", "win_share_low",
+                     "win_share_high"],
         csv_rows=csv_rows,
         notes=notes,
     )  # fmt: skip
-
-
-END = ["suite", "scoring", "tier"]
-"""Columns at the end of every CSV table."""
-
-
-def end_of(board: Leaderboard) -> list[Value]:
-    """Return the values of these columns."""
-    return [board.suite, board.scoring, board.tier]
-
-
-def _numbers(average: Average | None) -> list[Value]:
-    return [*estimate_numbers(average), number(average.sd) if average else None]
 
 
 # --- table 2: the jury against clinicians -----------------------------------------------------------------------------
@@ -152,16 +138,18 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
             name, one.n_instances, len(one.raters), estimate_text(one.jury.consistency),
             estimate_text(one.one_clinician.raters.of_mean(2)), *map(estimate_text, others),
         ])  # fmt: skip
-        csv_rows += [[name, one.n_instances, len(one.raters), *cells, *end_of(board)] for cells in _long(one)]
+        csv_rows += [
+            [name, one.n_instances, len(one.raters), *cells, *board_values(board)] for cells in _rater_rows(one)
+        ]
     return PaperTable(
         key="table2",
         title="Table 2. The jury against clinicians",
         caption=f"Intraclass correlation ICC(3,k) with 95% intervals. {found.place}; grades of the jury from the "
-        f"{found.jury_from}. {_stamp(board)}".rstrip(),
+        f"{found.jury_from}.{f' {SAMPLE_WARNING}' if board.tier == 'sample' else ''}",
         headers=["Benchmark", "Completions", "Raters", "Jury and clinicians", "Clinicians with each other",
                  *(f"{titles.get(name, name)} and clinicians" for name in baselines)],
         rows=rows,
-        csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *END],
+        csv_headers=["benchmark", "n_instances", "n_raters", "who", "icc3k", "low", "high", "reason", *BOARD_COLUMNS],
         csv_rows=csv_rows,
         notes=(
             "ICC(3,k), k = 2: consistency of two scores of each completion after standardization. "
@@ -173,12 +161,7 @@ def table_2(found: JuryAgreement, board: Leaderboard, titles: Mapping[str, str])
     )  # fmt: skip
 
 
-def _stamp(board: Leaderboard) -> str:
-    """Return the warning about invented rows; empty for real data."""
-    return "SAMPLE TIER: invented rows, not real performance" if board.tier == "sample" else ""
-
-
-def _long(one: BenchmarkAgreement) -> list[list[Value]]:
+def _rater_rows(one: BenchmarkAgreement) -> list[list[Value]]:
     """Return one row per rater that is compared with clinicians."""
     among = one.clinicians
     compared = {"jury": one.jury, **one.judges, **one.baselines}
@@ -225,27 +208,25 @@ class ModelCost:
 
 def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[str] = ()) -> PaperTable:
     """Return the table of tokens and costs, with models in order of rank."""
-    order = [row.model for row in board.rows]
-    names = {row.model: shown_name(row) for row in board.rows}
-    by_model = {row.model: row for row in board.rows}
     has_use = any(row.use and row.use.tokens is not None for row in board.rows)
-    ordered = sorted((cost for cost in costs if cost.model in names), key=lambda cost: order.index(cost.model))
+    by_model = {cost.model: cost for cost in costs}
+    ranked = [(row, by_model[row.model]) for row in board.rows if row.model in by_model]
     rows: list[list[Value]] = [
         [
-            names[cost.model], _count(cost.benchmark_tokens), _count(cost.jury_tokens), _dollars(cost.benchmark_usd),
-            _dollars(cost.jury_usd), _dollars(cost.total_usd), _dollars(cost.ceiling_usd),
-            "ceiling" if cost.is_ceiling else "bill",
-            *(_per_completion(by_model[cost.model]) if has_use else []), _on_frontier(by_model[cost.model], board),
+            shown_name(row), _count_text(cost.benchmark_tokens), _count_text(cost.jury_tokens),
+            _dollars_text(cost.benchmark_usd), _dollars_text(cost.jury_usd), _dollars_text(cost.total_usd),
+            _dollars_text(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
+            *(_per_completion(row) if has_use else []), _frontier_probability(row, board),
         ]
-        for cost in ordered
+        for row, cost in ranked
     ]  # fmt: skip
     csv_rows: list[list[Value]] = [
         [
             cost.model, cost.benchmark_tokens, cost.jury_tokens, number(cost.benchmark_usd), number(cost.jury_usd),
-            number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill", *end_of(board),
-            *use_as_json(by_model[cost.model], board).values(),
+            number(cost.total_usd), number(cost.ceiling_usd), "ceiling" if cost.is_ceiling else "bill",
+            *board_values(board), *use_as_json(row, board).values(),
         ]
-        for cost in ordered
+        for row, cost in ranked
     ]  # fmt: skip
     notes = []
     if any(cost.is_ceiling for cost in costs):
@@ -272,7 +253,7 @@ def table_3(costs: Sequence[ModelCost], board: Leaderboard, warnings: Sequence[s
                  "Ceiling USD", "Basis", *(PER_COMPLETION if has_use else []), "On frontier"],
         rows=rows,
         csv_headers=["model", "benchmark_tokens", "jury_tokens", "benchmark_usd", "jury_usd", "total_usd",
-                     "ceiling_usd", "basis", *END, *USE],
+                     "ceiling_usd", "basis", *BOARD_COLUMNS, *USE],
         csv_rows=csv_rows,
         notes=[*notes, *warnings],
     )  # fmt: skip
@@ -294,16 +275,16 @@ def _per_completion(row: Row) -> list[Value]:
     return [decimal(row.use.tokens, 0), seconds_text(row.use.seconds)] if row.use else [None, None]
 
 
-def _on_frontier(row: Row, board: Leaderboard) -> str | None:
+def _frontier_probability(row: Row, board: Leaderboard) -> str | None:
     """Return the probability of being on the efficient frontier."""
     return decimal(board.frontier.probability(row.model), 2) if board.frontier else None
 
 
-def _count(value: int | None) -> str | None:
+def _count_text(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
 
 
-def _dollars(value: float | None) -> str | None:
+def _dollars_text(value: float | None) -> str | None:
     """Return dollars with two decimals, or with three digits for a small amount."""
     if value is None:
         return None

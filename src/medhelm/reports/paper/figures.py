@@ -59,7 +59,9 @@ def figure_3(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
 def figure_4(board: Leaderboard, titles: Mapping[str, str]) -> PaperFigure:
     """Return a heat map of models by category."""
     names = list(dict.fromkeys(column.category for column in board.columns))
-    lines = [_means(board, name, titles, "", [row.categories.get(name) for row in board.all_rows]) for name in names]
+    lines = [
+        _means_row(board, name, titles, "", [row.categories.get(name) for row in board.all_rows]) for name in names
+    ]
     return _heat_map(board, lines, "figure4", "Figure 4. Scores by category", COUNTS)
 
 
@@ -67,7 +69,7 @@ def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> Pap
     """Return a heat map of models by subcategory."""
     places = {column.subcategory: column.category for column in board.columns}
     lines = [
-        _means(board, name, titles, titles.get(category, group_title(category)),
+        _means_row(board, name, titles, titles.get(category, group_title(category)),
                [row.subcategories.get(name) for row in board.all_rows])
         for name, category in places.items()
     ]  # fmt: skip
@@ -77,7 +79,7 @@ def figure_4_subcategories(board: Leaderboard, titles: Mapping[str, str]) -> Pap
 COUNTS = "Means over benchmarks; brackets: number of benchmarks."
 
 
-def _means(
+def _means_row(
     board: Leaderboard, name: str, titles: Mapping[str, str], group: str, means: Sequence[GroupMean | None]
 ) -> HeatMapRow:
     count = sum(name in (column.category, column.subcategory) for column in board.columns)

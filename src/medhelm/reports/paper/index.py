@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain.text import listed
 from medhelm.reports.comparison import p_text
-from medhelm.reports.figures.style import STAMP
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
-from medhelm.reports.tables import MISSING, NUMERIC, escape_markdown, estimate_text, with_interval
+from medhelm.reports.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ModelPair
@@ -82,16 +81,34 @@ def differences(board: Leaderboard) -> list[str]:
     if len(board.separated) <= SHOWN_PAIRS:
         kind = "win rate" if board.tested_by == "win rate" else "win share"
         apart = [pair for pair in board.pairs.pairs if (pair.first, pair.second) in board.separated]
-        found += [_in_words(pair, kind) for pair in apart]
+        found += [_difference_sentence(pair, kind) for pair in apart]
     return [*found, intervals_in_words(board)]
 
 
-def _in_words(pair: ModelPair, what: str) -> str:
+def _difference_sentence(pair: ModelPair, what: str) -> str:
     """Return a significant difference, whose first model is the better one, as a sentence."""
     assert pair.win_share is not None, "only tested pairs are significant"
     found = pair.win_share.difference
-    by, p = with_interval(found.value, found.low, found.high), p_text(pair.win_share.p_holm)
-    return f"{pair.first} is better than {pair.second}: {what}s differ by {by}, adjusted p {p}."
+    p = p_text(pair.win_share.p_holm)
+    return f"{pair.first} is better than {pair.second}: {what}s differ by {estimate_text(found)}, adjusted p {p}."
+
+
+# --- the lists that both formats show ---------------------------------------------------------------------------------
+
+Lists = list[tuple[str, Sequence[str]]]
+"""Headings and sentences."""
+
+
+def _lists(page: ReportIndex) -> tuple[Lists, Lists]:
+    """Return the lists above and below the tables and figures, without empty ones."""
+    board = page.board
+    above: Lists = [("Verdict", board.verdict), ("Significant differences", differences(board))]
+    below: Lists = [
+        ("Warnings", list(map(str, board.remarks))),
+        ("Not made", [f"{key}: {why}" for key, why in page.not_made.items()]),
+        ("Methods", [f"{name}: {text}" for name, text in page.facts.items()]),
+    ]
+    return [one for one in above if one[1]], [one for one in below if one[1]]
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------
@@ -101,17 +118,12 @@ def to_markdown(page: ReportIndex) -> str:
     """Return the page as README.md."""
     parts = ["# MedHELM report\n", f"{escape_markdown(caption(page.board))}.\n"]
     if page.board.tier == "sample":
-        parts.append(f"**{escape_markdown(STAMP)}**\n")
-    parts += ["## Verdict\n\n" + _bullets(page.board.verdict)] if page.board.verdict else []
-    parts.append("## Significant differences\n\n" + _bullets(differences(page.board)))
+        parts.append(f"**{escape_markdown(SAMPLE_WARNING)}**\n")
+    above, below = ([f"## {heading}\n\n{_bullets(texts)}" for heading, texts in part] for part in _lists(page))
+    parts += above
     parts += [f"{markdown(table, level=2)}\n{_links_of_table(table, page.table_formats)}" for table in page.tables]
     parts += [_figure_in_markdown(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
-    if page.board.remarks:
-        parts.append("## Warnings\n\n" + _bullets(list(map(str, page.board.remarks))))
-    if page.not_made:
-        parts.append("## Not made\n\n" + _bullets([f"{key}: {why}" for key, why in page.not_made.items()]))
-    parts.append("## Methods\n\n" + _bullets([f"{name}: {text}" for name, text in page.facts.items()]))
-    return "\n".join(parts)
+    return "\n".join([*parts, *below])
 
 
 def _bullets(texts: Sequence[str]) -> str:
@@ -141,8 +153,8 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 .stamp { color: #b3401f; font-weight: bold; border: 2px solid #b3401f; padding: .5rem 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .875rem; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #d9d9d9; text-align: left; vertical-align: top; }
-th { border-bottom: 2px solid #595959; } .number { text-align: right; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #d9d9d9; vertical-align: top; }
+th { border-bottom: 2px solid #595959; } td { font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: #595959; padding-bottom: .5rem; }
 img { max-width: 100%; height: auto; } figure { margin: 0; }
 """
@@ -152,16 +164,12 @@ def to_html(page: ReportIndex) -> str:
     """Return the page as index.html: no script, no external address, pictures embedded."""
     body = ["<h1>MedHELM report</h1>", f"<p>{_text(caption(page.board))}.</p>"]
     if page.board.tier == "sample":
-        body.append(f'<p class="stamp">{_text(STAMP)}</p>')
-    body += ["<h2>Verdict</h2>", _list(page.board.verdict)] if page.board.verdict else []
-    body += ["<h2>Significant differences</h2>", _list(differences(page.board))]
+        body.append(f'<p class="stamp">{_text(SAMPLE_WARNING)}</p>')
+    above, below = ([f"<h2>{heading}</h2>\n{_list(texts)}" for heading, texts in part] for part in _lists(page))
+    body += above
     body += [_table_in_html(table) for table in page.tables]
     body += [_figure_in_html(figure, page.pictures.get(figure.key, {})) for figure in page.figures]
-    if page.board.remarks:
-        body += ["<h2>Warnings</h2>", _list(list(map(str, page.board.remarks)))]
-    if page.not_made:
-        body += ["<h2>Not made</h2>", _list([f"{key}: {why}" for key, why in page.not_made.items()])]
-    body += ["<h2>Methods</h2>", _list([f"{name}: {text}" for name, text in page.facts.items()])]
+    body += below
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
@@ -182,20 +190,9 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _table_in_html(table: PaperTable) -> str:
-    shown = [[MISSING if value is None else str(value) for value in row] for row in table.rows]
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.headers)
-    numeric = [all(not isinstance(v, str) or NUMERIC.match(v) for v in column) for column in columns]
-
-    def cells(tag: str, texts: Sequence[str]) -> str:
-        kinds = [' class="number"' if right else "" for right in numeric]
-        return "".join(f"<{tag}{kind}>{_text(text)}</{tag}>" for kind, text in zip(kinds, texts, strict=True))
-
-    rows = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in shown)
-    return (
-        f'<h2>{_text(table.title)}</h2>\n<div class="wide"><table>\n<caption>{_text(table.caption)}</caption>\n'
-        f"<thead><tr>{cells('th', table.headers)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
-        + (_list(table.notes) if table.notes else "")
-    )
+    body = render(table.rows, table.headers, format="html", caption=table.caption)
+    notes = _list(table.notes) if table.notes else ""
+    return f'<h2>{_text(table.title)}</h2>\n<div class="wide">{body}</div>\n{notes}'
 
 
 def _figure_in_html(figure: PaperFigure, pictures: Mapping[str, bytes]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from medhelm.storage.cases import CaseFilter, CaseOrder, SearchedText
-from medhelm.web.page import MOST_CHARACTERS, BadParameter
+from medhelm.web.page import MOST_CHARACTERS, MOST_PAGES, BadParameter
 
 Schema = Mapping[str, Any]
 """A JSON Schema."""
@@ -17,9 +17,6 @@ TEXT: Schema = {"type": "string", "maxLength": MOST_CHARACTERS}
 
 NAME: Schema = {**TEXT, "minLength": 1}
 """Any text that is not empty."""
-
-MOST_PAGES = 1_000_000
-"""Highest page number of a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,8 @@ SELECTION = (
 
 RESULTS = Parameter(
     name="results",
-    description="Own results, published ones, or both. Only a site with published results knows other values than own.",
+    description="Results of the store, published results, or both. Only a site with published results accepts other "
+    "values than own.",
     schema=_choice(["own", "published", "all"]),
 )
 """Parameter that selects models by the source of their scores."""

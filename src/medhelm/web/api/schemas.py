@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from types import NoneType, UnionType
@@ -30,6 +30,11 @@ def list_of(items: JsonSchema) -> JsonSchema:
     return {"type": "array", "items": items}
 
 
+def enum_of(values: Iterable[str]) -> JsonSchema:
+    """Return the schema of a text that is one of these."""
+    return {"type": "string", "enum": list(values)}
+
+
 def map_of(values: JsonSchema) -> JsonSchema:
     """Return the schema of an object whose keys are names."""
     return {"type": "object", "additionalProperties": values}
@@ -52,6 +57,15 @@ def record(*, optional: Mapping[str, JsonSchema] | None = None, **required: Json
     return {"type": "object", "properties": {**named, **(optional or {})}, "required": list(named)}
 
 
+def keys(names: str, schema: JsonSchema) -> dict[str, JsonSchema]:
+    """Return keys with the same schema, to be unpacked into `record`.
+
+    >>> keys("low high", NUMBER)
+    {'low': {'type': ['number', 'null']}, 'high': {'type': ['number', 'null']}}
+    """
+    return dict.fromkeys(names.split(), schema)
+
+
 def ref(name: str) -> JsonSchema:
     """Return a reference to a schema of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}
@@ -72,7 +86,7 @@ def schema_of(kind: Any) -> JsonSchema:
         schema = schema_of(known[0]) if len(known) == 1 else ANYTHING
         return nullable(schema) if len(known) < len(parts) else schema
     if origin is Literal:
-        return {"type": "string", "enum": list(parts)}
+        return enum_of(parts)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return map_of(schema_of(parts[1]))
     if origin is tuple and parts[-1] is not Ellipsis:
@@ -80,7 +94,7 @@ def schema_of(kind: Any) -> JsonSchema:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return list_of(schema_of(parts[0]))
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return {"type": "string", "enum": [str(one) for one in kind]}
+        return enum_of(map(str, kind))
     return dict(PLAIN.get(kind, ANYTHING))
 
 
@@ -89,24 +103,20 @@ PLAIN: Mapping[Any, JsonSchema] = {str: STRING, int: INTEGER, bool: BOOLEAN, flo
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
-TIER: JsonSchema = {"type": "string", "enum": ["real", "sample"]}
-RULE: JsonSchema = {"type": "string", "enum": ["published", "corrected"]}
-ACCESS: JsonSchema = {"type": "string", "enum": ["public", "gated", "private"]}
-INTERVAL: JsonSchema = record(value=NUMBER, low=NUMBER, high=NUMBER)
-AVERAGE: JsonSchema = nullable(INTERVAL)
-GROUPS: JsonSchema = map_of(record(value=NUMBER, n_benchmarks=INTEGER))
-PAIR_OF_NAMES: JsonSchema = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
-LEFT_OUT: JsonSchema = list_of(record(model=STRING, benchmark=STRING, reason=STRING, command=STRING))
-INJECTIONS: JsonSchema = list_of(
+TIER = enum_of(["real", "sample"])
+RULE = enum_of(["published", "corrected"])
+ACCESS = enum_of(["public", "gated", "private"])
+AVERAGE = nullable(record(**keys("value low high", NUMBER)))
+GROUPS = map_of(record(value=NUMBER, n_benchmarks=INTEGER))
+PAIR_OF_NAMES = {"type": "array", "items": STRING, "minItems": 2, "maxItems": 2}
+LEFT_OUT = list_of(record(**keys("model benchmark reason command", STRING)))
+INJECTIONS = list_of(
     record(model=STRING, benchmark=STRING, n=INTEGER, n_suspicious=INTEGER, mean=NUMBER, mean_without=NUMBER)
 )
 
 CELL = record(
-    value=NUMBER,
-    low=NUMBER,
-    high=NUMBER,
-    n=nullable(INTEGER),
-    n_failed=nullable(INTEGER),
+    **keys("value low high", NUMBER),
+    **keys("n n_failed", nullable(INTEGER)),
     metric=STRING,
     method=nullable(STRING),
     cost_usd=NUMBER,
@@ -121,46 +131,29 @@ CELL = record(
 MODEL = record(
     model=STRING,
     rank={**nullable(INTEGER), "description": "null for a baseline outside the ranks"},
-    rank_low=nullable(INTEGER),
-    rank_high=nullable(INTEGER),
-    tie_group=nullable(INTEGER),
+    **keys("rank_low rank_high tie_group", nullable(INTEGER)),
     win_share=AVERAGE,
     guarded_win_share=NUMBER,
     win_rate=AVERAGE,
-    win_rate_sd=NUMBER,
-    guarded_win_rate=NUMBER,
-    macro_average=AVERAGE,
-    win_share_over_benchmarks=AVERAGE,
-    macro_average_over_benchmarks=AVERAGE,
+    **keys("win_rate_sd guarded_win_rate", NUMBER),
+    **keys("macro_average win_share_over_benchmarks macro_average_over_benchmarks", AVERAGE),
     macro_sd=NUMBER,
     published={**BOOLEAN, "description": "true for published scores, not measured here"},
     n_benchmarks=INTEGER,
-    coverage=NUMBER,
-    cost_usd=NUMBER,
+    **keys("coverage cost_usd", NUMBER),
     rank_bounds=nullable(list_of(INTEGER)),
     macro_bounds=nullable(list_of(NUMBER)),
     benchmarks=map_of(CELL),
-    categories=GROUPS,
-    subcategories=GROUPS,
-    usd_per_1000=NUMBER,
-    seconds_per_completion=NUMBER,
-    mean_seconds_per_completion=NUMBER,
-    tokens_per_completion=NUMBER,
-    output_tokens_per_completion=NUMBER,
-    frontier_probability=NUMBER,
+    **keys("categories subcategories", GROUPS),
+    **keys("usd_per_1000 seconds_per_completion mean_seconds_per_completion", NUMBER),
+    **keys("tokens_per_completion output_tokens_per_completion frontier_probability", NUMBER),
     completion_dates=nullable(record(earliest=STRING, latest=STRING)),
 )
 
 COLUMN = record(
-    id=STRING,
-    title=STRING,
-    category=STRING,
-    subcategory=STRING,
-    metric=STRING,
+    **keys("id title category subcategory metric", STRING),
     judges=list_of(STRING),
-    mde=NUMBER,
-    low=NUMBER,
-    high=NUMBER,
+    **keys("mde low high", NUMBER),
     higher_is_better=BOOLEAN,
     floor=NUMBER,
     floor_answer=STRING,
@@ -171,32 +164,23 @@ FRONTIER = record(
     efficient=list_of(STRING),
     steps=list_of(
         record(
-            from_=STRING,
-            to=STRING,
-            usd_per_1000=NUMBER,
-            points=NUMBER,
-            points_low=NUMBER,
-            points_high=NUMBER,
-            usd_per_point=NUMBER,
-            usd_per_point_low=NUMBER,
-            usd_per_point_high=NUMBER,
+            **keys("from_ to", STRING),
+            **keys("usd_per_1000 points points_low points_high", NUMBER),
+            **keys("usd_per_point usd_per_point_low usd_per_point_high", NUMBER),
             separated=BOOLEAN,
         )
     ),
-    unknown_cost=list_of(STRING),
-    other_benchmarks=list_of(STRING),
+    **keys("unknown_cost other_benchmarks", list_of(STRING)),
 )
 
 LEADERBOARD = record(
     verdict=list_of(STRING),
     models=list_of(MODEL),
     benchmarks=list_of(COLUMN),
-    suite=STRING,
-    suite_description=STRING,
+    **keys("suite suite_description", STRING),
     scoring=RULE,
     tier=TIER,
-    interval_method=STRING,
-    ranked_by=STRING,
+    **keys("interval_method ranked_by", STRING),
     panel=nullable(list_of(STRING)),
     head_to_head=list_of(
         record(a=STRING, b=STRING, win_share=NUMBER, unit=STRING, n_benchmarks=INTEGER, separated=BOOLEAN)
@@ -204,17 +188,11 @@ LEADERBOARD = record(
     intransitive=list_of(list_of(STRING)),
     pairs=list_of(
         record(
-            a=STRING,
-            b=STRING,
+            **keys("a b", STRING),
             benchmark=nullable(STRING),
-            difference=NUMBER,
-            low=NUMBER,
-            high=NUMBER,
-            p=NUMBER,
-            p_adjusted=NUMBER,
+            **keys("difference low high p p_adjusted", NUMBER),
             separated=BOOLEAN,
-            worst_case=NUMBER,
-            best_case=NUMBER,
+            **keys("worst_case best_case", NUMBER),
             survives_failures=nullable(BOOLEAN),
         )
     ),
@@ -227,11 +205,7 @@ LEADERBOARD = record(
 )
 
 BENCHMARK_ENTRY: Mapping[str, JsonSchema] = {
-    "id": STRING,
-    "title": STRING,
-    "category": STRING,
-    "subcategory": STRING,
-    "task": STRING,
+    **keys("id title category subcategory task", STRING),
     "access": ACCESS,
     "instances": {**nullable(INTEGER), "description": "number that is evaluated; null if unknown"},
     "n_models": {**INTEGER, "description": "models with a run that counts"},
@@ -239,32 +213,22 @@ BENCHMARK_ENTRY: Mapping[str, JsonSchema] = {
 
 BENCHMARK = record(
     **BENCHMARK_ENTRY,
-    description=STRING,
-    license=STRING,
-    metric=STRING,
+    **keys("description license metric", STRING),
     problems=list_of(STRING),
     leaderboard={**nullable(ref("Leaderboard")), "description": "the models on it; null if none was run"},
 )
 
-COMPARED = {"difference": NUMBER, "low": NUMBER, "high": NUMBER, "p_value": NUMBER}
+COMPARED = keys("difference low high p_value", NUMBER)
 
 COMPARISON = record(
     verdict=list_of(STRING),
-    first=STRING,
-    second=STRING,
-    adjustment=STRING,
+    **keys("first second adjustment", STRING),
     benchmarks=list_of(
         record(
-            id=STRING,
-            metric=STRING,
-            difference=NUMBER,
-            low=NUMBER,
-            high=NUMBER,
-            n=INTEGER,
-            n_left_out=INTEGER,
-            n_clusters=INTEGER,
-            p_value=NUMBER,
-            p_adjusted=NUMBER,
+            **keys("id metric", STRING),
+            **keys("difference low high", NUMBER),
+            **keys("n n_left_out n_clusters", INTEGER),
+            **keys("p_value p_adjusted", NUMBER),
         )
     ),
     overall=record(**COMPARED, n_benchmarks=INTEGER, unit=STRING),
@@ -279,9 +243,7 @@ MEASURED = {"benchmark": STRING, "tier": TIER, "scoring": RULE, "metric": STRING
 CASES = record(
     **MEASURED,
     search=map_of(STRING),
-    page=INTEGER,
-    pages=INTEGER,
-    total=INTEGER,
+    **keys("page pages total", INTEGER),
     cases=list_of(
         record(id=STRING, key=STRING, group=STRING, excerpt=STRING, scores=map_of(NUMBER), failures=map_of(STRING))
     ),
@@ -298,30 +260,22 @@ def _case() -> JsonSchema:
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 RELEASE_ENTRY = record(
-    name=STRING,
-    created=STRING,
+    **keys("name created", STRING),
     medhelm={**STRING, "description": "version of MedHELM that made it"},
     note=STRING,
     sha256={**STRING, "description": "of its leaderboard"},
-    suite=STRING,
-    scoring=STRING,
-    tier=STRING,
+    **keys("suite scoring tier", STRING),
 )
 
 NAMES_BY_SIDE = {"type": "array", "items": list_of(STRING), "minItems": 2, "maxItems": 2}
 
 CHANGED_CASES = record(
-    model=STRING,
-    benchmark=STRING,
-    difference=NUMBER,
-    low=NUMBER,
-    high=NUMBER,
+    **keys("model benchmark", STRING),
+    **keys("difference low high", NUMBER),
     n=nullable(INTEGER),
-    p_value=NUMBER,
-    p_adjusted=NUMBER,
+    **keys("p_value p_adjusted", NUMBER),
     separated=BOOLEAN,
-    n_gained=INTEGER,
-    n_lost=INTEGER,
+    **keys("n_gained n_lost", INTEGER),
     gained={**nullable(list_of(STRING)), "description": "ids; null where the data is not public"},
     lost=nullable(list_of(STRING)),
     problem={**STRING, "description": "why the cases could not be compared; else empty"},
@@ -337,12 +291,9 @@ def _release_comparison() -> JsonSchema:
 # --- evaluations in progress ------------------------------------------------------------------------------------------
 
 RUN_PROGRESS = record(
-    model=STRING,
-    benchmark=STRING,
-    state={"type": "string", "enum": list(get_args(RunState))},
-    n=INTEGER,
-    done=INTEGER,
-    n_failed=INTEGER,
+    **keys("model benchmark", STRING),
+    state=enum_of(get_args(RunState)),
+    **keys("n done n_failed", INTEGER),
     failures=map_of(INTEGER),
     requests_cached=INTEGER,
     tokens=record(input=INTEGER, output=INTEGER),
@@ -353,34 +304,23 @@ RUN_PROGRESS = record(
 )
 
 SERVER_PROGRESS = record(
-    model=STRING,
-    address=STRING,
-    state=STRING,
-    in_flight=INTEGER,
-    limit=INTEGER,
-    done=INTEGER,
+    **keys("model address state", STRING),
+    **keys("in_flight limit done", INTEGER),
     reason=STRING,
 )
 
 EVALUATION = record(
-    id=STRING,
-    store=STRING,
-    state={"type": "string", "enum": list(get_args(EvaluationPhase))},
-    reason={"type": "string", "enum": list(get_args(EndReason))},
+    **keys("id store", STRING),
+    state=enum_of(get_args(EvaluationPhase)),
+    reason=enum_of(get_args(EndReason)),
     pid=INTEGER,
     host=STRING,
     command=list_of(STRING),
-    folder=STRING,
-    started=STRING,
-    updated=STRING,
+    **keys("folder started updated", STRING),
     silent=BOOLEAN,
-    seconds=NUMBER,
-    seconds_left=NUMBER,
-    n=INTEGER,
-    done=INTEGER,
-    n_failed=INTEGER,
-    spent_usd=NUMBER,
-    max_cost_usd=NUMBER,
+    **keys("seconds seconds_left", NUMBER),
+    **keys("n done n_failed", INTEGER),
+    **keys("spent_usd max_cost_usd", NUMBER),
     runs=list_of(RUN_PROGRESS),
     servers=list_of(SERVER_PROGRESS),
 )

@@ -12,8 +12,8 @@ from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, decimal, estimate_numbers, number
-from medhelm.web.charts.chart import Chart, both_widths
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
+from medhelm.web.charts.chart import Chart
+from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.web.charts.scales import known
 from medhelm.web.charts.svg import short
 
@@ -59,20 +59,18 @@ def benchmark_scores_chart(board: Leaderboard, column: Column) -> Chart:
         )  # fmt: skip
         n = cell.estimate.n if cell.estimate else cell.n
         table.append([row.model, kind, number(cell.value), number(low), number(high), n, cell.n_failed])
-    title, description = f"Scores on {short(column.title)}", _in_words(rows, column)
     models, baselines = [row for row in rows if not row.group], [row for row in rows if row.group]
     baseline = known(column.constant_baseline)
     plot = IntervalPlot(
         rows=[*models[:MOST_MODELS], *baselines], axis=axis_title(column), low=column.low, high=column.high,
         references=[] if baseline is None else [(baseline, f"constant baseline {decimal(baseline)}")],
     )  # fmt: skip
-    wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
     notes = ["Hollow points are published scores or baselines."] if any(not row.is_filled for row in rows) else []
     if len(models) > MOST_MODELS:
         notes.append(f"The picture has the best {MOST_MODELS} of {len(models)} models; the table has all.")
     return Chart(
-        name="scores", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
-        notes=notes, has_data=bool(rows),
+        name="scores", title=f"Scores on {short(column.title)}", description=_description(rows, column),
+        draw=partial(draw_intervals, plot), headers=HEADERS, rows=table, notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
 
@@ -90,7 +88,7 @@ def best_first(board: Leaderboard, column: Column) -> list[tuple[Row, Cell]]:
     return found
 
 
-def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
+def _description(rows: Sequence[IntervalRow], column: Column) -> str:
     """Return the best model in one sentence."""
     models = [row for row in rows if row.value is not None and not row.group]
     if not models:
@@ -104,19 +102,18 @@ def _in_words(rows: Sequence[IntervalRow], column: Column) -> str:
 def subgroups_chart(column: Column, means: Sequence[SubgroupMean]) -> Chart:
     """Return the means of subgroups, grouped by model, on one scale."""
     rows = [_subgroup_row(one, is_grouped=len({mean.model for mean in means}) > 1) for one in means]
-    title = f"Subgroups of {short(column.title)}"
     names = {one.subgroup for one in means}
     description = f"Mean scores on {plural(len(names), 'subgroup')} of the instances."
     if not rows:
         description = "The data of this benchmark has no subgroups."
     plot = IntervalPlot(rows=rows, axis=axis_title(column), low=column.low, high=column.high)
-    wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
     table: list[list[Value]] = [
         [one.model, one.subgroup, *estimate_numbers(one.estimate), one.estimate.n if one.estimate else 0]
         for one in means
     ]
     return Chart(
-        name="subgroups", title=title, description=description, svg=wide, narrow=narrow,
+        name="subgroups", title=f"Subgroups of {short(column.title)}", description=description,
+        draw=partial(draw_intervals, plot),
         headers=("model", "subgroup", "score", "low", "high", "n"), rows=table, has_data=bool(rows),
         notes=["Subgroups are not adjusted for how many of them are shown."] if len(names) > 1 else [],
     )  # fmt: skip

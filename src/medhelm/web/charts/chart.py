@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from medhelm.reports.tables import MISSING, Value, as_line, decimal, render
+from medhelm.web.charts.svg import empty_picture, picture
 
 WIDE, NARROW = 760, 340
 """Pixels of the pictures for large and small screens; texts have the same size in both."""
 
 COMPACT = 480
 """Pixels below which names are above their marks instead of beside them."""
+
+
+Drawing = tuple[float, Sequence[Markup]]
+"""Height in pixels and elements of a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +31,8 @@ class Chart:
     """Title for people, and the name of the picture for screen readers."""
     description: str
     """One or two sentences: the main result, for readers who do not see the picture."""
-    svg: Markup
-    """Picture of WIDE pixels."""
-    narrow: Markup
-    """Picture of NARROW pixels for phones."""
+    draw: Callable[[int], Drawing]
+    """Draws the picture for a width in pixels."""
     headers: Sequence[str]
     """Headings of the table."""
     rows: Sequence[Sequence[Value]]
@@ -38,6 +41,22 @@ class Chart:
     """Sentences below the picture."""
     has_data: bool = True
     """False if there is nothing to draw."""
+
+    @property
+    def svg(self) -> Markup:
+        """Picture of WIDE pixels."""
+        return self._picture(WIDE)
+
+    @property
+    def narrow(self) -> Markup:
+        """Picture of NARROW pixels, for phones."""
+        return self._picture(NARROW)
+
+    def _picture(self, width: int) -> Markup:
+        if not self.has_data:
+            return empty_picture(width, title=self.title, description=self.description)
+        height, elements = self.draw(width)
+        return picture(width, height, *elements, title=self.title, description=self.description)
 
     @property
     def csv(self) -> str:
@@ -54,11 +73,6 @@ class Chart:
         """True for each column of numbers, which is aligned right."""
         columns = ([row[j] for row in self.rows] for j in range(len(self.headers)))
         return [bool(cells) and all(not isinstance(cell, str) for cell in cells) for cells in columns]
-
-
-def both_widths(draw: Callable[[int], Markup]) -> tuple[Markup, Markup]:
-    """Return the pictures of a chart for wide and narrow screens. `draw`: from the width in pixels to the picture."""
-    return draw(WIDE), draw(NARROW)
 
 
 def cell_text(value: Value) -> str:

@@ -17,7 +17,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.cost import percent
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.tables import Value, number
-from medhelm.web.charts.chart import COMPACT, Chart, both_widths
+from medhelm.web.charts.chart import COMPACT, Chart, Drawing
 from medhelm.web.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
 from medhelm.web.charts.svg import (
     FONT_SIZE,
@@ -25,13 +25,11 @@ from medhelm.web.charts.svg import (
     box_paint,
     circle,
     element,
-    empty_picture,
     frame_paint,
     group,
     label,
     line,
     paint,
-    picture,
     rect,
     short,
     text_width,
@@ -77,6 +75,11 @@ class PricedPoint:
     note: str = ""
     """Reason why it is not part of the frontier, such as `other benchmarks`; empty for none."""
 
+    @property
+    def cost(self) -> float | None:
+        """Cost of 1,000 completions; None if unknown or not finite."""
+        return known(self.usd_per_1000)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plot:
@@ -89,11 +92,9 @@ class _Plot:
     """Horizontal place of models that cost nothing; None if there are none."""
     bottom: float
 
-    def at(self, cost: float) -> float:
-        """Return the horizontal place of a cost."""
-        if cost > 0 and self.x is not None:
-            return self.x(cost)
-        return self.free or 0.0
+    def x_of(self, one: PricedPoint) -> float:
+        """Return the horizontal place of a model with a known cost."""
+        return self.x(one.cost) if one.cost and self.x else self.free or 0.0
 
 
 def cost_points(board: Leaderboard) -> list[PricedPoint]:
@@ -114,20 +115,16 @@ def cost_points(board: Leaderboard) -> list[PricedPoint]:
                 note="other benchmarks" if priced and board.frontier and not on_frontier else "",
             )
         )  # fmt: skip
-    return sorted(found, key=_order)
+    return sorted(found, key=_sort_key)
 
 
-def _order(one: PricedPoint) -> tuple[bool, float, float, str]:
-    cost = known(one.usd_per_1000)
-    return cost is None, cost or 0.0, -one.value, one.model
+def _sort_key(one: PricedPoint) -> tuple[bool, float, float, str]:
+    return one.cost is None, one.cost or 0.0, -one.value, one.model
 
 
 def cost_chart(points: Sequence[PricedPoint]) -> Chart:
     """Return macro averages against the cost of 1,000 completions. Points with an unknown average are left out."""
-    shown = sorted((one for one in points if known(one.value) is not None), key=_order)
-    title = "Cost and performance"
-    description = _in_words(shown)
-    wide, narrow = both_widths(partial(_picture, shown, title=title, description=description))
+    shown = sorted((one for one in points if known(one.value) is not None), key=_sort_key)
     table: list[list[Value]] = [
         [
             place, one.model, number(one.usd_per_1000), number(one.value), number(one.low), number(one.high),
@@ -142,21 +139,21 @@ def cost_chart(points: Sequence[PricedPoint]) -> Chart:
     if any(one.probability is not None for one in shown):
         notes.append("Percentages in the key are the probability of being on the frontier.")
     return Chart(
-        name="cost", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
-        notes=notes if shown else [], has_data=bool(shown),
+        name="cost", title="Cost and performance", description=_description(shown), draw=partial(_draw, shown),
+        headers=HEADERS, rows=table, notes=notes if shown else [], has_data=bool(shown),
     )  # fmt: skip
 
 
 def _note(one: PricedPoint) -> str:
     """Return why a model is not on the plot or the frontier."""
-    return "cost unknown" if known(one.usd_per_1000) is None else one.note
+    return "cost unknown" if one.cost is None else one.note
 
 
-def _in_words(points: Sequence[PricedPoint]) -> str:
+def _description(points: Sequence[PricedPoint]) -> str:
     """Return the frontier in one or two sentences."""
     if not points:
         return "No model has a macro average."
-    priced = [one for one in points if known(one.usd_per_1000) is not None]
+    priced = [one for one in points if one.cost is not None]
     unknown = len(points) - len(priced)
     rest = f" The cost of {plural(unknown, 'model')} is unknown." if unknown else ""
     if not priced:
@@ -167,30 +164,27 @@ def _in_words(points: Sequence[PricedPoint]) -> str:
     return f"On the efficient frontier, cheapest first: {listed(best, 5)}.{rest}"
 
 
-def _picture(points: Sequence[PricedPoint], width: int, *, title: str, description: str) -> Markup:
-    """Return plot and key, beside or below each other."""
-    if not points:
-        return empty_picture(width, title=title, description=description)
+def _draw(points: Sequence[PricedPoint], width: int) -> Drawing:
+    """Draw the plot of one or more models, with the key beside or below it."""
     is_beside = width >= COMPACT and len(points) <= MOST_BESIDE
     room = width * 0.36 if is_beside else 0.0
     plot = _plot_area(points, width - room, 300.0 if width < COMPACT else 380.0)
     body = [_axes(plot, width - room), _frontier(plot, points)] if plot else []
     if plot:
-        drawn = [(place, one) for place, one in enumerate(points, start=1) if known(one.usd_per_1000) is not None]
+        drawn = [(place, one) for place, one in enumerate(points, start=1) if one.cost is not None]
         drawn.sort(key=lambda pair: (pair[1].is_efficient, pair[1].value))  # efficient models cover the others
         body += [_whisker(plot, one) for _, one in drawn]
-        body += [symbol(plot.at(one.usd_per_1000 or 0.0), plot.y(one.value), place, one) for place, one in drawn]
+        body += [symbol(plot.x_of(one), plot.y(one.value), place, one) for place, one in drawn]
     below = plot.bottom + 52 if plot else 8.0
     x, top = (width - room + 12, 16.0) if is_beside else (8.0, below)
     n_columns = 1 if is_beside or width < COMPACT or len(points) <= 5 else 2
     key, bottom = _key(points, x, top, width - 8, n_columns)
-    height = max(bottom, plot.bottom + 44 if plot else 0.0) + 4
-    return picture(width, height, *body, key, title=title, description=description)
+    return max(bottom, plot.bottom + 44 if plot else 0.0) + 4, [*body, key]
 
 
 def _plot_area(points: Sequence[PricedPoint], width: float, height: float) -> _Plot | None:
     """Return the positions of the plot; None if no cost is known."""
-    priced = [one for one in points if known(one.usd_per_1000) is not None]
+    priced = [one for one in points if one.cost is not None]
     if not priced:
         return None
     ends = [end for one in priced for end in (one.value, one.low, one.high)]
@@ -232,10 +226,10 @@ def _axes(plot: _Plot, width: float) -> Markup:
 
 def _frontier(plot: _Plot, points: Sequence[PricedPoint]) -> Markup:
     """Return the frontier as steps: from a model on, a higher cost buys nothing until the next one."""
-    best = [one for one in points if one.is_efficient and known(one.usd_per_1000) is not None]
+    best = [one for one in points if one.is_efficient and one.cost is not None]
     if len(best) < 2:
         return Markup("")
-    places = [(plot.at(one.usd_per_1000 or 0.0), plot.y(one.value)) for one in best]
+    places = [(plot.x_of(one), plot.y(one.value)) for one in best]
     path = f"M{places[0][0]:.2f} {places[0][1]:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in places[1:])
     return group("line", [element("path", d=path, fill="none", stroke_dasharray="5 4", stroke_width=1.5)])
 
@@ -245,7 +239,7 @@ def _whisker(plot: _Plot, one: PricedPoint) -> Markup:
     low, high = known(one.low), known(one.high)
     if low is None or high is None:
         return Markup("")
-    x = plot.at(one.usd_per_1000 or 0.0)
+    x = plot.x_of(one)
     return group("axis", [line(x, plot.y(low), x, plot.y(high), stroke_width=1.5)])
 
 
@@ -254,7 +248,7 @@ def symbol(x: float, y: float, place: int, one: PricedPoint) -> Markup:
     size = SMALL - 1 if place < 100 else SMALL - 3
     words = element("text", str(place), x=x, y=y + 3.6, text_anchor="middle", font_size=size, font_weight="600")
     full = element("title", one.model)
-    if known(one.usd_per_1000) is None:
+    if one.cost is None:
         shape = rect(x - 8, y - 8, 16, 16, rx=3, stroke_dasharray="3 2", **frame_paint())
         return element("g", full, shape, group("ink", [words]))
     if one.is_efficient:

@@ -8,9 +8,10 @@ from medhelm.analysis.comparison.all_pairs import AdjustedDifference
 from medhelm.analysis.comparison.paired import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
-from medhelm.reports.tables import Value, number
-from medhelm.web.charts.chart import Chart, both_widths
-from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, interval_picture
+from medhelm.reports.comparison import ADJUSTED
+from medhelm.reports.tables import Value, estimate_numbers, number
+from medhelm.web.charts.chart import Chart
+from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.web.charts.svg import fit, short
 
 HEADERS = ("benchmark", "metric", "difference", "low", "high", "n", "p_adjusted", "significant")
@@ -19,7 +20,6 @@ HEADERS = ("benchmark", "metric", "difference", "low", "high", "n", "p_adjusted"
 
 def differences_chart(comparison: Comparison) -> Chart:
     """Return the differences of two models on each benchmark and overall, on a scale where 1 is best."""
-    adjustment = comparison.adjustment
     rows: list[IntervalRow] = []
     table: list[list[Value]] = []
     for one in comparison.benchmarks:
@@ -31,36 +31,31 @@ def differences_chart(comparison: Comparison) -> Chart:
             )
         )  # fmt: skip
         metric = one.column.metric_title or one.column.metric
-        numbers = [number(found.value), number(found.low), number(found.high)]
-        table.append([one.column.title, metric, *numbers, found.n, number(one.p_adjusted), "yes" if is_clear else "no"])
+        p = number(one.p_adjusted)
+        table.append([one.column.title, metric, *estimate_numbers(found), found.n, p, "yes" if is_clear else "no"])
     overall = (("Macro average", comparison.macro_average), ("Win share", comparison.win_share))
     for name, test in overall if rows else ():
         found = test.difference
         rows.append(IntervalRow(name=name, value=found.value, low=found.low, high=found.high, is_strong=True))
-        numbers = [number(found.value), number(found.low), number(found.high)]
         p = test.p_adjusted("holm")
-        table.append([name, "", *numbers, found.n, number(p), "yes" if p <= LEVEL else "no"])
+        table.append([name, "", *estimate_numbers(found), found.n, number(p), "yes" if p <= LEVEL else "no"])
     title = f"{short(comparison.first)} compared with {short(comparison.second)}"
-    description = _in_words(comparison)
     plot = IntervalPlot(
         rows=rows, axis="Difference", low=-1.0, high=1.0, references=[(0.0, "")], is_signed=True,
         ends=(f"{fit(short(comparison.second), 170)} better", f"{fit(short(comparison.first), 170)} better"),
     )  # fmt: skip
-    wide, narrow = both_widths(partial(interval_picture, plot, title=title, description=description))
-    ways = {"holm": "Holm", "bh": "Benjamini and Hochberg"}
-    way = ways.get(adjustment, adjustment)
     notes = [
         f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
-        f"intervals. Filled points differ significantly (5% level, {way} correction over benchmarks). Diamonds are "
-        "averages; the win share decides ranks."
+        "intervals. Filled points differ significantly at the 5% level, adjusted over benchmarks "
+        f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages; the win share decides ranks."
     ]
     return Chart(
-        name="differences", title=title, description=description, svg=wide, narrow=narrow, headers=HEADERS, rows=table,
-        notes=notes, has_data=bool(rows),
+        name="differences", title=title, description=_description(comparison), draw=partial(draw_intervals, plot),
+        headers=HEADERS, rows=table, notes=notes, has_data=bool(rows),
     )  # fmt: skip
 
 
-def _in_words(comparison: Comparison) -> str:
+def _description(comparison: Comparison) -> str:
     """Return the counts of significant differences and the overall result."""
     if not comparison.benchmarks:
         return "The two models share no benchmark."
@@ -69,11 +64,11 @@ def _in_words(comparison: Comparison) -> str:
     n = plural(len(comparison.benchmarks), "benchmark")
     return (
         f"Of {n}, {short(comparison.first)} is significantly better on {first} and {short(comparison.second)} on "
-        f"{second}. {_overall(comparison.win_share)}"
+        f"{second}. {_overall_sentence(comparison.win_share)}"
     )
 
 
-def _overall(test: AdjustedDifference) -> str:
+def _overall_sentence(test: AdjustedDifference) -> str:
     """Return the overall result in one sentence."""
     if test.p_holm <= LEVEL:
         return f"Their win shares differ significantly, by {test.difference.value:+.3f}."

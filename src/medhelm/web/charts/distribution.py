@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
 from medhelm.reports.tables import Value, decimal, number
-from medhelm.web.charts.chart import COMPACT, Chart, both_widths
+from medhelm.web.charts.chart import COMPACT, Chart, Drawing
 from medhelm.web.charts.rows import MARGIN, RowLayout, RowText, axis_below, lay_out, row_texts
 from medhelm.web.charts.scales import LinearScale
 from medhelm.web.charts.svg import (
@@ -22,13 +22,11 @@ from medhelm.web.charts.svg import (
     box_paint,
     coordinate,
     element,
-    empty_picture,
     frame_paint,
     group,
     label,
     line,
     paint,
-    picture,
     rect,
     short,
 )
@@ -72,22 +70,21 @@ def _finite(one: ModelScores) -> ModelScores:
 def _shares_chart(column: Column, models: Sequence[ModelScores]) -> Chart:
     """Return the chart of right, wrong and failed completions."""
     best = column.high if column.higher_is_better else column.low
-    counts = {
-        i: (sum(score == best for score in one.scores), sum(score != best for score in one.scores), one.n_failed)
-        for i, one in enumerate(models)
-    }
-    title = f"Right, wrong and failed on {short(column.title)}"
-    total = sum(map(sum, counts.values()))
-    failed = sum(count[2] for count in counts.values())
+    counts = [
+        (sum(score == best for score in one.scores), sum(score != best for score in one.scores), one.n_failed)
+        for one in models
+    ]
+    total = sum(map(sum, counts))
+    failed = sum(count[2] for count in counts)
     how_many = f"{failed:,}" if failed else "none"
     description = f"{plural(len(models), 'model')}, {plural(total, 'completion')}, {how_many} of them failed."
     if not total:
         description = "No completion has a score."
-    wide, narrow = both_widths(partial(_shares_picture, models, counts, title=title, description=description))
-    table: list[list[Value]] = [[one.model, *counts[i]] for i, one in enumerate(models)]
+    table: list[list[Value]] = [[one.model, *count] for one, count in zip(models, counts, strict=True)]
     return Chart(
-        name="distribution", title=title, description=description, svg=wide, narrow=narrow,
-        headers=("model", "right", "wrong", "failed"), rows=table, has_data=total > 0,
+        name="distribution", title=f"Right, wrong and failed on {short(column.title)}", description=description,
+        draw=partial(_draw_shares, models, counts), headers=("model", "right", "wrong", "failed"), rows=table,
+        has_data=total > 0,
     )  # fmt: skip
 
 
@@ -105,15 +102,10 @@ def _segment_paint(kind: str) -> dict[str, str]:
     return box_paint() if kind == "wrong" else {**frame_paint(), "stroke_dasharray": "3 2"}
 
 
-def _shares_picture(
-    models: Sequence[ModelScores], counts: Mapping[int, Counts], width: int, *, title: str, description: str
-) -> Markup:
-    """Return one stacked bar per model, with a legend above."""
-    if not any(map(sum, counts.values())):
-        return empty_picture(width, title=title, description=description)
+def _draw_shares(models: Sequence[ModelScores], counts: Sequence[Counts], width: int) -> Drawing:
+    """Draw one stacked bar per model, with a legend above."""
     words = []
-    for i, one in enumerate(models):
-        right, wrong, failed = counts[i]
+    for one, (right, wrong, failed) in zip(models, counts, strict=True):
         scored = right + wrong
         text = f"{right:,} of {scored:,} right ({right / scored:.0%})" if scored else "none scored"
         words.append(RowText(name=one.model, text=f"{text}; {failed:,} failed" if failed else text))
@@ -121,14 +113,16 @@ def _shares_picture(
     scale = layout.scale((0.0, 1.0))
     margin = 1 if layout.is_compact else 3
     bars = [
-        _stacked(counts[i], scale, layout.tops[i] + margin, layout.mark_height - 2 * margin)
-        for i in range(len(models))
-        if sum(counts[i])
+        _stacked(count, scale, top + margin, layout.mark_height - 2 * margin)
+        for count, top in zip(counts, layout.tops, strict=True)
+        if sum(count)
     ]
-    legend = _legend(layout)
-    axis = axis_below(layout, scale, "Share of instances")
-    return picture(width, layout.height, legend, axis, row_texts(words, layout), *bars, title=title,
-                   description=description)  # fmt: skip
+    return layout.height, [
+        _legend(layout),
+        axis_below(layout, scale, "Share of instances"),
+        row_texts(words, layout),
+        *bars,
+    ]
 
 
 def _legend(layout: RowLayout) -> Markup:
@@ -201,29 +195,26 @@ def _histogram_chart(column: Column, models: Sequence[ModelScores], distinct: Se
     bins = _bins(column, distinct)
     counts = [bins.count(one.scores) for one in models]
     name = column.metric_title or column.metric
-    title = f"Distribution of scores on {short(column.title)}"
     description = (
         f"{plural(len(models), 'model')}, {name} of each instance from {distinct[0]:.3g} to {distinct[-1]:.3g}."
     )
     axis = f"{name} of an instance; {'higher' if column.higher_is_better else 'lower'} is better"
-    draw = partial(_histograms, models, counts, bins, axis=axis, title=title, description=description)
-    wide, narrow = both_widths(draw)
     table: list[list[Value]] = [
         [one.model, number(float(np.mean(one.scores))) if one.scores else None, len(one.scores), one.n_failed, *count]
         for one, count in zip(models, counts, strict=True)
     ]
     return Chart(
-        name="distribution", title=title, description=description, svg=wide, narrow=narrow,
+        name="distribution", title=f"Distribution of scores on {short(column.title)}", description=description,
+        draw=partial(_draw_histograms, models, counts, bins, axis),
         headers=("model", "mean", "n", "failed", *bins.names), rows=table,
         notes=["Heights are shares of a model's scored instances, on one scale. The vertical line is the mean."],
     )  # fmt: skip
 
 
-def _histograms(
-    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, width: int, *, axis: str, title: str,
-    description: str,
-) -> Markup:  # fmt: skip
-    """Return one histogram per model below each other."""
+def _draw_histograms(
+    models: Sequence[ModelScores], counts: Sequence[Sequence[int]], bins: _Bins, axis: str, width: int
+) -> Drawing:
+    """Draw one histogram per model below each other."""
     words = []
     for one in models:
         mean = f"mean {decimal(float(np.mean(one.scores)))}, n = {len(one.scores):,}" if one.scores else "none scored"
@@ -240,7 +231,7 @@ def _histograms(
             parts.append(group("other-line", [line(x, top + 2, x, base, stroke_width=2)]))
     ticks = bins.levels if 0 < len(bins.levels) <= (6 if width < COMPACT else MOST_LEVELS) else ()
     below = axis_below(layout, scale, axis, ticks=ticks)
-    return picture(width, layout.height, below, row_texts(words, layout), *parts, title=title, description=description)
+    return layout.height, [below, row_texts(words, layout), *parts]
 
 
 def _histogram(counts: Sequence[int], bins: _Bins, scale: LinearScale, base: float, unit: float) -> Markup:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from markupsafe import Markup
-
 from medhelm.domain.text import listed, plural
 from medhelm.reports.tables import Value, number
-from medhelm.web.charts.chart import Chart, both_widths
+from medhelm.web.charts.chart import Chart, Drawing
 from medhelm.web.charts.rows import RowText, axis_below, lay_out, row_texts
-from medhelm.web.charts.svg import empty_picture, group, picture, rect, short
+from medhelm.web.charts.svg import group, rect, short
 
 MOST_ROWS = 60
 """Most bars; the table has all."""
@@ -42,10 +40,6 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
         ordered = sorted(known, key=lambda one: (-by_reason[one.reason], one.reason, -one.n, one.model))
     else:
         ordered = sorted(known, key=lambda one: (-by_model[one.model], one.model, -one.n, one.reason))
-    title = "Failures by reason"
-    description = _in_words(by_model, by_reason)
-    draw = partial(_picture, ordered[:MOST_ROWS], is_by_reason, title=title, description=description)
-    wide, narrow = both_widths(draw)
     table: list[list[Value]] = [
         [one.model, one.reason, one.n, one.n_instances, number(one.n / one.n_instances) if one.n_instances else None]
         for one in ordered
@@ -54,7 +48,8 @@ def failures_chart(counts: Sequence[FailureCount], *, without: Sequence[str] = (
     if len(ordered) > MOST_ROWS:
         notes.append(f"The picture has the first {MOST_ROWS} of {len(ordered)} bars; the table has all.")
     return Chart(
-        name="failures", title=title, description=description, svg=wide, narrow=narrow,
+        name="failures", title="Failures by reason", description=_description(by_model, by_reason),
+        draw=partial(_draw, ordered[:MOST_ROWS], is_by_reason),
         headers=("model", "reason", "failed", "instances", "share"), rows=table, notes=notes, has_data=bool(ordered),
     )  # fmt: skip
 
@@ -68,31 +63,29 @@ def _totals(counts: Sequence[FailureCount], field: Literal["model", "reason"]) -
     return found
 
 
-def _in_words(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:
+def _description(by_model: Mapping[str, int], by_reason: Mapping[str, int]) -> str:
     """Return the total and the most frequent reason."""
     if not by_model:
         return "No instance failed."
     reason = max(by_reason, key=lambda name: (by_reason[name], name))
     n = plural(sum(by_model.values()), "failed instance")
-    most = f"{short(_words(reason))}, {by_reason[reason]:,}"
+    most = f"{short(_reason_text(reason))}, {by_reason[reason]:,}"
     return f"{n} of {plural(len(by_model), 'model')}. Most frequent reason: {most}."
 
 
-def _words(reason: str) -> str:
+def _reason_text(reason: str) -> str:
     return reason.replace("_", " ")
 
 
-def _picture(counts: Sequence[FailureCount], is_by_reason: bool, width: int, *, title: str, description: str) -> Markup:
-    """Return one bar per model and reason."""
-    if not counts:
-        return empty_picture(width, title=title, description=description)
+def _draw(counts: Sequence[FailureCount], is_by_reason: bool, width: int) -> Drawing:
+    """Draw one bar per model and reason, at least one."""
     words = [
         RowText(
-            name=one.model if is_by_reason else _words(one.reason),
+            name=one.model if is_by_reason else _reason_text(one.reason),
             text=f"{one.n:,} of {one.n_instances:,} ({one.n / one.n_instances:.1%})"
             if one.n_instances
             else f"{one.n:,}",
-            group=_words(one.reason) if is_by_reason else one.model,
+            group=_reason_text(one.reason) if is_by_reason else one.model,
         )
         for one in counts
     ]
@@ -105,6 +98,4 @@ def _picture(counts: Sequence[FailureCount], is_by_reason: bool, width: int, *, 
         for one, top in zip(counts, layout.tops, strict=True)
     ]
     axis = axis_below(layout, scale, "Failed instances", ticks=ticks)
-    return picture(
-        width, layout.height, axis, row_texts(words, layout), group("other", bars), title=title, description=description
-    )
+    return layout.height, [axis, row_texts(words, layout), group("other", bars)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.reports.figures import style
 from medhelm.reports.leaderboard import CSV_HEADERS, SEPARATED, head_to_head_list, head_to_head_note, shown_name
 from medhelm.reports.tables import MISSING, Value, as_line, decimal, estimate_text, number, render
 from medhelm.web.charts.scales import known
@@ -93,19 +94,14 @@ def step(value: float, edges: Sequence[float] = SCORE_EDGES) -> int:
 
 def _name(full: str, key: str) -> ShadedName:
     clean = as_line(full) or "(no name)"
-    half = (LONGEST_NAME - 1) // 2
-    short = clean if len(clean) <= LONGEST_NAME else f"{clean[:half]}…{clean[-half:]}"
-    return ShadedName(text=short, full=clean, key=key)
+    return ShadedName(text=style.shorten(clean, LONGEST_NAME), full=clean, key=key)
 
 
-def heat_map(board: Leaderboard, columns: Sequence[Column] | None = None) -> ShadedTable:
-    """Return models by benchmarks: each mean on the scale of its metric from 0 (worst) to 1 (best).
-
-    Parameters: columns, the benchmarks to show; None for all of the leaderboard.
-    """
-    columns = board.columns if columns is None else columns
+def heat_map(board: Leaderboard) -> ShadedTable:
+    """Return models by benchmarks: each mean on the scale of its metric from 0 (worst) to 1 (best)."""
     rows = [
-        (_name(shown_name(row), row.model), [_score_cell(row, column) for column in columns]) for row in board.all_rows
+        (_name(shown_name(row), row.model), [_score_cell(row, column) for column in board.columns])
+        for row in board.all_rows
     ]
     used = {cell.css for _, cells in rows for cell in cells}
     return ShadedTable(
@@ -113,11 +109,11 @@ def heat_map(board: Leaderboard, columns: Sequence[Column] | None = None) -> Sha
         title="Scores by benchmark",
         description="Mean scores from 0 (worst) to 1 (best), each on the scale of its metric.",
         css="scores",
-        columns=[_name(column.title, column.benchmark) for column in columns],
+        columns=[_name(column.title, column.benchmark) for column in board.columns],
         rows=rows,
         legend=[(css, text) for css, text in _legend(SCORE_EDGES) if css in used or css.startswith("step")],
-        headers=["model", *(column.benchmark for column in columns)],
-        numbers=[[row.model, *(number(_share(row, column)) for column in columns)] for row in board.all_rows],
+        headers=["model", *(column.benchmark for column in board.columns)],
+        numbers=[[row.model, *(number(_share(row, column)) for column in board.columns)] for row in board.all_rows],
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from medhelm.reports.tables import with_interval
+from medhelm.web.charts.chart import Drawing
 from medhelm.web.charts.rows import RowLayout, RowText, axis_below, lay_out, row_texts
 from medhelm.web.charts.scales import LinearScale, domain, known
 from medhelm.web.charts.svg import (
@@ -15,13 +16,11 @@ from medhelm.web.charts.svg import (
     circle,
     coordinate,
     element,
-    empty_picture,
     group,
     hollow_paint,
     label,
     line,
     paint,
-    picture,
 )
 
 
@@ -75,25 +74,15 @@ class IntervalPlot:
         return f"{number}; {row.note}" if row.note else number
 
 
-def interval_picture(plot: IntervalPlot, width: int, *, title: str, description: str) -> Markup:
-    """Return the picture of the rows, in a layout for its width."""
-    if not plot.rows:
-        return empty_picture(width, title=title, description=description)
+def draw_intervals(plot: IntervalPlot, width: int) -> Drawing:
+    """Draw the rows, at least one, in a layout for the width."""
     words = [RowText(name=row.name, text=plot.text(row), group=row.group, is_strong=row.is_strong) for row in plot.rows]
     layout = lay_out(words, width, top=24.0 if any(text for _, text in plot.references) else 8.0)
     ends = [end for row in plot.rows for end in (row.value, row.low, row.high)]
     scale = layout.scale(domain([*ends, *(at for at, _ in plot.references)], low=plot.low, high=plot.high))
     points = [_point(row, scale, top + layout.mark_height / 2) for row, top in zip(plot.rows, layout.tops, strict=True)]
-    return picture(
-        width,
-        layout.height,
-        axis_below(layout, scale, plot.axis, ends=plot.ends),
-        _references(plot.references, scale, layout),
-        row_texts(words, layout),
-        *points,
-        title=title,
-        description=description,
-    )
+    axis = axis_below(layout, scale, plot.axis, ends=plot.ends)
+    return layout.height, [axis, _references(plot.references, scale, layout), row_texts(words, layout), *points]
 
 
 def _references(references: Sequence[tuple[float, str]], scale: LinearScale, layout: RowLayout) -> Markup:

@@ -20,32 +20,22 @@ EDGE = 5
 """Pixels between the ends of the scale and of the picture, for the radius of a point."""
 
 
-def column_scale(
-    found: Iterable[HasInterval | None], *, low: float | None = 0.0, high: float | None = 1.0,
-    reference: float | None = None,
-) -> LinearScale:  # fmt: skip
-    """Return the common scale of a column: all its values, intervals and its reference line.
-
-    Parameters: low, high, ends of the metric's scale, None for no end; reference, such as the constant baseline.
-    """
+def column_scale(found: Iterable[HasInterval | None]) -> LinearScale:
+    """Return the common scale of a column of numbers from 0 to 1, with room for all values and intervals."""
     values = [end for one in found if one is not None for end in (one.value, one.low, one.high)]
-    return LinearScale(*domain([*values, reference], low=low, high=high), EDGE, WIDTH - EDGE)
+    return LinearScale(*domain(values, low=0.0, high=1.0), EDGE, WIDTH - EDGE)
 
 
 def interval_mark(
-    value: float | None, low: float | None, high: float | None, scale: LinearScale, *, reference: float | None = None,
-    hollow: bool = False,
-) -> Markup:  # fmt: skip
-    """Return a point with its 95% interval and an optional reference line; an empty scale without a value.
+    value: float | None, low: float | None, high: float | None, scale: LinearScale, *, hollow: bool
+) -> Markup:
+    """Return a point with its 95% interval; an empty scale without a value.
 
     `hollow`: for values that were not measured here, such as published ones.
     """
-    value, low, high, reference = known(value), known(low), known(high), known(reference)
+    value, low, high = known(value), known(low), known(high)
     middle = HEIGHT / 2
     parts = [line(scale.start, middle, scale.end, middle, **paint("grid"))]
-    if reference is not None:
-        at = scale(reference)
-        parts.append(line(at, 1, at, HEIGHT - 1, stroke_dasharray="2 2", **paint("rule")))
     if value is not None:
         if low is not None and high is not None:
             parts.append(line(scale(low), middle, scale(high), middle, stroke_width=3, **paint("line")))

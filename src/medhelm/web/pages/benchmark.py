@@ -12,16 +12,15 @@ from medhelm.domain import Benchmark, Run
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
-from medhelm.reports.leaderboard import places
+from medhelm.reports.tables import score_decimals
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts
-from medhelm.web.chart_files import chart_file, formats
+from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.chart import Chart
-from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.pages.benchmarks import entry_json
-from medhelm.web.pages.cases import json_download
-from medhelm.web.pages.leaderboard import marks_of
+from medhelm.web.pages.leaderboard import count_instances, marks_of, tie_ends
 from medhelm.web.selection import BoardSelection, board_of
 from medhelm.web.site import Site
 
@@ -63,13 +62,10 @@ def page(site: Site, request: PageRequest) -> Page:
         "metric": _metric_description(column, definition),
         "problems": _problems(name, definition),
         "rows": _rows(site, board, column) if board and column else (),
-        "places": places(column) if column else 3,
+        "places": score_decimals(column) if column else 3,
         "mde": board.mde.get(name) if board else None,
         "charts": [make() for make in _charts(site, board).values()],
-        "links": lambda chart: {
-            kind: request.links.to("benchmark_chart", {"benchmark": name, "chart": f"{chart}.{kind}"})
-            for kind in formats(request.is_static)
-        },
+        "links": lambda chart: chart_links(request, "benchmark_chart", chart, {"benchmark": name}),
         "left_out": board.left_out if board else (),
         "remarks": board.remarks if board else (),
     }
@@ -120,25 +116,20 @@ def _runs(site: Site, name: str) -> dict[str, Run]:
 
 
 def _rows(site: Site, board: Leaderboard, column: Column) -> list[ScoreRow]:
-    runs = _runs(site, column.benchmark)
-    rows = []
-    for place, row in enumerate(board.all_rows):
-        if (cell := row.cells.get(column.benchmark)) is None:
-            continue
-        following = board.rows[place + 1].tie_group if place + 1 < len(board.rows) else row.tie_group
-        run = runs.get(row.model)
-        scored = cell.estimate.n if cell.estimate else cell.n or 0
-        rows.append(
-            ScoreRow(
-                row=row,
-                cell=cell,
-                marks=marks_of(row, [run] if run else []),
-                run=run,
-                n=scored + (cell.n_failed or 0) - cell.n_failed_by_model,
-                ends_tie=following != row.tie_group,
-            )
+    runs, ends = _runs(site, column.benchmark), tie_ends(board)
+    return [
+        ScoreRow(
+            row=row,
+            cell=cell,
+            marks=marks_of(row, [run] if run else []),
+            run=run,
+            n=count_instances(cell),
+            ends_tie=row.model in ends,
         )
-    return rows
+        for row in board.all_rows
+        if (cell := row.cells.get(column.benchmark)) is not None
+        for run in [runs.get(row.model)]
+    ]
 
 
 # --- the card ---------------------------------------------------------------------------------------------------------

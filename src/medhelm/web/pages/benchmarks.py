@@ -4,81 +4,49 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import Benchmark
 from medhelm.errors import UserError
-from medhelm.reports.benchmarks import BenchmarkCoverage, CategoryCoverage, evaluated
+from medhelm.reports.benchmarks import SubcategoryCoverage, evaluated
 from medhelm.results.leaderboard import LeaderboardInputs
 from medhelm.results.taxonomy import coverage
-from medhelm.web.page import Download, Page, PageRequest
-from medhelm.web.pages.cases import json_download
+from medhelm.web.page import Download, Page, PageRequest, json_download
 from medhelm.web.site import Site
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoveredBenchmark:
-    """A benchmark of a subcategory."""
-
-    known: BenchmarkCoverage
-    """Its task, access and data."""
-    title: str
-    """Name for people."""
-    n_models: int
-    """Models with a run that counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryPart:
-    """A category with its subcategories."""
-
-    category: CategoryCoverage
-    """The category."""
-    rows: Sequence[tuple[str, Sequence[str], Sequence[CoveredBenchmark]]]
-    """Title, tasks and benchmarks of each subcategory."""
-    n_run: int
-    """Benchmarks with a run."""
-    n_benchmarks: int
-    """All its benchmarks."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
     """Return all benchmarks, those of the store that have no definition included."""
     del request
     inputs = _inputs(site)
-    models = _models(inputs)
-    parts = []
-    for category in coverage(list(site.definitions.values()), site.data):
-        rows = [
-            (one.title, one.tasks, [_covered(site, known, models) for known in one.benchmarks])
-            for one in category.subcategories
-        ]
-        found = [benchmark for _, _, benchmarks in rows for benchmark in benchmarks]
-        n_run = sum(benchmark.n_models > 0 for benchmark in found)
-        parts.append(CategoryPart(category=category, rows=rows, n_run=n_run, n_benchmarks=len(found)))
+    models = _count_models(inputs)
+    categories = coverage(list(site.definitions.values()), site.data)
+    places = [place for category in categories for place in category.subcategories]
     unknown = _undefined(site, inputs)
     values = {
-        "parts": parts,
+        "categories": [(category, _count_run(category.subcategories, models)) for category in categories],
+        "titles": {name: definition.title for name, definition in site.definitions.items()},
+        "models": models,
         "unknown": [(column, models[column.benchmark]) for column in unknown],
-        "n_subcategories": sum(len(part.rows) for part in parts),
-        "n_covered": sum(any(one.n_models for one in row[2]) for part in parts for row in part.rows),
-        "n_benchmarks": sum(part.n_benchmarks for part in parts),
-        "n_run": sum(part.n_run for part in parts),
+        "n_subcategories": len(places),
+        "n_covered": sum(any(models[one.name] for one in place.benchmarks) for place in places),
+        "total": _count_run(places, models),
     }
     return Page(template="benchmarks.html", title="Benchmarks", values=values)
 
 
-def _covered(site: Site, known: BenchmarkCoverage, models: Counter[str]) -> CoveredBenchmark:
-    return CoveredBenchmark(known=known, title=site.definitions[known.name].title, n_models=models[known.name])
+def _count_run(places: Sequence[SubcategoryCoverage], models: Counter[str]) -> tuple[int, int]:
+    """Return the number of benchmarks with a run in subcategories, and that of all their benchmarks."""
+    names = [one.name for place in places for one in place.benchmarks]
+    return sum(models[name] > 0 for name in names), len(names)
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same benchmarks as JSON."""
     del request
     inputs = _inputs(site)
-    models = _models(inputs)
+    models = _count_models(inputs)
     known: list[Benchmark | Column] = [*site.definitions.values(), *_undefined(site, inputs)]
     return json_download({"benchmarks": [entry_json(site, one, models) for one in known]}, "benchmarks")
 
@@ -108,7 +76,7 @@ def _inputs(site: Site) -> LeaderboardInputs | None:
         return None
 
 
-def _models(inputs: LeaderboardInputs | None) -> Counter[str]:
+def _count_models(inputs: LeaderboardInputs | None) -> Counter[str]:
     """Return the number of models on each benchmark."""
     return Counter(cell.benchmark for cell in inputs.cells) if inputs else Counter()
 

@@ -18,12 +18,11 @@ from medhelm.results.cases import (
 )
 from medhelm.storage.cases import url_key
 from medhelm.web.differences import Piece, mark_differences
-from medhelm.web.page import Download, Page, PageNotFound, PageRequest
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.cases import (
     SHOWN,
-    file_name,
+    conditions_json,
     is_binary,
-    json_download,
     open_text,
     read_search,
     search_parameters,
@@ -121,13 +120,7 @@ def json_case(site: Site, request: PageRequest) -> Download:
     """Return the same case as JSON, with whole texts."""
     cases = open_text(site, request)
     case = find_case(cases, request.text("case"))
-    content = {
-        "benchmark": cases.benchmark,
-        "tier": cases.tier,
-        "scoring": cases.rule,
-        "metric": cases.column.metric,
-        **plain_json(case),
-    }
+    content = {**conditions_json(cases), **plain_json(case)}
     return json_download(content, f"{cases.benchmark}-{case.key}")
 
 
@@ -138,7 +131,7 @@ def completion_text(site: Site, request: PageRequest) -> Download:
     case = find_case(cases, request.text("case"), models=[model])
     for one in case.completions:
         if one.completion.text is not None:
-            return _text_download(one.completion.text, f"{cases.benchmark}-{case.key}-{url_key(one.model)}")
+            return text_download(one.completion.text, f"{cases.benchmark}-{case.key}-{url_key(one.model)}", "txt")
     raise PageNotFound(f"No completion has the key `{request.text('model')[:80]}` in this case.")
 
 
@@ -150,11 +143,7 @@ def prompt_text(site: Site, request: PageRequest) -> Download:
         raise PageNotFound(case.problem)
     parts = [f"--- {one['role']}\n{one['content']}" for one in case.messages]
     parts += [f"--- {'correct' if one['correct'] else 'incorrect'} reference\n{one['text']}" for one in case.references]
-    return _text_download("\n\n".join(parts) + "\n", f"{cases.benchmark}-{case.key}-prompt")
-
-
-def _text_download(text: str, name: str) -> Download:
-    return Download(content=text.encode("utf-8", "replace"), media_type="text/plain", file_name=file_name(name, "txt"))
+    return text_download("\n\n".join(parts) + "\n", f"{cases.benchmark}-{case.key}-prompt", "txt")
 
 
 def _completions(case: Case, first: str, second: str) -> tuple[list[ShownCompletion], bool]:

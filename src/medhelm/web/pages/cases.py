@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
 from medhelm.results.cases import (
     BenchmarkCases,
@@ -18,8 +16,8 @@ from medhelm.results.cases import (
     list_choices,
     open_cases,
 )
-from medhelm.storage.cases import CaseFilter, CaseOrder, CaseSearch, SearchedText
-from medhelm.web.page import BadParameter, Download, Page, PageNotFound, PageRequest
+from medhelm.storage.cases import CaseSearch
+from medhelm.web.page import MOST_PAGES, BadParameter, Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.site import Site
 
 SHOWN = {
@@ -48,8 +46,6 @@ SORTED = {
 WITHIN = {"all": "prompts, completions, ids", "prompt": "prompts", "completion": "completions"}
 """Texts that are searched -> their name in the form."""
 
-MOST_PAGES = 1_000_000
-
 MOST_COLUMNS = 24
 """Most models with a column in the list."""
 
@@ -63,7 +59,7 @@ def page(site: Site, request: PageRequest) -> Page:
     cases = open_text(site, request)
     groups, failures = list_choices(cases)
     search = read_search(cases, request, (groups, failures))
-    found = _find(cases, search, request)
+    found = _find_page(cases, search, request)
     compared = compare_outcomes(cases, search.got, search.missed) if search.got and search.missed else None
     return Page(
         template="cases.html",
@@ -91,12 +87,9 @@ def json_list(site: Site, request: PageRequest) -> Download:
     """Return the same page of the list as JSON."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    found = _find(cases, search, request)
+    found = _find_page(cases, search, request)
     content = {
-        "benchmark": cases.benchmark,
-        "tier": cases.tier,
-        "scoring": cases.rule,
-        "metric": cases.column.metric,
+        **conditions_json(cases),
         "search": search_parameters(search),
         "page": found.page,
         "pages": found.pages,
@@ -104,6 +97,16 @@ def json_list(site: Site, request: PageRequest) -> Download:
         "cases": [_item_json(item) for item in found.items],
     }
     return json_download(content, f"{request.text('benchmark')}-cases")
+
+
+def conditions_json(cases: BenchmarkCases) -> dict[str, str]:
+    """Return the benchmark of cases, and the conditions under which they were measured, as JSON."""
+    return {
+        "benchmark": cases.benchmark,
+        "tier": cases.tier,
+        "scoring": cases.rule,
+        "metric": cases.column.metric,
+    }
 
 
 def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
@@ -125,21 +128,21 @@ def read_search(
     groups, failures = choices or (list_choices(cases) if group or request.text("failure") else ([], []))
     if group and group not in groups:
         raise BadParameter(f"The parameter `group` is `{group[:80]}`. No instance of {cases.benchmark} is in it.")
-    show: CaseFilter = _one_of(request, "show", get_args(CaseFilter), "all")
-    sort: CaseOrder = _one_of(request, "sort", get_args(CaseOrder), "position")
-    within: SearchedText = _one_of(request, "within", get_args(SearchedText), "all")
+    choices_of_form: dict[str, Any] = {
+        "within": request.choice("within", WITHIN, "all"),
+        "show": request.choice("show", SHOWN, "all"),
+        "sort": request.choice("sort", SORTED, "position"),
+    }
     return CaseSearch(
+        **choices_of_form,
         text=request.text("text"),
-        within=within,
         model=request.choice("model", cases.runs, ""),
-        show=show,
         failure=request.choice("failure", failures, ""),
         group=group or None,
         low=_score(request, "low"),
         high=_score(request, "high"),
         got=request.choice("got", cases.runs, ""),
         missed=request.choice("missed", cases.runs, ""),
-        sort=sort,
     )
 
 
@@ -159,18 +162,7 @@ def is_binary(cases: BenchmarkCases) -> bool:
     return cases.column.metric.endswith(("exact_match", "accuracy")) and (cases.column.low, cases.column.high) == (0, 1)
 
 
-def json_download(content: Any, name: str) -> Download:
-    """Return JSON as a file. Characters that could end a script element are escaped."""
-    text = json.dumps(_finite(content), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-    return Download(content=text.encode(), media_type="application/json", file_name=file_name(name, "json"))
-
-
-def file_name(name: str, suffix: str) -> str:
-    """Return a name for a downloaded file, of letters, digits, `.`, `_` and `-`."""
-    return f"{re.sub('[^A-Za-z0-9._-]+', '-', name)[:150]}.{suffix}"
-
-
-def _find(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
+def _find_page(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
     return find_cases(cases, search, page=request.number("page", 1, low=1, high=MOST_PAGES))
 
 
@@ -185,10 +177,6 @@ def _item_json(item: CaseListItem) -> dict[str, Any]:
     }
 
 
-def _one_of(request: PageRequest, name: str, known: tuple[Any, ...], default: str) -> Any:
-    return request.choice(name, known, default)
-
-
 def _score(request: PageRequest, name: str) -> float | None:
     """Read a bound of scores. Raises: BadParameter for anything but a finite number."""
     text = request.text(name).strip()
@@ -201,12 +189,3 @@ def _score(request: PageRequest, name: str) -> float | None:
     if not math.isfinite(found):
         raise BadParameter(f"The parameter `{name}` is `{text[:80]}`. Use a number such as 0.5.")
     return found
-
-
-def _finite(value: Any) -> Any:
-    """Replace numbers that JSON does not have by None."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
+from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.two_models import Comparison
-from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.reports import comparison as report
+from medhelm.reports.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
-from medhelm.web.chart_files import chart_file, formats
+from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.differences import differences_chart
-from medhelm.web.page import Download, Page, PageNotFound, PageRequest
-from medhelm.web.pages.cases import json_download
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.leaderboard import marks_of
 from medhelm.web.selection import board_of, choices_of, selected_inputs, selection_of
 from medhelm.web.site import Site
-
-LEVEL = report.LEVEL
-"""Significance level."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceRow:
-    """Two models on one benchmark."""
-
-    benchmark: str
-    """Id of the benchmark."""
-    title: str
-    """Name of the benchmark."""
-    metric: str
-    """Name of its metric."""
-    first: Cell | None
-    """Score of the first model."""
-    second: Cell | None
-    """Score of the second model."""
-    places: int
-    """Decimals of the scores."""
-    difference: object
-    """First minus second, with its interval."""
-    p_adjusted: str
-    """P-value adjusted for the number of benchmarks."""
-    is_separated: bool
-    """True if the difference is significant."""
 
 
 def page(site: Site, request: PageRequest) -> Page:
@@ -64,15 +34,14 @@ def page(site: Site, request: PageRequest) -> Page:
         "second": second,
         "found": found,
         "verdict": report.verdict(found) if found else (),
-        "rows": _rows(site, found) if found else (),
+        "cells": {(cell.model, cell.benchmark): cell for cell in site.inputs().cells},
+        "decimals": score_decimals,
+        "level": report.LEVEL,
         "chart": differences_chart(found) if found else None,
         "overall": _overall(found) if found else (),
-        "links": {
-            kind: request.links.to(
-                "compare_chart", {"chart": f"differences.{kind}", "a": first, "b": second, **selection.parameters}
-            )
-            for kind in formats(request.is_static)
-        },
+        "links": chart_links(
+            request, "compare_chart", "differences", {"a": first, "b": second, **selection.parameters}
+        ),
     }
     return Page(template="compare.html", title="Compare two models", values=values)
 
@@ -80,7 +49,7 @@ def page(site: Site, request: PageRequest) -> Page:
 def csv(site: Site, request: PageRequest) -> Download:
     """Return the comparison as CSV."""
     found = _comparison(site, request, request.text("a"), request.text("b"))
-    return Download(content=report.to_table(found, "csv").encode(), media_type="text/csv", file_name="comparison.csv")
+    return text_download(report.to_table(found, "csv"), "comparison", "csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
@@ -109,31 +78,9 @@ def _comparison(site: Site, request: PageRequest, first: str, second: str) -> Co
     return site.keep(("compare", selection, first, second), compare)
 
 
-def _rows(site: Site, found: Comparison) -> Sequence[DifferenceRow]:
-    cells = {(cell.model, cell.benchmark): cell for cell in site.inputs().cells}
+def _overall(found: Comparison) -> list[tuple[str, PairedDifference, float]]:
+    """Return name, difference and adjusted p-value of the averages; the test that decides on the rank is named."""
     return [
-        DifferenceRow(
-            benchmark=one.column.benchmark,
-            title=one.column.title,
-            metric=one.column.metric_title or one.column.metric,
-            first=cells.get((found.first, one.column.benchmark)),
-            second=cells.get((found.second, one.column.benchmark)),
-            places=3 if one.column.high - one.column.low <= 1 else 2,
-            difference=one.difference,
-            p_adjusted=report.p_text(one.p_adjusted) or "",
-            is_separated=one.p_adjusted <= LEVEL,
-        )
-        for one in found.benchmarks
-    ]
-
-
-def _overall(found: Comparison) -> list[tuple[str, object, str, bool]]:
-    """Return name, difference, adjusted p-value and verdict of the averages."""
-    tests = {"Macro average": found.macro_average, "Win share (decides)": found.win_share}
-    if found.n_benchmarks == 1:
-        tests = {"Mean score (decides)": found.win_share}
-    p_values = {name: test.p_adjusted(found.adjustment) for name, test in tests.items()}
-    return [
-        (name, test.difference, report.p_text(p_values[name]) or "", p_values[name] <= LEVEL)
-        for name, test in tests.items()
+        (f"{name} (decides)" if test is found.win_share else name, test.difference, test.p_adjusted(found.adjustment))
+        for name, test in report.overall_tests(found).items()
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -14,13 +16,13 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.domain import Run
 from medhelm.domain.titles import group_title
 from medhelm.reports import leaderboard as report
-from medhelm.web.chart_files import chart_file, formats
+from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.cost import cost_chart, cost_points
 from medhelm.web.charts.heat_map import ShadedTable, head_to_head_table, heat_map
 from medhelm.web.charts.marks import column_scale, coverage_bar, interval_mark, rank_mark
 from medhelm.web.charts.scales import LinearScale
-from medhelm.web.page import Download, Page, PageRequest
+from medhelm.web.page import Download, Page, PageRequest, text_download
 from medhelm.web.selection import BoardSelection, board_of, choices_of, results_of, selection_of
 from medhelm.web.site import Site
 
@@ -82,7 +84,7 @@ class Mark:
 
 PUBLISHED = Mark(text="published", title="Published scores, not measured here.")
 IMPORTED = Mark(text="imported", title="Some runs come from files of another harness.")
-BASELINE = Mark(text="baseline", title="A floor for comparison, outside the ranks.")
+BASELINE = Mark(text="baseline", title="For comparison only, not ranked.")
 """Labels of models."""
 
 
@@ -102,8 +104,6 @@ class BoardRow:
     """Failed instances; None if unknown, as for published scores."""
     n: int
     """Instances."""
-    n_failed_by_model: int
-    """Failed instances that count as the worst answer."""
     ends_tie: bool = False
     """True for the last model of a tie group, in order of rank."""
 
@@ -136,11 +136,14 @@ def page(site: Site, request: PageRequest) -> Page:
     sort = request.choice("sort", keys, "rank")
     heading = keys[sort]
     order = request.choice("order", ("ascending", "descending"), "descending" if heading.best_first else "ascending")
-    models, floor = _rows(site, board), [_row(site, board, row) for row in board.baselines]
+    ends = tie_ends(board)
+    models = [_row(site, board, row, ends_tie=row.model in ends) for row in board.rows]
+    floor = [_row(site, board, row) for row in board.baselines]
     name = request.text("model").strip()
     shown = [one for one in models if name.lower() in one.row.model.lower()]
     shown = _sorted(shown, heading, descending=order == "descending")
-    number = request.number("page", 1, low=1, high=max(1, -(-len(shown) // ROWS_PER_PAGE)))
+    n_pages = max(1, math.ceil(len(shown) / ROWS_PER_PAGE))
+    number = request.number("page", 1, low=1, high=n_pages)
     start = 0 if request.is_static else (number - 1) * ROWS_PER_PAGE
     on_page = shown if request.is_static else shown[start : start + ROWS_PER_PAGE]
     values = {
@@ -168,17 +171,13 @@ def page(site: Site, request: PageRequest) -> Page:
         "n_shown": len(shown),
         "first": start + 1,
         "page": number,
-        "n_pages": max(1, -(-len(shown) // ROWS_PER_PAGE)),
+        "n_pages": n_pages,
         "guarded_heading": report.guarded_heading(board) if report.is_incomplete(board) else "",
         "marks": Marks(board),
         "matrix": matrix_of(site, board, selection) if len(board.rows) <= MOST_HEAD_TO_HEAD else None,
         "heat_map": heat_map(board) if len(board.all_rows) <= MOST_SHADED else None,
         "cost": cost_of(board) if len(board.rows) <= MOST_SHADED else None,
-        "chart_formats": formats(request.is_static),
-        "links": lambda chart, kinds: {
-            kind: request.links.to("leaderboard_chart", {"chart": f"{chart}.{kind}", **selection.parameters})
-            for kind in kinds
-        },
+        "links": lambda chart, kinds=(): chart_links(request, "leaderboard_chart", chart, selection.parameters, kinds),
         "benchmark_links": {
             column.benchmark: request.links.to("benchmark", {"benchmark": column.benchmark})
             for column in board.columns
@@ -192,16 +191,13 @@ def csv(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as CSV: one row per model, or with `by=benchmark` per benchmark and model."""
     by = request.choice("by", ("overall", "category", "subcategory", "benchmark", "head-to-head"), "overall")
     text = report.to_table(board_of(site, _selection(site, request)), by=by, format="csv")
-    return Download(content=text.encode(), media_type="text/csv", file_name=f"leaderboard-{by}.csv")
+    return text_download(text, f"leaderboard-{by}", "csv")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the leaderboard as JSON, with the keys of `medhelm leaderboard --format json`."""
     content = report.as_json(board_of(site, _selection(site, request)))
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    return Download(
-        content=text.encode("utf-8", "replace"), media_type="application/json", file_name="leaderboard.json"
-    )
+    return text_download(json.dumps(content, indent=1, ensure_ascii=False), "leaderboard", "json")
 
 
 def _selection(site: Site, request: PageRequest) -> BoardSelection:
@@ -212,14 +208,9 @@ def _selection(site: Site, request: PageRequest) -> BoardSelection:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _rows(site: Site, board: Leaderboard) -> list[BoardRow]:
-    """Return the ranked models, the last of each tie group marked."""
-    rows = []
-    for place, row in enumerate(board.rows):
-        following = board.rows[place + 1].tie_group if place + 1 < len(board.rows) else None
-        ends = following is not None and following != row.tie_group
-        rows.append(_row(site, board, row, ends_tie=ends))
-    return rows
+def tie_ends(board: Leaderboard) -> set[str]:
+    """Return the models that are the last of their tie group, except the last group."""
+    return {row.model for row, below in pairwise(board.rows) if below.tie_group not in (None, row.tie_group)}
 
 
 def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) -> BoardRow:
@@ -230,13 +221,12 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
         ranking=board.ranking_average(row),
         guarded=report.guarded(board, row),
         n_failed=None if any(cell.n_failed is None for cell in cells) else sum(cell.n_failed or 0 for cell in cells),
-        n=sum(_instances(cell) for cell in cells),
-        n_failed_by_model=sum(cell.n_failed_by_model for cell in cells),
+        n=sum(count_instances(cell) for cell in cells),
         ends_tie=ends_tie,
     )
 
 
-def _instances(cell: Cell) -> int:
+def count_instances(cell: Cell) -> int:
     """Return the instances of a cell, with and without a score."""
     scored = cell.estimate.n if cell.estimate else cell.n or 0
     return scored + (cell.n_failed or 0) - cell.n_failed_by_model
@@ -270,54 +260,31 @@ def _average(found: Average | None) -> float | None:
 
 def _headings(board: Leaderboard) -> list[Heading]:
     """Return the columns of the table, in order."""
-    found = [
-        Heading(
-            key="rank",
-            title="Rank",
-            note="95% confidence set",
-            explanation="place, and the places that the model can have",
-            value=lambda one: one.row.rank,
-            best_first=False,
-        ),
+    guarded = Heading(
+        key="guarded", title=report.guarded_heading(board), value=lambda one: one.guarded,
+        explanation="the same with missing benchmarks counted as losses; it decides the rank",
+    )  # fmt: skip
+    win_rate = Heading(
+        key="win_rate", title="Win rate", value=lambda one: _average(one.row.win_rate),
+        explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
+    )  # fmt: skip
+    macro_average = Heading(
+        key="macro_average", title="Macro average", note="95% interval",
+        value=lambda one: _average(one.row.macro_average),
+        explanation="mean of the scores on all benchmarks, each on a scale from 0 (worst) to 1 (best)",
+    )  # fmt: skip
+    return [
+        Heading(key="rank", title="Rank", note="95% confidence set", value=lambda one: one.row.rank, best_first=False,
+                explanation="rank, and the ranks that the model can have at the 95% level"),
         Heading(key="model", title="Model", value=lambda one: one.row.model.lower(), best_first=False),
-        Heading(
-            key="ranking",
-            title=board.ranked_by.capitalize(),
-            note="ranks; 95% interval",
-            explanation=RANKING[board.ranked_by],
-            value=lambda one: _average(one.ranking),
-        ),
-    ]
-    if report.is_incomplete(board):
-        found.append(
-            Heading(
-                key="guarded",
-                title=report.guarded_heading(board),
-                explanation="as before, with missing benchmarks counted as losses; it decides the rank",
-                value=lambda one: one.guarded,
-            )
-        )
-    if board.ranked_by != "win rate":
-        found.append(
-            Heading(
-                key="win_rate",
-                title="Win rate",
-                explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
-                value=lambda one: _average(one.row.win_rate),
-            )
-        )
-    if board.ranked_by != "mean score":
-        found.append(
-            Heading(
-                key="macro_average",
-                title="Macro average",
-                note="95% interval",
-                explanation="mean of the scores on all benchmarks, each on a scale from 0 (worst) to 1 (best)",
-                value=lambda one: _average(one.row.macro_average),
-            )
-        )
-    found += [_category(name) for name in _categories(board)]
-    return [*found, *USE_AND_COVERAGE]
+        Heading(key="ranking", title=board.ranked_by.capitalize(), note="ranks; 95% interval",
+                value=lambda one: _average(one.ranking), explanation=RANKING[board.ranked_by]),
+        *([guarded] if report.is_incomplete(board) else []),
+        *([win_rate] if board.ranked_by != "win rate" else []),
+        *([macro_average] if board.ranked_by != "mean score" else []),
+        *map(_category, _categories(board)),
+        *USE_AND_COVERAGE,
+    ]  # fmt: skip
 
 
 RANKING: Mapping[str, str] = {
@@ -328,37 +295,17 @@ RANKING: Mapping[str, str] = {
 """Number that ranks -> its meaning."""
 
 USE_AND_COVERAGE = (
-    Heading(
-        key="cost",
-        title="Cost",
-        note="US$ per 1,000",
-        explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown",
-        value=lambda one: one.row.usd_per_1000,
-        best_first=False,
-    ),
-    Heading(
-        key="seconds",
-        title="Seconds",
-        note="median",
-        explanation="median time of one completion",
-        value=lambda one: one.row.use.seconds if one.row.use else None,
-        best_first=False,
-    ),
-    Heading(
-        key="coverage",
-        title="Coverage",
-        note="benchmarks",
-        explanation="share of the benchmarks on which the model has a score",
-        value=lambda one: one.row.coverage,
-    ),
-    Heading(
-        key="failures",
-        title="Failures",
-        note="of instances",
-        explanation="instances without a completion or score; those that the model caused count as the worst answer",
-        value=lambda one: one.n_failed / one.n if one.n and one.n_failed is not None else None,
-    ),
-)
+    Heading(key="cost", title="Cost", note="US$ per 1,000", value=lambda one: one.row.usd_per_1000, best_first=False,
+            explanation="US dollars for 1,000 completions, without judges; a dash if a price is unknown"),
+    Heading(key="seconds", title="Seconds", note="median", explanation="median time of one completion",
+            value=lambda one: one.row.use.seconds if one.row.use else None, best_first=False),
+    Heading(key="coverage", title="Coverage", note="benchmarks", value=lambda one: one.row.coverage,
+            explanation="share of the benchmarks on which the model has a score"),
+    Heading(key="failures", title="Failures", note="of instances",
+            value=lambda one: one.n_failed / one.n if one.n and one.n_failed is not None else None,
+            explanation="instances without a completion or score; those that the model caused count as the worst "
+            "answer"),
+)  # fmt: skip
 """The last columns."""
 
 
@@ -369,11 +316,7 @@ def _categories(board: Leaderboard) -> list[str]:
 
 
 def _category(name: str) -> Heading:
-    return Heading(
-        key=f"category-{name}",
-        title=group_title(name),
-        value=lambda one: one.row.categories[name].value,
-    )
+    return Heading(key=f"category-{name}", title=group_title(name), value=lambda one: one.row.categories[name].value)
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------

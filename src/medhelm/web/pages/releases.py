@@ -10,12 +10,11 @@ from medhelm.analysis.leaderboard.diff import CellChange, ChangedCases, ReleaseC
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
-from medhelm.reports.comparison import LEVEL, p_text
+from medhelm.reports.comparison import LEVEL
 from medhelm.reports.tables import render
 from medhelm.results.releases import CURRENT
 from medhelm.storage.cases import url_key
-from medhelm.web.page import Download, Page, PageRequest
-from medhelm.web.pages.cases import json_download
+from medhelm.web.page import Download, Page, PageRequest, json_download, text_download
 from medhelm.web.pages.leaderboard import IMPORTED, Mark
 from medhelm.web.releases import THE_STORE, compared_releases, comparison_of
 from medhelm.web.site import Site
@@ -74,16 +73,15 @@ def page(site: Site, request: PageRequest) -> Page:
         "first": first,
         "second": second,
         "releases": known,
-        "choices": [*known, CURRENT],
+        "choices": [*known, (CURRENT, THE_STORE)],
         "pairs": [(a, b) for at, a in enumerate(known) for b in [*known[at + 1 :], CURRENT]][:MOST_PAIRS],
         "names": {CURRENT: THE_STORE},
         "problems": [one.problem for one in site.releases().values() if one.problem],
-        "facts": [_facts(found.first), _facts(found.second)],
+        "facts": [_release_facts(found.first), _release_facts(found.second)],
         "same": not found.diff.board and not found.diff.cells,
         "verdict": verdict(found, changed),
         "sentences": report.change_sentences(found.diff),
         "options": report.difference_rows(found.diff.options),
-        "shown_p": shown_p,
         "most_ids": MOST_IDS,
         "changed": changed,
         "unchanged": [row for row in rows if not row.is_changed],
@@ -108,14 +106,14 @@ def csv(site: Site, request: PageRequest) -> Download:
         change = row.change
         rows.append([change.benchmark, change.model, change.before, change.now, row.inputs, *numbers, *counts])
     text = render(rows, headers, format="csv")
-    return Download(content=text.encode("utf-8", "replace"), media_type="text/csv", file_name="releases.csv")
+    return text_download(text, "releases", "csv")
 
 
 def json_list(site: Site, request: PageRequest) -> Download:
     """Return the releases as JSON."""
     del request
-    return json_download({"releases": [_facts(one.release) | {"name": name} for name, one in site.releases().items()
-                                       if one.release]}, "releases")  # fmt: skip
+    known = [_release_facts(one.release) | {"name": name} for name, one in site.releases().items() if one.release]
+    return json_download({"releases": known}, "releases")
 
 
 def json_(site: Site, request: PageRequest) -> Download:
@@ -129,9 +127,9 @@ def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
     if not changed:
         return "No score changed."
     n = sum(row.has_other_value for row in changed)
-    text = f"{n:,} of {plural(len(_shared(found)), 'score')} changed."
+    text = f"{n:,} of {plural(len(_shared_scores(found)), 'score')} changed."
     if same := len(changed) - n:
-        text += f" {plural(same, 'score')} stayed the same with other cases right."
+        text += f" {plural(same, 'score')} stayed the same, but other cases are right."
     tested = [row for row in changed if row.cases and row.cases.difference]
     if not tested:
         return f"{text} No change could be tested, because no cases of both releases are stored."
@@ -148,7 +146,7 @@ def verdict(found: ReleaseComparison, changed: Sequence[ScoreChange]) -> str:
     return f"{text} Of the {len(tested):,} that could be tested, {n_significant} {are} significant{names}."
 
 
-def _shared(found: ReleaseComparison) -> set[tuple[str, str]]:
+def _shared_scores(found: ReleaseComparison) -> set[tuple[str, str]]:
     """Return model and benchmark of the scores that both releases have."""
     keys = [{(one.model, one.benchmark) for one in release.provenance} for release in (found.first, found.second)]
     return keys[0] & keys[1]
@@ -175,19 +173,19 @@ def _rows(site: Site, request: PageRequest, found: ReleaseComparison) -> list[Sc
             inputs=report.reasons(change.why),
             marks=[IMPORTED] if (change.model, change.benchmark) in imported else [],
             cases=cases.get((change.model, change.benchmark)),
-            links=_links(site, request, cases.get((change.model, change.benchmark))),
+            links=_case_links(site, request, cases.get((change.model, change.benchmark))),
         )
         for change in found.diff.cells
     ]
     return sorted(rows, key=lambda row: order.index(row.change.benchmark) if row.change.benchmark in titles else -1)
 
 
-def _links(site: Site, request: PageRequest, cases: ChangedCases | None) -> dict[str, str]:
+def _case_links(site: Site, request: PageRequest, cases: ChangedCases | None) -> dict[str, str]:
     """Return the addresses of the cases that are listed and that the store shows."""
     listed_ids = [*(cases.gained or ())[:MOST_IDS], *(cases.lost or ())[:MOST_IDS]] if cases else []
     if not cases or not listed_ids:
         return {}
-    known = _ids(site, cases.benchmark)
+    known = _instance_ids(site, cases.benchmark)
     return {
         one: request.links.to("case", {"benchmark": cases.benchmark, "case": url_key(one)})
         for one in listed_ids
@@ -195,13 +193,13 @@ def _links(site: Site, request: PageRequest, cases: ChangedCases | None) -> dict
     }
 
 
-def _ids(site: Site, benchmark: str) -> frozenset[str]:
+def _instance_ids(site: Site, benchmark: str) -> frozenset[str]:
     """Return the ids of the instances of the runs that count on a benchmark."""
     cells = [cell for cell in site.inputs().cells if cell.benchmark == benchmark]
     return frozenset(one for cell in cells for one in cell.ids)
 
 
-def _facts(release: Release) -> dict[str, str]:
+def _release_facts(release: Release) -> dict[str, str]:
     """Return what a reader needs to know of a release, as texts."""
     board = release.leaderboard
     return {
@@ -221,8 +219,3 @@ def _is_imported(basis: CellProvenance) -> bool:
 
 def _tier(release: Release) -> str:
     return str(release.leaderboard.get("tier", "real"))
-
-
-def shown_p(row: ScoreChange) -> str:
-    """Return the adjusted p-value of a change for people; empty if it was not tested."""
-    return (p_text(row.cases.p_adjusted) or "") if row.cases else ""

@@ -11,8 +11,7 @@ from medhelm.results import running
 from medhelm.results.running import EvaluationProgress, ModelProgress, ProgressTotals
 from medhelm.results.runs.names import short_names
 from medhelm.storage.running import RunProgress, ServerProgress
-from medhelm.web.page import Download, Page, PageNotFound, PageRequest
-from medhelm.web.pages.cases import json_download
+from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.site import Site
 
 MOST_ROWS = 150
@@ -71,22 +70,6 @@ class EvaluationView:
     """Name of the model, and the progress of each server of a pool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun:
-    """A run that is stored."""
-
-    run: Run
-    """The run."""
-    title: str
-    """Title of its benchmark."""
-    model: str
-    """Name of its model on the site."""
-    ended: str
-    """End time for people."""
-    state: str
-    """`complete`, or why it is not."""
-
-
 def page(site: Site, request: PageRequest) -> Page:
     """Return the page; its middle part is the same as `live`."""
     del request
@@ -122,10 +105,10 @@ def _values(site: Site) -> dict[str, object]:
     found = running.evaluations(site.stores)
     names = _names(site, found)
     return {
-        "evaluations": [_view(site, one, names) for one in found],
+        "evaluations": [_evaluation_view(site, one, names) for one in found],
         "summary": _summary(found),
-        "stored": _stored(site, names),
-        "now": _clock(datetime.now(UTC)),
+        "stored": _latest_runs(site, names),
+        "now": _local_time(datetime.now(UTC)),
     }
 
 
@@ -149,7 +132,7 @@ def _summary(found: Sequence[EvaluationProgress]) -> str:
     return f"Evaluations: {', '.join(parts)}."
 
 
-def _view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> EvaluationView:
+def _evaluation_view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> EvaluationView:
     titles = {run.benchmark: _title(site, run.benchmark) for run in one.status.runs}
     models = [names[model.model] for model in one.models]
     what = next(iter(titles.values())) if len(titles) == 1 else f"{len(titles)} benchmarks"
@@ -158,16 +141,16 @@ def _view(site: Site, one: EvaluationProgress, names: Mapping[str, str]) -> Eval
     return EvaluationView(
         progress=one,
         title=f"{who} on {what}",
-        models=[_rows(model, names[model.model], titles, most) for model in one.models],
-        started=_moment(one.status.started),
-        updated=_moment(one.status.updated),
+        models=[_model_rows(model, names[model.model], titles, most) for model in one.models],
+        started=_time_text(one.status.started),
+        updated=_time_text(one.status.updated),
         reason=REASONS.get(one.status.reason, "") if one.phase == "stopped" else "",
         has_judges=any(run.judges for run in one.status.runs),
         servers=[(names[server.model], server) for server in one.status.servers],
     )
 
 
-def _rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
+def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int) -> ModelRows:
     """Return the rows of a model: of very many runs those in progress, then those with failures."""
     begun = [run for run in model.runs if run.state != "waiting"]
     by_interest = sorted(range(len(begun)), key=lambda i: (begun[i].state != "running", not begun[i].failed, i))
@@ -181,18 +164,18 @@ def _rows(model: ModelProgress, name: str, titles: Mapping[str, str], most: int)
     )
 
 
-def _stored(site: Site, names: Mapping[str, str]) -> list[StoredRun]:
-    """Return the runs that were stored last."""
-    ends = [(_end(run), run) for run in site.runs()]
+def _latest_runs(site: Site, names: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the runs that were stored last, with the texts that the page shows."""
+    ends = [(_end_time(run), run) for run in site.runs()]
     latest = sorted(ends, key=lambda pair: pair[0], reverse=True)[:MOST_STORED]
     return [
-        StoredRun(
-            run=run,
-            title=_title(site, run.benchmark),
-            model=names[run.model],
-            ended=_clock(end),
-            state="complete" if run.status == "complete" else OUTCOMES.get(run.message, "model cannot be used"),
-        )
+        {
+            "run": run,
+            "title": _title(site, run.benchmark),
+            "model": names[run.model],
+            "ended": _local_time(end),
+            "state": "complete" if run.status == "complete" else OUTCOMES.get(run.message, "model cannot be used"),
+        }
         for end, run in latest
     ]
 
@@ -202,17 +185,17 @@ def _title(site: Site, benchmark: str) -> str:
     return known.title if known else benchmark
 
 
-def _end(run: Run) -> datetime:
+def _end_time(run: Run) -> datetime:
     return datetime.fromisoformat(run.started).astimezone(UTC) + timedelta(seconds=run.seconds)
 
 
-def _moment(text: str) -> str:
+def _time_text(text: str) -> str:
     try:
-        return _clock(datetime.fromisoformat(text))
+        return _local_time(datetime.fromisoformat(text))
     except ValueError:
         return text
 
 
-def _clock(moment: datetime) -> str:
+def _local_time(moment: datetime) -> str:
     """Return a time in the time zone of the server."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
