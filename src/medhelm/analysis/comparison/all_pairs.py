@@ -100,11 +100,6 @@ class TestedDifferences:
         """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
         return TestedDifferences(self.differences.taken(places, is_turned), self.p_holm[places], self.p_bh[places])
 
-    def significant(self, adjustment: Adjustment = "holm") -> NDArray[np.bool_]:
-        """Return which pairs differ at the 5% level after adjustment."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray((self.p_holm if adjustment == "holm" else self.p_bh) <= LEVEL)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPair:
@@ -571,7 +566,7 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
     compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
     pairs = compare_aligned(models, compared, values, kept=(), macro_averages=False, single_benchmarks=False)
     apart = np.zeros((len(models), len(models)), dtype=np.bool_)
-    apart[pair_indices(len(models))] = pairs.win_share.significant()
+    apart[pair_indices(len(models))] = pairs.win_share.p_holm <= LEVEL
     return apart | apart.T
 
 

@@ -377,11 +377,6 @@ class PairedScores:
         sums = np.add.reduceat(np.where(known, differences, 0.0), starts, axis=1)
         return sums, np.add.reduceat(known.astype(float), starts, axis=1)
 
-    def prepare(self, *, with_fourths: bool) -> None:
-        """Compute the sums of all pairs now, as in a thread, instead of when they are first needed."""
-        for name in ("n", "n_clusters", "total", "squares", "variance", *(["fourths"] if with_fourths else [])):
-            getattr(self, name)
-
     def forget_sums(self) -> None:
         """Free the sums of all pairs; they are computed again if needed."""
         for name in [name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)]:

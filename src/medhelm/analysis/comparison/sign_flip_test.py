@@ -45,20 +45,14 @@ BLOCK = 500_000
 """Maximum number of totals in one block of pairs: 4 MB per array."""
 
 
-def sign_flip_test(totals: Floats) -> float:
-    """Compute the two-sided p-value of the sum of independent totals, shape (k,), under random signs.
-
-    >>> round(sign_flip_test(np.array([1.0, 1, 1, 1, 1, -1])), 5)
-    0.21875
-    """
-    return float(sign_flip_tests(np.asarray(totals, dtype=float)[None, :])[0])
-
-
 def sign_flip_tests(totals: Floats) -> Floats:
-    """Compute the p-value of each row of totals.
+    """Compute the two-sided p-value of the sum of each row of independent totals under random signs.
 
     Parameters: totals, shape (m, k); zeros count for nothing. Returns: shape (m,); each p-value depends on its own row
     alone.
+
+    >>> sign_flip_tests(np.array([[1.0, 1, 1, 1, 1, -1]])).round(5)
+    array([0.21875])
     """
     sizes = np.abs(totals)
     largest = sizes.max(axis=1, initial=0.0)

@@ -17,18 +17,16 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance
-
-Name = TypeVar("Name", bound=Hashable)
 
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
@@ -251,10 +249,10 @@ def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class CostPoint(Generic[Name]):
+class CostPoint:
     """Quality and cost of one model."""
 
-    name: Name
+    name: str
     """Name of the model."""
     cost_usd: float | None
     """Cost in US dollars; None if unknown: the point is then ignored."""
@@ -262,7 +260,7 @@ class CostPoint(Generic[Name]):
     """Quality, such as the win rate; higher is better; None if unknown."""
 
 
-def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
+def efficient_frontier(points: Iterable[CostPoint]) -> list[CostPoint]:
     """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
 
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
@@ -272,12 +270,12 @@ def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name
     >>> efficient_frontier(points)
     [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
     """
-    usable: list[tuple[float, float, CostPoint[Name]]] = []
+    usable: list[tuple[float, float, CostPoint]] = []
     for point in points:
         cost, value = point.cost_usd, point.value
         if cost is not None and value is not None and isfinite(cost) and isfinite(value):
             usable.append((cost, -value, point))
-    found: list[CostPoint[Name]] = []
+    found: list[CostPoint] = []
     best = (float("inf"), float("inf"))
     for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
         if negative < best[1] or (cost, negative) == best:

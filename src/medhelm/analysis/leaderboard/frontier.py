@@ -126,12 +126,12 @@ def _value(row: Row, column: Column) -> float:
     return np.nan if value is None else column.normalize(value)
 
 
-def _steps(best: Sequence[CostPoint[str]], pairs: AllPairs | None) -> tuple[FrontierStep, ...]:
+def _steps(best: Sequence[CostPoint], pairs: AllPairs | None) -> tuple[FrontierStep, ...]:
     """Return the steps along the frontier, cheapest first."""
     return tuple(_step(a, b, pairs) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0))
 
 
-def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
+def _step(cheaper: CostPoint, costlier: CostPoint, pairs: AllPairs | None) -> FrontierStep:
     """Return a step along the frontier, with the paired difference of the two models where they were tested."""
     points = (costlier.value or 0.0) - (cheaper.value or 0.0)
     value, low, high, is_better = points, None, None, False

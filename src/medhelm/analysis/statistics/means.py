@@ -1,4 +1,4 @@
-"""Means with intervals, and minimum detectable effects.
+"""Means with intervals.
 
 All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
 is made depends on the scores alone, and its `method` names it:
@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import combinations
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -63,20 +62,19 @@ FLAT = 1e-12
 """Standard error, relative to the scale or the value, below which units are equal but for rounding errors."""
 
 
-def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Score interval of a proportion (Wilson 1927, J. Am. Stat. Assoc. 22): within 0..1, never of width zero.
+def wilson_interval(successes: float, n: float) -> tuple[float, float]:
+    """Return the 95% score interval of a proportion (Wilson 1927, J. Am. Stat. Assoc. 22): within 0..1, never empty.
 
     Parameters: successes out of n; neither need be whole, n may be an effective number of instances.
-    Raises: ValueError unless 0 <= successes <= n, n > 0 and 0 < confidence < 1.
+    Raises: ValueError unless 0 <= successes <= n and n > 0.
 
     >>> low, high = wilson_interval(81, 263)
     >>> f"{low:.4f} {high:.4f}"
     '0.2553 0.3662'
     """
-    if not (n > 0 and 0 <= successes <= n and 0 < confidence < 1):
-        raise ValueError(f"no proportion: {successes} of {n} at confidence {confidence}")
-    z = NORMAL.inv_cdf((1 + confidence) / 2)
-    p = successes / n
+    if not (n > 0 and 0 <= successes <= n):
+        raise ValueError(f"{successes} of {n} is not a proportion")
+    z, p = Z95, successes / n
     centre = p + z * z / (2 * n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
@@ -303,34 +301,6 @@ def _wilson_on(value: float, n: float, low: float, high: float) -> tuple[float, 
     share = min(max((value - low) / span, 0.0), 1.0)
     ends = wilson_interval(share * n, n)
     return low + ends[0] * span, low + ends[1] * span
-
-
-def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> float | None:
-    """Smallest true difference between two models that would be found in four of five tries at the 5% level.
-
-    The mean over all pairs of models of `pair_effects`.
-
-    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
-    Returns: None unless some pair shares two instances.
-    """
-    effects = pair_effects(scores, clusters)
-    return float(np.mean(effects)) if effects else None
-
-
-def pair_effects(scores: Floats, clusters: Clusters = None) -> list[float]:
-    """The minimum detectable effect of every pair of models that shares two instances or more.
-
-    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
-    sd / sqrt(n), sd the population standard deviation of the differences (Bedi et al. 2025, appendix E).
-    """
-    codes, k = cluster_codes(clusters, scores.shape[1])
-    effects = []
-    for i, j in combinations(range(len(scores)), 2):
-        difference = scores[i] - scores[j]
-        shared = ~np.isnan(difference)
-        if int(shared.sum()) >= 2:
-            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
-    return effects
 
 
 def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
