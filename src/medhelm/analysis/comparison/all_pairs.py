@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
-from medhelm.analysis.comparison.pair_numbers import ComparedScores, PairNumbers, PairSums, pair_numbers
+from medhelm.analysis.comparison.pair_numbers import PairedBenchmark, PairNumbers, PairSums, pair_numbers
 from medhelm.analysis.comparison.paired import (
     ENDLESS,
     LEVEL,
@@ -255,27 +256,6 @@ class AlignedBenchmark:
     """Returns the scores where these numbers are not enough."""
 
 
-class _Scores:
-    """The scores of one benchmark, for what numbers do not say."""
-
-    def __init__(self, load: Callable[[], AlignedScores] | None) -> None:
-        self._load = load
-
-    @cached_property
-    def paired(self) -> ComparedScores:
-        """The scores and win shares of all models."""
-        assert self._load is not None, "computed numbers come with their scores"
-        return ComparedScores(self._load())
-
-    def load_scores(self) -> PairedScores:
-        """Return the scores of all models."""
-        return self.paired.scores
-
-    def load_shares(self) -> PairedScores:
-        """Return their win shares."""
-        return self.paired.shares
-
-
 def compare_all_pairs(
     cells: Iterable[Cell],
     columns: Sequence[Column],
@@ -321,37 +301,37 @@ def compare_aligned(
     if len(models) > MOST_MODELS:
         raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
     n_pairs = len(models) * (len(models) - 1) // 2
-    macro, won = _Sum(n_pairs, with_p_values=macro_averages), _Sum(n_pairs)
+    macro = _OverallDifferences(n_pairs, attrgetter("scores"), with_p_values=macro_averages)
+    won = _OverallDifferences(n_pairs, attrgetter("shares"))
     single: dict[str, PairedDifferences] = {}
     mde: dict[str, float | None] = {}
     by_instance = np.ones(n_pairs, dtype=np.bool_)
-    weights = []
-    missing, missing_shares = _Missing(len(models)), _Missing(len(models))
+    missing, missing_shares = _MissingScores(len(models)), _MissingScores(len(models))
     size = max((one.aligned.scores.size for one in benchmarks if one.aligned), default=0)
-    compare = partial(_compared, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
-    for place, (benchmark, found) in enumerate(
-        zip(benchmarks, in_threads(compare, benchmarks, size=size), strict=True)
-    ):
+    compare = partial(_compare, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
+    for benchmark, means, found in zip(benchmarks, values.T, in_threads(compare, benchmarks, size=size), strict=True):
         weight, name = benchmark.column.weight, benchmark.column.benchmark
-        weights.append(weight)
-        by_instance &= _known_by_instance(values[:, place], found[0] if found else None)
+        by_instance &= _known_by_instance(means, found[0] if found else None)
         if found is None:
             continue
-        numbers, differences, scores = found
+        numbers, differences, paired = found
         mde[name] = numbers.mde
         if differences is not None:
             single[name] = differences
         missing.add(numbers.lacking, numbers.mean, weight)
         missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
-        macro.add(numbers.scores, weight, scores.load_scores)
-        won.add(numbers.shares, weight, scores.load_shares, numbers.scores)
+        macro.add(numbers.scores, weight, paired)
+        won.add(numbers.shares, weight, paired, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
     macro_differences, win_differences = macro.differences(), won.differences()
-    macro.of_single_benchmarks(macro_differences)
+    macro.set_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
-    _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), ~by_instance)
+    if not by_instance.all():
+        weights = np.array([one.column.weight for one in benchmarks])
+        for differences, table in ((macro_differences, values), (win_differences, win_table(values))):
+            _replace(differences, _differences_over_benchmarks(table, weights), ~by_instance)
     return AllPairs(
         models=tuple(models),
         columns=kept,
@@ -366,19 +346,16 @@ def compare_aligned(
     )
 
 
-def _compared(
+def _compare(
     benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool
-) -> tuple[PairNumbers, PairedDifferences | None, _Scores] | None:
+) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark] | None:
     """Return the numbers of one benchmark, its differences if needed, and its scores; None if these are not known."""
-    scores = _Scores(benchmark.load)
     if benchmark.computed is not None:
-        return benchmark.computed, None, scores
+        assert benchmark.load is not None, "computed numbers come with their scores"
+        return benchmark.computed, None, PairedBenchmark(benchmark.load)
     if benchmark.aligned is None:
         return None
-    numbers, single, scores.paired = pair_numbers(
-        benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks
-    )
-    return numbers, single, scores
+    return pair_numbers(benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks)
 
 
 def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
@@ -400,8 +377,8 @@ def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[n
     return known
 
 
-class _Missing:
-    """Bounds of what missing scores could change in the difference of each pair, summed over shared benchmarks.
+class _MissingScores:
+    """How far missing scores could change the difference of each pair, averaged over shared benchmarks.
 
     An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
     """
@@ -423,24 +400,30 @@ class _Missing:
         return np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
 
 
-class _Sum:
-    """Weighted sum of the differences of every pair over benchmarks."""
+class _OverallDifferences:
+    """Weighted mean of the differences of every pair over benchmarks, from sums of one benchmark at a time."""
 
-    def __init__(self, n_pairs: int, *, with_p_values: bool = True) -> None:
-        """`with_p_values`: False to leave out what only the p-values over several benchmarks need."""
-        self._with_p_values = with_p_values
+    def __init__(
+        self, n_pairs: int, select: Callable[[PairedBenchmark], PairedScores], *, with_p_values: bool = True
+    ) -> None:
+        """Start without any benchmark.
+
+        Parameters: select, returns the scores or the win shares of a benchmark; with_p_values, False to leave out what
+        only the p-values over several benchmarks need.
+        """
+        self._select, self._with_p_values = select, with_p_values
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._parts: list[tuple[NDArray[np.bool_], float, Callable[[], PairedScores]]] = []
+        self._parts: list[tuple[NDArray[np.bool_], float, PairedBenchmark]] = []
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
 
-    def add(self, sums: PairSums, weight: float, load: Callable[[], PairedScores], raw: PairSums | None = None) -> None:
+    def add(self, sums: PairSums, weight: float, paired: PairedBenchmark, raw: PairSums | None = None) -> None:
         """Add a benchmark.
 
-        Parameters: load, returns the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1
-        scores their variance is a multiple.
+        Parameters: paired, the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1 scores the
+        variance of win shares is a multiple of theirs.
         """
         here = sums.n > 0
         n = np.maximum(sums.n, 1)
@@ -457,11 +440,12 @@ class _Sum:
             self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
         self._counts += np.stack([sums.n, sums.n_instances - sums.n, sums.n_clusters]) * here
         self.n_benchmarks += here
-        self._parts.append((here, weight, load))
+        self._parts.append((here, weight, paired))
 
     def _shares(self, pairs: Ints) -> Floats:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
-        return np.concatenate([weight * load().shares(pairs) for _, weight, load in self._parts], axis=1)
+        parts = [weight * self._select(paired).shares(pairs) for _, weight, paired in self._parts]
+        return np.concatenate(parts, axis=1)
 
     def differences(self) -> PairedDifferences:
         """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
@@ -491,16 +475,16 @@ class _Sum:
             n_clusters=self._counts[2],
         )
 
-    def of_single_benchmarks(self, differences: PairedDifferences) -> None:
+    def set_single_benchmarks(self, differences: PairedDifferences) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
-        for here, _, load in self._parts if alone.any() else ():
+        for here, _, paired in self._parts:
             pairs = np.flatnonzero(alone & here)
             if len(pairs):
-                paired = load()
-                low, high = paired.limits()
+                scores = self._select(paired)
+                low, high = scores.limits()
                 differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
-                differences.p_value[pairs] = paired.p_values_of(pairs)
+                differences.p_value[pairs] = scores.p_values_of(pairs)
 
 
 def _fourth_power(counts: Ints) -> Floats:
@@ -510,25 +494,16 @@ def _fourth_power(counts: Ints) -> Floats:
 
 
 def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDArray[np.bool_]) -> None:
-    """Take some differences from another array of them."""
+    """Replace the differences at some places by those of another array."""
     for name in PairedDifferences.__slots__:
         getattr(differences, name)[where] = getattr(new, name)[where]
 
 
-def _replace_over_benchmarks(
-    kinds: Sequence[PairedDifferences],
-    values: Floats,
-    weights: Floats,
-    where: NDArray[np.bool_],
-) -> None:
-    """Compare some pairs with benchmarks in the place of instances: by macro average, and by win rate."""
-    if where.any():
-        for differences, table in zip(kinds, (values, win_table(values)), strict=True):
-            _replace(differences, _weighted_differences(table, weights), where)
+def _differences_over_benchmarks(table: Floats, weights: Floats) -> PairedDifferences:
+    """Compare the weighted means of every two models over benchmarks, each benchmark an independent unit.
 
-
-def _weighted_differences(table: Floats, weights: Floats) -> PairedDifferences:
-    """Differences of weighted means over benchmarks, each benchmark an independent unit."""
+    `table`: shape (n_models, n_benchmarks), values or win rates, nan if missing.
+    """
     first, second = pair_indices(len(table))
     found = table[first] - table[second]
     share = ~np.isnan(found) * weights

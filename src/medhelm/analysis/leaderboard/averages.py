@@ -46,8 +46,8 @@ class ScoreMeans(NamedTuple):
     is_binary: NDArray[np.bool_]
     """True for models with no other scores than 0 and 1."""
 
-    def of_models(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
-        """Return the means of more models, which have no scores. `rows`: places of these models among them."""
+    def expanded(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
+        """Return the means of `n_models` models: these models at `rows`, and others without scores."""
         empty = (np.nan, 1 / 12, 1.0, 0.0, True)
         found = [np.full(n_models, value) for value in empty]
         for new, own in zip(found, self, strict=True):

@@ -81,8 +81,8 @@ class BenchmarkNumbers:
             return self.joint
         return joint_means(self.load().reordered(order))
 
-    def of_models(self, n_models: int, load: Callable[[], AlignedScores]) -> BenchmarkNumbers:
-        """Return the numbers of all models, of which those in `present` have scores."""
+    def expanded(self, n_models: int, load: Callable[[], AlignedScores]) -> BenchmarkNumbers:
+        """Return the numbers of `n_models` models: these models at `present`, and others without scores."""
         rows = self.present
         if len(rows) == n_models:
             return replace(self, load=load)
@@ -91,10 +91,10 @@ class BenchmarkNumbers:
         return replace(
             self,
             load=load,
-            scores=self.scores.of_models(rows, n_models),
-            shares=self.shares.of_models(rows, n_models),
+            scores=self.scores.expanded(rows, n_models),
+            shares=self.shares.expanded(rows, n_models),
             mean_shares=mean_shares,
-            pairs=self.pairs and self.pairs.of_models(rows, n_models),
+            pairs=self.pairs and self.pairs.expanded(rows, n_models),
         )
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
@@ -151,7 +151,7 @@ def _computed(
         scores=scores,
         shares=share_means(aligned, shares, scores.is_binary),
         mean_shares=row_means(shares),
-        pairs=pair_numbers(aligned, shares)[0] if with_pairs else None,
+        pairs=pair_numbers(aligned)[0] if with_pairs else None,
         joint=joint[0] if joint else None,
         present=present,
     )
@@ -212,12 +212,12 @@ class ScoredBenchmarks:
         if key and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
                 numbers = BenchmarkNumbers.from_arrays(arrays, present, load)
-                return _Result(numbers.of_models(len(self._models), load), slot, key, None)
+                return _Result(numbers.expanded(len(self._models), load), slot, key, None)
             except (KeyError, ValueError, TypeError, IndexError):
                 pass  # a damaged file
         numbers = _computed(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
         new = numbers.as_arrays() if key else None
-        return _Result(numbers.of_models(len(self._models), load), slot, key, new)
+        return _Result(numbers.expanded(len(self._models), load), slot, key, new)
 
     def _loader(self, cells: Mapping[str, Cell], column: Column) -> Callable[[], AlignedScores]:
         """Return a function that aligns scores, and remembers them if there are few."""
