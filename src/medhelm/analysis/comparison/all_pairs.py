@@ -97,9 +97,9 @@ class TestedDifferences:
             return None
         return AdjustedDifference(difference=found, p_holm=float(self.p_holm[pair]), p_bh=float(self.p_bh[pair]))
 
-    def taken(self, places: Ints, is_turned: NDArray[np.bool_]) -> TestedDifferences:
-        """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
-        return TestedDifferences(self.differences.taken(places, is_turned), self.p_holm[places], self.p_bh[places])
+    def select(self, places: Ints, is_swapped: NDArray[np.bool_]) -> TestedDifferences:
+        """Return the differences at `places`, with the sign changed where `is_swapped`."""
+        return TestedDifferences(self.differences.select(places, is_swapped), self.p_holm[places], self.p_bh[places])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +163,17 @@ class AllPairs:
         place_of = np.zeros((n, n), dtype=np.intp)
         place_of[first, second] = place_of[second, first] = np.arange(len(first))
         new = np.array(order, dtype=np.intp)
-        places, is_turned = place_of[new[first], new[second]], new[first] > new[second]
+        places, is_swapped = place_of[new[first], new[second]], new[first] > new[second]
         below, above = (one[places] for one in self.bounds)
         return replace(
             self,
             models=tuple(self.models[i] for i in order),
             by_instance=self.by_instance[places],
             n_benchmarks=self.n_benchmarks[places],
-            macro_average=self.macro_average.taken(places, is_turned),
-            win_share=self.win_share.taken(places, is_turned),
-            benchmarks={name: one.taken(places, is_turned) for name, one in self.benchmarks.items()},
-            bounds=(np.where(is_turned, -above, below), np.where(is_turned, -below, above)),
+            macro_average=self.macro_average.select(places, is_swapped),
+            win_share=self.win_share.select(places, is_swapped),
+            benchmarks={name: one.select(places, is_swapped) for name, one in self.benchmarks.items()},
+            bounds=(np.where(is_swapped, -above, below), np.where(is_swapped, -below, above)),
             survives_failures=self.survives_failures[places],
         )
 

@@ -138,8 +138,9 @@ class JointMeans(NamedTuple):
     """Degrees of freedom; infinite for a normal distribution."""
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def joint_means(aligned: AlignedScores) -> JointMeans:
-    """Covariance of the means of all models on one benchmark; every model has a score.
+    """Compute the covariance of the means of all models on one benchmark; nan for a model without any score.
 
     The difference of any two models has the variance of `comparison.paired.PairedScores`.
     """

@@ -62,7 +62,7 @@ class BenchmarkNumbers:
     present: tuple[int, ...] = ()
     """Places of the models that have scores."""
 
-    def as_compared(self, column: Column) -> AlignedBenchmark:
+    def as_aligned(self, column: Column) -> AlignedBenchmark:
         """Return the benchmark for tests of all pairs."""
         return AlignedBenchmark(column, None if self.pairs else self.load(), self.pairs, self.load)
 
@@ -141,7 +141,7 @@ def _computed(
 ) -> BenchmarkNumbers:
     """Compute the numbers of models that all have scores."""
     parts: list[Callable[[], Any]] = [partial(score_means, aligned), aligned.win_shares]
-    parts += [partial(_joint_means, aligned)] if with_joint else []
+    parts += [partial(joint_means, aligned)] if with_joint else []
     scores, shares, *joint = in_threads(lambda compute: compute(), parts, size=aligned.scores.size)
     return BenchmarkNumbers(
         load=lambda: aligned,
@@ -155,11 +155,6 @@ def _computed(
         joint=joint[0] if joint else None,
         present=present,
     )
-
-
-def _joint_means(aligned: AlignedScores) -> JointMeans:
-    with np.errstate(invalid="ignore", divide="ignore"):  # a model with failures only
-        return joint_means(aligned)
 
 
 class ScoredBenchmarks:

@@ -232,13 +232,12 @@ def _order(measured: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
     return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
 
 
-def add_ranks(rows: Sequence[Row], pairs: AllPairs | None, *, tested: bool) -> list[Row]:
+def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     """Add the places that each model can have, and groups of ties, from the tests of all pairs.
 
     Against a panel the order of the tests can differ from that of the ranks. A rank is always one of the places.
+    `pairs`: None for a single model.
     """
-    if not tested:
-        return list(rows)
     n = len(rows)
     apart = np.zeros((n, n), dtype=np.bool_)
     if pairs is not None:
