@@ -43,7 +43,7 @@ from medhelm.analysis.comparison.paired import (
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import row_means, win_table
+from medhelm.analysis.leaderboard.win_rates import row_means, win_shares
 from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
@@ -330,7 +330,7 @@ def compare_aligned(
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
     if not by_instance.all():
         weights = np.array([one.column.weight for one in benchmarks])
-        for differences, table in ((macro_differences, values), (win_differences, win_table(values))):
+        for differences, table in ((macro_differences, values), (win_differences, win_shares(values))):
             _replace(differences, _differences_over_benchmarks(table, weights), ~by_instance)
     return AllPairs(
         models=tuple(models),

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.jury.cells import panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_table
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 ALL_JUDGES = "all judges"
@@ -152,5 +152,5 @@ def win_rates_by_panel(
         table = np.full((n_models, len(means)), np.nan)
         for column, (found, places) in enumerate(zip(means, rows, strict=True)):
             table[list(places), column] = found[name]
-        rates[name] = row_means(win_table(table))
+        rates[name] = row_means(win_shares(table))
     return rates

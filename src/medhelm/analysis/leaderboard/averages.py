@@ -102,7 +102,7 @@ def score_means(aligned: AlignedScores) -> ScoreMeans:
 def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bool_]) -> ScoreMeans:
     """Means of the win shares on one benchmark.
 
-    Parameters: shares, as `aligned.scores`, from `instance_win_shares`, or from `panel_win_shares` for a panel;
+    Parameters: shares, as `aligned.scores`, from `win_shares`, or from `panel_win_shares` for a panel;
     is_binary, of the means of the scores.
     """
     return ScoreMeans(*_means(shares, aligned), (~np.isnan(shares)).sum(axis=1).astype(float), is_binary)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import instance_win_shares, ratio_win_shares
+from medhelm.analysis.leaderboard.win_rates import ratio_win_shares, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.errors import UserError
 
@@ -37,11 +37,11 @@ class AlignedScores:
         return self.scores if self.ratio_values is None else self.ratio_values
 
     def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
-        """Share of rivals that each model beats, instance by instance: `instance_win_shares`, `ratio_win_shares`."""
+        """Share of rivals that each model beats, instance by instance: `win_shares`, `ratio_win_shares`."""
         if panel is None and self._known:
             return self._known[0]
         if self.ratio_values is None:
-            found = instance_win_shares(self.scores, panel)
+            found = win_shares(self.scores, panel)
         else:
             found = ratio_win_shares(self.ratio_values, panel)
         if panel is None:
