@@ -500,7 +500,7 @@ def _estimates(one: JoinedRun, columns: _Columns) -> dict[str, Estimate]:
     """Return the mean of each metric under the published rule, over instances or over groups."""
     import numpy as np
 
-    from medhelm.analysis.statistics.ratios import estimate_ratios
+    from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
 
     found = {}
     for name, own in columns.scores.items():

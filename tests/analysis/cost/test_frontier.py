@@ -28,7 +28,7 @@ from medhelm.analysis.cost.frontier import (
     joint_means,
     joint_means_over_benchmarks,
 )
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.agreement.correlation import pearson, spearman
 from medhelm.analysis.agreement.icc import Icc, icc
 from medhelm.analysis.agreement.kappa import weighted_kappa
 from medhelm.analysis.agreement.raters import (
@@ -36,7 +37,6 @@ from medhelm.analysis.agreement.raters import (
 from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import pearson, spearman
 from medhelm.analysis.statistics.means import DRAWS, estimate
 from medhelm.domain import Estimate
 from medhelm.domain.remark import Remark

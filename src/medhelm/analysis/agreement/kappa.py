@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
+from medhelm.analysis.agreement.correlation import average_ranks
 from medhelm.analysis.agreement.raters import Coefficient, require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import average_ranks
 
 Weights = Literal["quadratic", "none"]
 """Growth of disagreement with the distance of two grades; with `none`, all different grades disagree equally."""

@@ -99,7 +99,7 @@ def average_over_pairs(ratings: Floats, measure: Callable[[Floats], Measure]) ->
     Returns: pairs without any shared instance are not listed; pairs with fewer than `LEAST_SHARED` are, with a reason.
     For an interval of the mean, resample the rows of `ratings`: see `bootstrap_statistic`.
 
-    >>> from medhelm.analysis.statistics.correlation import pearson
+    >>> from medhelm.analysis.agreement.correlation import pearson
     >>> table = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, np.nan], [3.0, 9.0, np.nan]])
     >>> found = average_over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
     >>> f"{found.value:.3f} from {found.n_pairs} of {len(found.pairs)}; {found.pairs[1].reason}"

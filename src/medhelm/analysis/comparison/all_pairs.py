@@ -42,9 +42,9 @@ from medhelm.analysis.comparison.paired import (
     t_quantiles,
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.win_rates import row_means, win_shares
-from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import constant_variance
 from medhelm.analysis.statistics.threads import in_threads

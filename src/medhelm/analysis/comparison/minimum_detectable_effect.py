@@ -21,8 +21,8 @@ from itertools import combinations
 
 import numpy as np
 
+from medhelm.analysis.leaderboard.alignment import align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.alignment import align
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.means import MDE_FACTOR, population_standard_error
 

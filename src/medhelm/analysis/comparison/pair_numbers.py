@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, Ints, PairedDifferences, PairedScores, pair_indices
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.leaderboard.win_rates import row_means
-from medhelm.analysis.statistics.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.numbers_cache import Arrays
 from medhelm.analysis.statistics.threads import in_threads

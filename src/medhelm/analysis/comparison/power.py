@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.means import NORMAL, population_standard_error
 
 MOST = 10**12

@@ -20,8 +20,8 @@ from medhelm.analysis.comparison.power import (
     observed_noise,
     power_at,
 )
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.means import population_standard_error
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance
 

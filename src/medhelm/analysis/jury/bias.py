@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from medhelm.analysis.agreement.correlation import spearman
 from medhelm.analysis.jury.cells import (
     Codes,
     JudgmentCells,
@@ -19,7 +20,6 @@ from medhelm.analysis.jury.cells import (
     ratio_estimate,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
-from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate
 

@@ -20,7 +20,7 @@ from medhelm.analysis.jury.cells import (
     shared_judges,
 )
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier

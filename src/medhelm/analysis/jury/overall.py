@@ -13,7 +13,7 @@ from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, win_rates_by_panel
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 

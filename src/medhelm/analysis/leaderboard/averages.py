@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance, effective_size
 

@@ -11,7 +11,7 @@ is made depends on the scores alone, and its `method` names it:
     t                 without that correction: fewer than five units on a scale without an end, such as `density`
     constant          other scores, equal in all units: see `constant_interval`
     single            other scores, one unit only: the whole scale, because one says nothing of the spread
-    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratios`
+    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratio_metrics`
 
     -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
 
