@@ -298,7 +298,7 @@ class _ScoreColumns:
 
     def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
         """Return the means of a metric by group; empty if the benchmark has no groups."""
-        from medhelm.analysis.statistics.groups import group_means  # lazy: not needed before the end
+        from medhelm.analysis.statistics.means import group_means  # lazy: not needed before the end
 
         return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
-from medhelm.analysis.statistics.groups import group_means
+from medhelm.analysis.statistics.means import group_means
 from medhelm.domain import (
     JURY,
     RULES,

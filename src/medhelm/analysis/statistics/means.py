@@ -7,7 +7,7 @@ is made depends on the scores alone, and its `method` names it:
     wilson-effective  other scores, fewer than 20 independent units: Wilson's interval of as many 0/1 scores with the
                       same mean as vary as much, fewer by the ratio of quantiles of Student's t
     skew-t            other scores: mean and standard error with Student's t, corrected for the skewness of the scores
-                      by Hall's transformation (`skewness`)
+                      by Hall's transformation (`spread_of_sum`)
     t                 without that correction: fewer than five units on a scale without an end, such as `density`
     constant          other scores, equal in all units: see `constant_interval`
     single            other scores, one unit only: the whole scale, because one says nothing of the spread
@@ -25,6 +25,7 @@ units, `normal` for scores that are not 0/1, and `-clustered` at the end of a na
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -34,8 +35,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.skewness import spread_of_sum
-from medhelm.domain import Estimate
+from medhelm.domain import RULES, Estimate, Rule
 
 NORMAL = NormalDist()
 """The standard normal distribution."""
@@ -310,3 +310,74 @@ def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -
     """
     totals = np.bincount(codes, weights=values - values.mean(), minlength=k)
     return float(np.sqrt(totals @ totals) / len(values))
+
+
+class SumSpread(NamedTuple):
+    """Uncertainty of a sum of independent shares."""
+
+    error: float
+    """Standard error."""
+    below: float
+    """Distance of the lower 95% limit, not negative."""
+    above: float
+    """Distance of the upper 95% limit, not negative."""
+
+
+def spread_of_sum(
+    shares: Floats, is_rated: NDArray[np.bool_] | None = None, df: float | None = None, weights: Floats | None = None
+) -> SumSpread:
+    """Compute the standard error of a sum of independent shares, and both half-widths of its 95% interval.
+
+    Scores near an end of their scale are skewed: most completions are perfect and a few are bad. A symmetrical interval
+    of their mean is then too short on the side of the few. Hall (1992, J. R. Stat. Soc. B 54) transforms the t
+    statistic with its skewness by an increasing cubic, whose result is nearly Student's t; the interval inverts that.
+
+    Parameters
+    ----------
+    shares : array, shape (k,)
+        Contribution of each unit to the estimate beyond its mean; they sum to about 0 and are not all 0.
+    is_rated : array of bool, shape (k,), optional
+        Units whose shares were estimated together and therefore lack a degree of freedom; by default all. At least 3.
+    df : float, optional
+        Degrees of freedom; by default one less than the number of such units.
+    weights : array, optional
+        Weights of such units, by default equal: unequal ones count as fewer units (Kish 1965).
+
+    >>> spread = spread_of_sum(np.array([-0.3, 0.1, 0.1, 0.1]))
+    >>> f"{spread.error:.3f} {spread.below:.3f} {spread.above:.3f}"
+    '0.400 2.795 0.707'
+    """
+    rated = np.ones(len(shares), dtype=bool) if is_rated is None else is_rated
+    units = float(rated.sum()) if weights is None else max(float(weights.sum() ** 2 / (weights @ weights)), 3.0)
+    squares = shares * shares
+    total = float(squares.sum())
+    error = math.sqrt(total + float(squares[rated].sum()) / (units - 1))
+    skewness = float((squares * shares).sum()) / total**1.5 * math.sqrt(units * (units - 1)) / (units - 2)
+    quantile = t_quantile(0.975, units - 1 if df is None else df)
+    return SumSpread(error, error * _invert_hall(quantile, skewness), -error * _invert_hall(-quantile, skewness))
+
+
+def _invert_hall(quantile: float, skewness: float) -> float:
+    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at a quantile."""
+    if abs(skewness) < 1e-6:
+        return quantile
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)
+
+
+def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:
+    """Return the mean of a metric by group of instances, under each rule, and how many instances have a score.
+
+    Parameters: groups, the group of each instance; scores, rule -> score of each instance, nan if missing. A rule that
+    is not in `scores` has no mean.
+    """
+    means: dict[str, dict[str, float | None]] = {group: {"n": 0} for group in sorted(set(groups))}
+    for rule in RULES:
+        by_group: dict[str, list[float]] = {group: [] for group in means}
+        for group, score in zip(groups, scores.get(rule, ()), strict=False):
+            if not math.isnan(score):
+                by_group[group].append(score)
+        for group, own in by_group.items():
+            means[group][rule] = sum(own) / len(own) if own else None
+            if rule in scores:
+                means[group]["n"] = len(own)
+    return means
