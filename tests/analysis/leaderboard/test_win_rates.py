@@ -14,13 +14,13 @@ from medhelm.analysis.leaderboard import win_rates
 from medhelm.analysis.leaderboard.win_rates import (
     guarded_win_shares,
     ratio_win_shares,
-    row_means,
     tie_groups,
     weighted_sd,
     win_rate_sd,
     win_shares,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 
 NAN = float("nan")
 

@@ -37,7 +37,7 @@ from medhelm.analysis.agreement.raters import (
 from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import DRAWS, estimate
+from medhelm.analysis.statistics.means import DRAWS, estimate, row_means
 from medhelm.domain import Estimate
 from medhelm.domain.remark import Remark
 
@@ -340,14 +340,6 @@ def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
         high=high,
         whole_grades=same and all(panel.whole_grades for panel in panels),
     )
-
-
-def row_means(values: Floats) -> Floats:
-    """Compute the mean of each row of a table, ignoring nan; nan for an empty row."""
-    there = ~np.isnan(values)
-    total = np.where(there, values, 0.0).sum(axis=1)
-    means: Floats = np.divide(total, there.sum(axis=1), out=np.full(len(values), np.nan), where=there.any(axis=1))
-    return means
 
 
 def _rows_with(table: Floats) -> NDArray[np.bool_]:

@@ -44,9 +44,9 @@ from medhelm.analysis.comparison.paired import (
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
 from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import row_means, win_shares
+from medhelm.analysis.leaderboard.win_rates import win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import constant_variance
+from medhelm.analysis.statistics.means import constant_variance, row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule, Tier
 from medhelm.domain.display import Displayable

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, Ints, PairedDifferences, PairedScores, pair_indices
 from medhelm.analysis.leaderboard.alignment import AlignedScores
-from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.numbers_cache import Arrays
 from medhelm.analysis.statistics.threads import in_threads
 

@@ -543,10 +543,6 @@ def t_quantiles(df: Floats) -> Floats:
     found[df >= ENDLESS] = z
     few = np.flatnonzero(df < 30)
     distinct, places = np.unique(np.maximum(np.floor(df[few] * 10 + 1e-9) / 10, 0.1), return_inverse=True)
-    found[few] = np.array([_t_quantile(round(one, 1)) for one in distinct.tolist()])[places] if len(few) else found[few]
+    quantiles = np.array([t_quantile(0.975, round(one, 1)) for one in distinct.tolist()])
+    found[few] = quantiles[places]
     return found
-
-
-@lru_cache(maxsize=4096)
-def _t_quantile(df: float) -> float:
-    return t_quantile(0.975, df)

@@ -16,9 +16,9 @@ from medhelm.analysis.jury.cells import (
     bootstrap_estimate,
     difference_from_others,
     grades_by_judge,
-    percentile_interval,
     ratio_estimate,
 )
+from medhelm.analysis.statistics.bootstrap import percentile_interval
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
 from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
+from medhelm.analysis.statistics.bootstrap import bootstrap_statistic, percentile_interval
 from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, cluster_codes, draw_means
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import DRAWS, NORMAL, constant_interval
+from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate
 
 Codes = NDArray[np.intp]
@@ -283,19 +282,6 @@ def bootstrap_estimate(
         return Estimate(value=found.value, low=-math.inf, high=math.inf, n=len(rows), method=found.reason)
     method = f"bootstrap-{draws}{'-clustered' if len(np.unique(codes)) < len(rows) else ''}"
     return Estimate(value=found.value, low=found.low, high=found.high, n=len(rows), method=method)
-
-
-def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
-    """95% percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
-
-    Draws that are nan are left out; where too few remain, the limits are minus and plus infinity.
-    """
-    known = drawn[~np.isnan(drawn)]
-    if len(known) < MIN_RESAMPLES:
-        return -math.inf, math.inf
-    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
-    low, high = np.quantile(known, [tail, 1 - tail])
-    return float(low), float(high)
 
 
 def average_estimates(estimates: Sequence[Estimate | None]) -> Estimate | None:

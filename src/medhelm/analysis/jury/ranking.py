@@ -10,8 +10,9 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.jury.cells import panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_shares
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 
 ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""

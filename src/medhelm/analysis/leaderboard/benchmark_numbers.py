@@ -22,8 +22,8 @@ from medhelm.analysis.cost.frontier import JointMeans, joint_means
 from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.averages import ScoreMeans, score_means, share_means
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import row_means
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, code_digest, digest
 from medhelm.analysis.statistics.threads import in_threads
 

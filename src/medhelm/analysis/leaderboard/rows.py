@@ -32,13 +32,13 @@ from medhelm.analysis.leaderboard.win_rates import (
     competition_ranks,
     guarded_win_shares,
     has_any_value,
-    row_means,
     tie_groups,
     weighted_sd,
     win_rate_sd,
     win_shares,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule
 

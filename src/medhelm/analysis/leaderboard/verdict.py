@@ -11,6 +11,7 @@ from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.domain.text import listed
 
 SAMPLE_ROWS = "These are invented sample rows, no measure of real performance."
 """First sentence on results of the sample tier."""
@@ -219,7 +220,4 @@ def _faster(first: Row, found: Alternatives) -> str:
 
 def _names(rows: Sequence[Row]) -> str:
     """Join the names of models, cut after `NAMES`."""
-    names = [row.model for row in rows]
-    if len(names) > NAMES:
-        return f"{', '.join(names[:NAMES])} and {len(names) - NAMES} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([row.model for row in rows], NAMES)

@@ -142,18 +142,6 @@ def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np
     return spread
 
 
-def row_means(table: Floats, weights: Floats | None = None) -> Floats:
-    """Mean of each row over the columns that have a value, weighted if need be; nan for a row without any."""
-    present = ~np.isnan(table)
-    if weights is None:
-        count = present.sum(axis=-1).astype(float)
-        total = np.where(present, table, 0.0).sum(axis=-1)
-    else:
-        count = (present * weights).sum(axis=-1)
-        total = np.where(present, table * weights, 0.0).sum(axis=-1)
-    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
-
-
 def weighted_sd(values: Floats, weights: Floats) -> float | None:
     """Sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, with W the sum of w and m their mean.
 

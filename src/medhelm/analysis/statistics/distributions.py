@@ -58,6 +58,7 @@ def f_quantile(p: float, df1: float, df2: float) -> float:
     return math.exp(odds) if odds <= LARGEST_LOG else math.inf
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
     """The value that Student's t with `df` degrees of freedom stays below with probability `p`, 0 < p < 1.
 

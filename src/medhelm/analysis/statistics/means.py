@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -289,9 +288,8 @@ def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
     return (value - spread.below, value + spread.above), "skew-t"
 
 
-@lru_cache(maxsize=4096)
 def _t95(df: float) -> float:
-    """Quantile of Student's t behind 95% intervals; infinite without degrees of freedom."""
+    """Return the quantile of Student's t for 95% intervals; infinite without degrees of freedom."""
     return t_quantile(0.975, df) if df > 0 else math.inf
 
 
@@ -310,6 +308,18 @@ def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -
     """
     totals = np.bincount(codes, weights=values - values.mean(), minlength=k)
     return float(np.sqrt(totals @ totals) / len(values))
+
+
+def row_means(table: Floats, weights: Floats | None = None) -> Floats:
+    """Return the mean of each row over the columns that have a value, optionally weighted; nan for an empty row."""
+    present = ~np.isnan(table)
+    if weights is None:
+        count = present.sum(axis=-1).astype(float)
+        total = np.where(present, table, 0.0).sum(axis=-1)
+    else:
+        count = (present * weights).sum(axis=-1)
+        total = np.where(present, table * weights, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 
 class SumSpread(NamedTuple):
