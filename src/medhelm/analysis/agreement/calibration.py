@@ -177,7 +177,7 @@ def isotonic_mapped(
     straight line, because a flat end misses the rare bad completions. Useful only if ratings follow the jury
     in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
     relation up to a tenth wider. In the simulations it covers 93 to 97% from 30 ratings up. With 20 it is 91% if
-    nearly all ratings are at the end of the scale; with a bend besides, 87 to 90%, and 50 are needed.
+    nearly all ratings are at the end of the scale; if they also bend, 87 to 90%, and 50 are needed.
 
     Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
     """
@@ -227,7 +227,7 @@ def prediction_powered_pooled(
     three models by an interval nearly as long as the scale.
 
     Parameters: jury, shape (n,), the model's own scores, nan if missing; rated_jury and ratings, shape (m,),
-    pairs of any models, without nan, on the same scale; models, whose pairs these are; model, whose own scores;
+    pairs of any models, without nan, on the same scale; models, the model of each pair; model, the one to estimate;
     clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
     are not independent. Both or neither; probabilities, shape (m,), with which the pairs were drawn; raters, as of
     `prediction_powered`.

@@ -61,7 +61,7 @@ class Icc:
 
 
 def icc(ratings: Floats, form: Form = "3,k") -> Icc:
-    """Intraclass correlation of a table of ratings, with a 95% interval.
+    """Compute the intraclass correlation of a table of ratings, with a 95% interval.
 
     The interval of consistency is exact for normal ratings (Shrout and Fleiss 1979), that of agreement rests on
     Satterthwaite's approximation (McGraw and Wong 1996).
@@ -116,7 +116,7 @@ class _Squares:
 
 
 def _mean_squares(table: Floats) -> _Squares:
-    """Two-way analysis of variance; sums of squares that are mere rounding errors are 0."""
+    """Compute the two-way analysis of variance; sums of squares that are mere rounding errors are 0."""
     n, k = table.shape
     around = table - table.sum() / (n * k)
     by_case, by_rater = around.sum(axis=1) / k, around.sum(axis=0) / n
@@ -137,7 +137,7 @@ def _mean_squares(table: Floats) -> _Squares:
 
 
 def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
-    """The coefficient, or None and why it is undefined."""
+    """Return the coefficient, or None and the reason why it is undefined."""
     above, below = of.cases - of.error, of.cases
     if form != "3,k":
         below += (of.k - 1) * of.error

@@ -1,16 +1,16 @@
-"""Compares every two models on every benchmark they share, and over all of them: the one place where models are tested.
+"""Compares every two models on each benchmark they share, and over all of them: the one place where models are tested.
 
 Over several benchmarks two differences are tested, each a weighted mean of the differences on single benchmarks:
 
     macro average   the mean scores, normalized to 0..1
     win share       the share of rivals that a model's answer beats, instance by instance; a tie counts one half
 
-Both are means over instances, so that one machinery serves them: the interval from the sum of the benchmarks'
+Both are means over instances and are treated alike: the interval comes from the sum of the benchmarks'
 variances, with Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the
 sign-flip test of all clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third
 model matters. Where models share one benchmark, its own test is the only one: `win_share` equals `macro_average`.
 
-Where a value is known without its instances, benchmarks take the place of instances: another question, named as such.
+Where a value is known without its instances, benchmarks take the place of instances: `ModelPair.unit` says so.
 
 P-values are adjusted twice, by Holm and by Benjamini and Hochberg: those of single benchmarks over all pairs and
 benchmarks together, those of each overall difference over all pairs.
@@ -75,7 +75,7 @@ class AdjustedDifference:
     """P-value adjusted by Benjamini and Hochberg."""
 
     def p_adjusted(self, way: Adjustment) -> float:
-        """The adjusted p-value of one kind."""
+        """Return the p-value adjusted by one method."""
         return self.p_holm if way == "holm" else self.p_bh
 
 
@@ -558,7 +558,7 @@ def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
 
 
 def _value(cell: Cell | None, column: Column) -> float:
-    """Normalized value, nan if there is none."""
+    """Return the normalized value, nan if there is none."""
     return np.nan if cell is None or cell.value is None else column.normalize(cell.value)
 
 

@@ -202,7 +202,7 @@ class PairedScores:
         return np.bincount(self.codes, minlength=self.k)
 
     def _power(self, exponent: int) -> Floats:
-        """The totals to a power, 0 where a score is missing."""
+        """Return the totals to a power, 0 where a score is missing."""
         if exponent == 0:
             return (~self._missing).astype(self._filled.dtype)
         return self._filled if self.is_binary else _power_of(self._filled, exponent)
@@ -404,7 +404,7 @@ class PairedScores:
         return mean
 
     def minimum_detectable_effect(self) -> float | None:
-        """Smallest true difference found in four of five tries at the 5% level, on average over pairs.
+        """Return the smallest true difference found in four of five tries at the 5% level, on average over pairs.
 
         (1.96 + 0.84) times the standard error of the paired difference, with the population standard deviation (Bedi et
         al. 2025, appendix E). None unless some pair shares two instances.
@@ -459,7 +459,7 @@ class PairedScores:
         return self.p_values_of(np.arange(len(self.first)))
 
     def p_values_of(self, pairs: Ints) -> Floats:
-        """P-value of some pairs."""
+        """Compute the p-value of each of some pairs."""
         if self.is_binary:
             count = np.rint(self.squares[pairs]).astype(np.intp)
             return mcnemar_mid_p((count - np.abs(np.rint(self.total[pairs])).astype(np.intp)) // 2, count)
@@ -494,7 +494,7 @@ class PairedScores:
 
 
 def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callable[[Ints], Floats]) -> Floats:
-    """P-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
+    """Compute p-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
 
     Among more than `CROWD` pairs those that cannot be significant, and those that are for certain, get p-values from
     the sums, too. Standardized sums up to 1 have p >= 3/16 (Dvorak and Klein 2022, arXiv 2104.10005); those with

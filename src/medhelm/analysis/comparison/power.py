@@ -49,7 +49,7 @@ class Noise:
     """Mean number of instances in the cluster of an instance."""
 
     def variance(self, difference: float) -> float:
-        """Variance of a single difference, times the design effect, if its mean is `difference`."""
+        """Return the variance of a single difference, times the design effect, if its mean is `difference`."""
         if self.disagreement is not None:
             return max(self.disagreement - difference**2, 0.0) * self.design_effect
         return (self.sd or 0.0) ** 2 * self.design_effect
@@ -160,7 +160,7 @@ class ObservedNoise:
 
 
 def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoise | None:
-    """The noise between models on one benchmark; None if no pair shares two clusters.
+    """Estimate the noise between models on one benchmark; None if no pair shares two clusters.
 
     Parameters: aligned, all models' scores; pairs, their rows.
     """

@@ -164,7 +164,7 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
 
 
 def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | None:
-    """Covariance of weighted means over benchmarks, each an independent unit; None with one benchmark.
+    """Compute the covariance of weighted means over benchmarks, each an independent unit; None with one benchmark.
 
     Parameters: values, shape (n_models, n_benchmarks); shares, weights that add up to 1.
     """
@@ -177,7 +177,7 @@ def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | 
 
 
 def _with_least_spread(covariance: Floats, k: int) -> Floats:
-    """Give differences without any spread over k units that of outcomes which were not seen."""
+    """Give differences that are equal in all k units the spread of outcomes that were not seen."""
     variances = np.diag(covariance)
     spread = variances[:, None] + variances - 2 * covariance
     is_equal = (spread <= NO_SPREAD).sum(axis=1) > 1
@@ -221,7 +221,7 @@ def _blocks(draws: int) -> Iterator[slice]:
 
 
 def _factor(covariance: Floats) -> Floats:
-    """Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
+    """Return the Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
     variances = np.diag(covariance)
     added = np.diag(JITTER * (variances + variances.mean() + 1e-12))
     return np.asarray(np.linalg.cholesky(covariance + added), dtype=np.float64)
@@ -262,7 +262,7 @@ class CostPoint:
 
 
 def efficient_frontier(points: Iterable[CostPoint]) -> list[CostPoint]:
-    """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
+    """Return the efficient frontier: points that no other beats at the same or lower cost, cheapest first.
 
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
     cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.

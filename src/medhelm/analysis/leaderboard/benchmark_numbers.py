@@ -1,4 +1,4 @@
-"""All that a leaderboard computes from the instance scores of one benchmark, so that it can be kept.
+"""Numbers that a leaderboard computes from the instance scores of one benchmark, and keeps for the next one.
 
 The numbers depend on the scores of the models that were run on the benchmark, and on nothing else: not on other
 benchmarks, weights, panels or models without a run. A cache gets them by a key that covers all of their inputs. Scores
@@ -28,7 +28,7 @@ from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, code
 from medhelm.analysis.statistics.threads import in_threads
 
 LEAST_KEPT = 500_000
-"""Scores of a benchmark from which its numbers are kept: those of fewer are computed at once."""
+"""Scores of a benchmark from which its numbers are kept: fewer are computed again in no time."""
 
 MOST_IN_MEMORY = 20_000_000
 """Scores on all benchmarks up to which they stay in memory once they are aligned."""
@@ -136,7 +136,7 @@ class BenchmarkNumbers:
         )
 
 
-def _computed(
+def _compute_numbers(
     aligned: AlignedScores, present: tuple[int, ...], *, with_pairs: bool, with_joint: bool
 ) -> BenchmarkNumbers:
     """Compute the numbers of models that all have scores."""
@@ -183,14 +183,14 @@ class ScoredBenchmarks:
         largest = max(self._sizes, default=0)
         if largest >= LEAST_KEPT:
             code_digest()
-        work = in_threads(lambda one: self._of(one, with_pairs), self._columns, size=largest)
+        work = in_threads(lambda one: self._numbers_of(one, with_pairs), self._columns, size=largest)
         for column, result in zip(self._columns, work, strict=True):
             if result is not None and result.new is not None and self._cache is not None:
                 self._cache.add(column.benchmark, result.slot, result.key, result.new)
             found.append(result.numbers if result else None)
         return found
 
-    def _of(self, column: Column, with_pairs: bool) -> _Result | None:
+    def _numbers_of(self, column: Column, with_pairs: bool) -> _NumbersToKeep | None:
         cells = self._table[column.benchmark]
         present = tuple(i for i, model in enumerate(self._models) if model in cells and cells[model].scores is not None)
         if not present:
@@ -203,16 +203,16 @@ class ScoredBenchmarks:
         load = self._loader(cells, column)
         slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", ""
         if self._cache is not None and n_scores >= LEAST_KEPT:
-            key = _key(own, column, with_pairs, with_joint)
+            key = _cache_key(own, column, with_pairs, with_joint)
         if key and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
                 numbers = BenchmarkNumbers.from_arrays(arrays, present, load)
-                return _Result(numbers.expanded(len(self._models), load), slot, key, None)
+                return _NumbersToKeep(numbers.expanded(len(self._models), load), slot, key, None)
             except (KeyError, ValueError, TypeError, IndexError):
                 pass  # a damaged file
-        numbers = _computed(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
+        numbers = _compute_numbers(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
         new = numbers.as_arrays() if key else None
-        return _Result(numbers.expanded(len(self._models), load), slot, key, new)
+        return _NumbersToKeep(numbers.expanded(len(self._models), load), slot, key, new)
 
     def _loader(self, cells: Mapping[str, Cell], column: Column) -> Callable[[], AlignedScores]:
         """Return a function that aligns scores, and remembers them if there are few."""
@@ -230,7 +230,7 @@ class ScoredBenchmarks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _NumbersToKeep:
     numbers: BenchmarkNumbers
     slot: str
     key: str
@@ -238,7 +238,7 @@ class _Result:
     """The numbers to keep; None if they were kept before, or are not."""
 
 
-def _key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:
+def _cache_key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:
     """Return a digest of everything that the numbers are computed from; empty if the source of a score is not known."""
     if any(not cell.source for cell in cells):
         return ""

@@ -6,7 +6,7 @@
     its SD            population SD, over rivals, of the share of benchmarks won strictly
     macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
-    category          mean of the normalized values of its benchmarks; a subcategory likewise
+    category          mean of the normalized values of its benchmarks; subcategories alike
     guarded ...       a win share or win rate with every missing benchmark counted as a loss
 
 All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
@@ -189,7 +189,7 @@ def _test_pairs(
     order: Sequence[int],
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in this order; None for a single model. `numbers`: empty to test over benchmarks."""
+    """Test every two models, in this order; None for a single model. `numbers`: empty if benchmarks are the unit."""
     if len(order) < 2:
         return None
     known = zip(measures.columns, numbers or [None] * len(measures.columns), strict=True)

@@ -16,10 +16,10 @@ from medhelm.analysis.cost.use import CompletionUse, Times, pooled_times, pooled
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
-    average_over_benchmarks,
-    averages_of_benchmarks,
-    benchmark_means,
+    averages_for_benchmarks,
+    averages_for_instances,
     macro_means,
+    means_without_scores,
     share_means,
     win_share_means,
 )
@@ -122,7 +122,7 @@ def measure_instances(measures: LeaderboardMeasures, numbers: Sequence[Benchmark
     used = has_any_value(values)
     of_panel = used if panel is None else has_any_value(values[panel])
     shares, rank_shares = np.full((2, *values.shape), np.nan)
-    macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
+    macro: list[BenchmarkMeans] = [means_without_scores(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
     n_used, n_of_panel = int(used.sum()), int(of_panel.sum())
     known = [(j, one) for j, one in enumerate(numbers) if one is not None and used[j]]
@@ -261,14 +261,14 @@ def _averages(measures: LeaderboardMeasures, table: Table, method: IntervalUnit)
     n, weights = len(measures.models), measures.weights
     none = np.full(n, np.nan)
     if method == "benchmarks":
-        rate = averages_of_benchmarks(measures.won, weights)
-        macro = averages_of_benchmarks(measures.values, weights)
+        rate = averages_for_benchmarks(measures.won, weights)
+        macro = averages_for_benchmarks(measures.values, weights)
         return Averages(none, none, none), _rounded(rate), _rounded(macro)
     rate = Averages(measures.win_rates, none, none)
     if method == "nothing":
         return Averages(none, none, none), rate, Averages(measures.macros, none, none)
-    macro = average_over_benchmarks(measures.values, measures.macro_means, weights)
-    share = average_over_benchmarks(measures.shares, measures.share_means, weights)
+    macro = averages_for_instances(measures.values, measures.macro_means, weights)
+    share = averages_for_instances(measures.shares, measures.share_means, weights)
     if len(measures.columns) == 1:
         macro = _with_cell_intervals(macro, measures, table)
     return _rounded(share), rate, _rounded(macro)
@@ -278,7 +278,7 @@ def _averages_over_benchmarks(measures: LeaderboardMeasures, method: IntervalUni
     """Return win shares and macro averages with intervals for other benchmarks; None if they have no others."""
     if method != "instances within benchmarks":
         return None
-    share, macro = (averages_of_benchmarks(one, measures.weights) for one in (measures.shares, measures.values))
+    share, macro = (averages_for_benchmarks(one, measures.weights) for one in (measures.shares, measures.values))
     return _rounded(share), _rounded(macro)
 
 

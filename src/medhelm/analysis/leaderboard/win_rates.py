@@ -47,7 +47,7 @@ def win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats
 
 
 def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
-    """Win shares of 0/1 scores: on each instance there are two values, one for each score."""
+    """Compute win shares of 0/1 scores: in each column there is one for each score."""
     is_right = scores == 1
     right, met = members @ is_right, members @ ~np.isnan(scores)
     wrong, rivals = met - right, met - own_ties
@@ -58,7 +58,7 @@ def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floa
 
 
 def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
-    """Win shares of any scores: shape (n, n_models), one row per instance.
+    """Compute win shares of any scores: shape (n, n_models), one row per column of `win_shares`.
 
     Parameters: members, shape (n_models,), 1 for a model to be beaten; own_ties, number of ties that are a model's own.
     """
@@ -81,7 +81,7 @@ def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floa
 
 
 def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
-    """Win shares on a benchmark whose number is a ratio, such as balanced accuracy: one half and half the lead.
+    """Compute win shares on a benchmark whose number is a ratio, such as balanced accuracy: 1/2 plus half the lead.
 
     A single instance has no score there that could be better or worse than another model's. The mean over instances is
     one half plus half the lead over the mean of the rivals, as it is for right-or-wrong answers.
@@ -143,10 +143,10 @@ def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np
 
 
 def weighted_sd(values: Floats, weights: Floats) -> float | None:
-    """Sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, with W the sum of w and m their mean.
+    """Return the sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, W being the sum of w.
 
     For equal weights, of whatever size, it is the SD with divisor n - 1: a weight says how much a benchmark counts, and
-    does not make one benchmark into two.
+    does not turn one benchmark into two.
     Parameters: values, shape (n,), without nan. Returns: None for fewer than two.
     """
     if len(values) < 2:
@@ -157,7 +157,7 @@ def weighted_sd(values: Floats, weights: Floats) -> float | None:
 
 
 def competition_ranks(keys: Sequence[object]) -> list[int]:
-    """Ranks of entries that are sorted, best first: equal keys share a rank, the next rank is skipped.
+    """Return the ranks of sorted entries, best first: equal keys share a rank, the next rank is skipped.
 
     >>> competition_ranks(["a", "b", "b", "c"])
     [1, 2, 2, 4]

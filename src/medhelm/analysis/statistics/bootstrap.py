@@ -49,7 +49,7 @@ def bootstrap_statistic(
     *,
     clusters: Clusters = None,
 ) -> BootstrapResult:
-    """Percentile bootstrap of a statistic, by rows or by whole clusters of rows.
+    """Compute the percentile bootstrap of a statistic, by rows or by whole clusters of rows.
 
     Draws for which the statistic is undefined are left out and counted: where there are many, the interval is about the
     draws that worked. The interval is widened to hold the value, if need be, and is not cut to any range.

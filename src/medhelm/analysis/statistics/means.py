@@ -10,7 +10,7 @@ is made depends on the scores alone, and its `method` names it:
                       by Hall's transformation (`spread_of_sum`)
     t                 without that correction: fewer than five units on a scale without an end, such as `density`
     constant          other scores, equal in all units: see `constant_interval`
-    single            other scores, one unit only: the whole scale, because one says nothing of the spread
+    single            other scores, one unit only: the whole scale, because one does not show any spread
     mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratio_metrics`
 
     -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
@@ -43,16 +43,16 @@ Z95 = NORMAL.inv_cdf(0.975)
 """Quantile of the normal distribution behind 95% intervals."""
 
 MDE_FACTOR = 1.96 + 0.84
-"""Standard errors that a true difference must measure to be found at the 5% level in four of five tries."""
+"""Size of a true difference, in standard errors, that is found at the 5% level in four of five tries."""
 
 DRAWS = 2000
 """Number of bootstrap resamples for one interval."""
 
 FEW = 20
-"""Effective number of units below which Wilson's interval serves better than a correction for estimated skewness."""
+"""Effective number of units below which Wilson's interval is better than a correction for estimated skewness."""
 
 FEWEST = 5
-"""The same where Wilson's interval cannot serve, because the scale has no end."""
+"""The same where Wilson's interval does not apply, because the scale has no end."""
 
 BY_CLUSTER = "-by-cluster"
 """End of the name of a method whose units are clusters."""
@@ -167,7 +167,7 @@ def effective_size(scores: Floats, clusters: Clusters) -> float:
 
 
 def constant_interval(value: float, k: float, low: float, high: float) -> tuple[float, float]:
-    """Interval of a mean when all k independent units have the same score.
+    """Return the interval of a mean when all k independent units have the same score.
 
     Up to a share q of other outcomes could have stayed unseen, q being the upper Wilson limit of 0 in k; at worst they
     lie at an end of the scale. For scores at an end this is the Wilson interval of k in k.
@@ -177,7 +177,7 @@ def constant_interval(value: float, k: float, low: float, high: float) -> tuple[
 
 
 def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, high: float) -> Floats:
-    """Variances that give normal intervals the widths of `constant_interval`.
+    """Return variances that give normal intervals the widths of `constant_interval`.
 
     Parameters: k, any shape, the number of units with the same score; low and high, the ends of the scale.
     """
@@ -186,7 +186,7 @@ def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, hig
 
 
 def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: float) -> Estimate | None:
-    """Mean score of a run with its 95% interval, by the method that fits the scores (see the head of this module).
+    """Estimate the mean score of a run with its 95% interval, by the method that fits the scores (see the module).
 
     Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale.
     Returns: None when nothing was scored. The interval lies within the scale and contains the mean.
@@ -267,7 +267,7 @@ def ratio_interval(
 
 
 def _bounded_interval(found: UnitTotals, low: float, high: float) -> tuple[tuple[float, float], str]:
-    """Interval of a ratio on a scale with two ends."""
+    """Return the interval of a ratio on a scale with two ends."""
     value, effective = found.value, found.effective_units
     if effective < FEW:
         p = (value - low) / (high - low)
@@ -279,7 +279,7 @@ def _bounded_interval(found: UnitTotals, low: float, high: float) -> tuple[tuple
 
 
 def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
-    """Interval of a ratio by Student's t, corrected for skewness unless there are too few units to estimate it."""
+    """Return the interval of a ratio by Student's t, corrected for skewness unless there are too few units for that."""
     value, df = found.value, found.effective_units - 1
     if df + 1 < FEWEST:
         half = found.standard_error * _t95(df)
@@ -302,7 +302,7 @@ def _wilson_on(value: float, n: float, low: float, high: float) -> tuple[float, 
 
 
 def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
-    """Standard error of a mean with divisor n instead of n - 1, clusters taken together.
+    """Return the standard error of a mean with divisor n instead of n - 1, clusters taken together.
 
     Parameters: values, shape (n,), without nan; codes, shape (n,), 0 to k - 1.
     """
