@@ -83,24 +83,27 @@ def build_leaderboard(
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
     whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
-    against, none for the other models on the board; suite, scoring and tier, carried along for readers;
-    cache, where numbers of single benchmarks are kept.
-    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale or weight that is
-    none, instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
+    against, empty for the other models on the board; suite, scoring and tier, shown with the result; cache, keeps the
+    numbers of single benchmarks.
+    Raises: UserError for two cells or columns of the same place, a cell without a column, an invalid scale or weight,
+    instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
     selection = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
     table, models = selection.table, selection.models
     columns = sorted(selection.columns, key=lambda column: column.benchmark)
+    # Averages, win shares and their variances, from the scores of one benchmark at a time
     all_numbers = ScoredBenchmarks(models, columns, table, cache).numbers(with_pairs=True)
     measures = measure(models, columns, table)
     unit = _interval_unit(resample, measures, table, all_numbers)
     numbers = all_numbers if unit == "instances within benchmarks" else []
     measures = measure_instances(measures, numbers)
+    # Tests of every two models; a panel changes what models are compared with, not the tests
     is_tested = unit != "nothing" and len(models) <= MOST_MODELS
     pairs = _test_pairs(measures, numbers, rank_order(measures, scoring), selection.columns) if is_tested else None
     if panel:
         members = find_members(panel, models, selection.baselines)
         measures = measure_instances(measure(models, columns, table, members), numbers)
+    # One row per model, in order of rank
     times = KeptTimes(cache)
     rows, ranked_by = make_rows(measures, table, unit, scoring, times)
     times.save()
@@ -120,15 +123,22 @@ def build_leaderboard(
         scoring=scoring,
         tier=tier,
     )
-    known = [(column.benchmark, one) for column, one in zip(columns, all_numbers, strict=True) if one]
-    context = RemarkContext(
+    context = _remark_context(selection, columns, all_numbers)
+    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+def _remark_context(
+    selection: _Selection, columns: Sequence[Column], numbers: Sequence[BenchmarkNumbers | None]
+) -> RemarkContext:
+    """Return what remarks need to know beyond the board: what was left out, and the instances of each benchmark."""
+    known = [(column.benchmark, one) for column, one in zip(columns, numbers, strict=True) if one]
+    return RemarkContext(
         absent=selection.absent,
         not_shared=selection.not_shared,
         only_baselines=selection.only_baselines,
         different_instances=[benchmark for benchmark, one in known if not one.same_instances],
         single_instance=[benchmark for benchmark, one in known if one.n_clusters == 1],
     )
-    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
