@@ -378,7 +378,7 @@ def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[n
 
 
 class _MissingScores:
-    """How far missing scores could change the difference of each pair, averaged over shared benchmarks.
+    """Bounds of what missing scores could change in the difference of each pair, averaged over shared benchmarks.
 
     An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
     """
