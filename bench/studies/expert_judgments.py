@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from bench.studies.expert_data import LABELS, Claim, Graded, Notes, claims, graded_sets, note_preferences
+from medhelm.analysis.agreement.correlation import average_ranks, spearman
 from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
 from medhelm.analysis.agreement.kappa import Level, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.statistics.bootstrap import bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import average_ranks, spearman
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.reports.tables import Value, render, with_interval
 from medhelm.scoring.metrics.rouge import Rouge, rouge, words

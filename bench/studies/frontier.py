@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from medhelm.analysis.cost.frontier import draw_averages, frontier_probabilities, joint_means
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 SEED = 17

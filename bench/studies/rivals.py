@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from bench.studies.verdicts import EqualModels, KnownModels, leaderboard
 from medhelm.analysis.leaderboard.panel import overtaken, panel_win_shares
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, instance_win_shares, row_means, win_table
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.results.published.boards import published_leaderboard
 
 SEED = 23
@@ -84,12 +85,12 @@ def _means(board: Board) -> Floats:
 
 def win_rate(board: Board, _: Members) -> Floats:
     """Return the share of other models whose mean is beaten."""
-    return row_means(win_table(_means(board)))
+    return row_means(win_shares(_means(board)))
 
 
 def win_share(board: Board, _: Members) -> Floats:
     """Return the share of other models that are beaten instance by instance."""
-    return row_means(_means([instance_win_shares(scores) for scores in board]))
+    return row_means(_means([win_shares(scores) for scores in board]))
 
 
 def macro_average(board: Board, _: Members) -> Floats:
@@ -99,12 +100,12 @@ def macro_average(board: Board, _: Members) -> Floats:
 
 def panel_win_rate(board: Board, members: Members) -> Floats:
     """Return the win rate against the whole panel, which ranks."""
-    return row_means(instance_win_shares(_means(board), members))
+    return row_means(win_shares(_means(board), members))
 
 
 def panel_win_share(board: Board, members: Members) -> Floats:
     """Return the win share against the whole panel, which ranks."""
-    return row_means(_means([instance_win_shares(scores, members) for scores in board]))
+    return row_means(_means([win_shares(scores, members) for scores in board]))
 
 
 STATISTICS: dict[str, Statistic] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.ratios import linearized
+from medhelm.analysis.statistics.ratio_metrics import linearized
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Completion, ConstantBaseline, Parts, Rule

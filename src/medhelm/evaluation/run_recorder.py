@@ -284,7 +284,7 @@ class _ScoreColumns:
         """Return rule -> metric -> estimate; metrics without any score are left out."""
         import numpy as np
 
-        from medhelm.analysis.statistics.ratios import estimate_ratios
+        from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
 
         clusters = self.clusters
         found: dict[Rule, dict[str, Estimate]] = {rule: {} for rule in RULES}
@@ -298,7 +298,7 @@ class _ScoreColumns:
 
     def group_means(self, metric: str) -> dict[str, dict[str, float | None]]:
         """Return the means of a metric by group; empty if the benchmark has no groups."""
-        from medhelm.analysis.statistics.groups import group_means  # lazy: not needed before the end
+        from medhelm.analysis.statistics.means import group_means  # lazy: not needed before the end
 
         return group_means(self._groups, {rule: self._values[metric, rule] for rule in RULES})
 
@@ -426,7 +426,7 @@ def import_engines() -> None:
         with suppress(ImportError):  # raised again where it is needed
             import duckdb  # noqa: F401
 
-            import medhelm.analysis.statistics.ratios  # noqa: F401
+            import medhelm.analysis.statistics.ratio_metrics  # noqa: F401
 
     # Not a daemon: an interpreter that exits during this import would crash, if the user pressed Ctrl-C early.
     threading.Thread(target=load).start()

@@ -20,10 +20,9 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     RatingMatrix,
     measure_agreement,
     pool_benchmarks,
-    row_means,
 )
 from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
-from medhelm.analysis.statistics.means import DRAWS
+from medhelm.analysis.statistics.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark

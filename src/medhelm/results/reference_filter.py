@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.ratios import estimate_ratios
+from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatus
 from medhelm.domain.grouping import group_by

@@ -17,10 +17,10 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     mean_over_pairs,
     measure_agreement,
     pool_benchmarks,
-    row_means,
     standardized_icc,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from tests.support.remarks import texts
 
 NAN = float("nan")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from medhelm.analysis.agreement import raters
+from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.kappa import weighted_kappa
-from medhelm.analysis.agreement.raters import Coefficient, average_over_pairs
+from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import pearson
 
 NAN = np.nan
 
@@ -60,18 +60,6 @@ def test_pairs_without_a_value_are_told_and_left_out_of_the_mean() -> None:
     assert told[0, 2].reason == "one side is 4 throughout"
     assert told[0, 3].reason == "shares 1 instance of the 2 needed"
     assert (found.n_pairs, found.value) == (1, told[0, 1].value)
-
-
-def test_how_much_a_pair_must_share_can_be_chosen() -> None:
-    table = some_ratings(5, 4, 2, 0.0)
-
-    def measure(both: Floats) -> Coefficient:
-        return Coefficient(value=float(len(both)), n=len(both), n_left_out=0)
-
-    assert average_over_pairs(table, measure, least=4).value == 4
-    found = average_over_pairs(table, measure, least=5)
-    assert (found.value, found.n_pairs, found.pairs[0].n) == (None, 0, 4)
-    assert found.pairs[0].reason == "shares 4 instances of the 5 needed"
 
 
 @pytest.mark.parametrize("table", [np.empty((0, 3)), np.ones((4, 1)), np.array([[1, NAN], [NAN, 2]])])

@@ -7,12 +7,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
 from medhelm.analysis.agreement.kappa import krippendorff_alpha
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, jury_and_raters, one_rater_agreement
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import pearson
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, 
 from medhelm.analysis.comparison.multiple_testing import benjamini_hochberg, holm
 from medhelm.analysis.leaderboard.build import rank_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import instance_win_shares
+from medhelm.analysis.leaderboard.win_rates import win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.benchmarks.suites import load_suite
@@ -114,7 +114,7 @@ def test_point_values_are_those_of_the_leaderboard() -> None:
         for b in columns
     ]
     table = np.array([(one.mean(axis=1) - b.low) / (b.high - b.low) for one, b in zip(scores, columns, strict=True)]).T
-    shares = np.mean([instance_win_shares(one).mean(axis=1) for one in scores], axis=0)
+    shares = np.mean([win_shares(one).mean(axis=1) for one in scores], axis=0)
     for pair in found.pairs:
         i, j = found.models.index(pair.first), found.models.index(pair.second)
         assert known(pair.macro_average).difference.value == pytest.approx(table[i].mean() - table[j].mean())
@@ -173,7 +173,7 @@ def test_the_test_of_win_shares_agrees_with_swapping_in_plain_code() -> None:
     found = compare_all_pairs(cells, [column("b0", 0, 2), column("b1", 0, 2)], models=["m0", "m1", "m2"])
 
     def difference(boards: Sequence[Floats]) -> float:
-        return float(np.mean([np.subtract(*instance_win_shares(board).mean(axis=1)[:2]) for board in boards]))
+        return float(np.mean([np.subtract(*win_shares(board).mean(axis=1)[:2]) for board in boards]))
 
     observed, hits, tries = difference(data), 0, 2000
     for _ in range(tries):

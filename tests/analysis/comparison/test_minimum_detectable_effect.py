@@ -13,9 +13,9 @@ import pytest
 
 from medhelm.analysis.comparison import minimum_detectable_effect as effects
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, detectable_effects, published_scale
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from tests.support.sign_flips import sign_flip_test
 
 
 def column(name: str = "x", low: float = 0.0, high: float = 1.0) -> Column:
@@ -144,3 +144,35 @@ def test_a_true_difference_of_that_size_is_found_in_four_of_five_tries(kind: str
     tries = 150 if kind == "grades" else 600
     found = [sign_flip_test(make_pair(generator, n, size, kind)) <= 0.05 for _ in range(tries)]
     assert np.mean(found) == pytest.approx(0.8, abs=0.09 if kind == "grades" else 0.055)
+
+
+# --- the corrected rule by hand ---------------------------------------------------------------------------------------
+
+
+def corrected(scores: Floats, clusters: Sequence[str] | None = None) -> float:
+    cells = [cell(f"m{i}", row, clusters=clusters) for i, row in enumerate(scores)]
+    found = detectable_effects(cells, [column()])["x"].corrected
+    assert found is not None
+    return found.value
+
+
+def test_the_corrected_effect_is_that_of_the_paper_with_pairs_by_instance() -> None:
+    scores = (np.random.default_rng(1).random((4, 120)) < 0.6).astype(float)
+    scores[0, :10] = np.nan
+    by_pair = []
+    for i, j in combinations(range(4), 2):
+        shared = [float(a - b) for a, b in zip(scores[i], scores[j], strict=True) if not np.isnan(a - b)]
+        by_pair.append(2.8 * pstdev(shared) / math.sqrt(len(shared)))
+    assert corrected(scores) == pytest.approx(fmean(by_pair))
+
+
+def test_the_corrected_effect_of_a_thousand_questions_has_the_published_size() -> None:
+    scores = np.zeros((2, 1000))
+    scores[1, :90] = scores[0, 90:180] = 1
+    assert corrected(scores) == pytest.approx(0.0376, abs=1e-4)
+
+
+def test_clusters_make_the_corrected_effect_larger() -> None:
+    scores = np.repeat((np.random.default_rng(2).random((2, 50)) < 0.5).astype(float), 4, axis=1)
+    clusters = [f"c{i // 4}" for i in range(200)]
+    assert corrected(scores, clusters) == pytest.approx(2 * corrected(scores))

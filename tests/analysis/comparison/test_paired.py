@@ -19,8 +19,8 @@ from medhelm.analysis.comparison.paired import (
     paired_difference,
     sign_flip_p,
 )
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from tests.support.sign_flips import sign_flip_test
 
 Made = tuple[Floats, Floats, Clusters]
 """Scores of two models on the same instances, and the instances' clusters."""

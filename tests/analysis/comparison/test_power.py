@@ -22,9 +22,9 @@ from medhelm.analysis.comparison.power import (
     observed_noise,
     power_at,
 )
-from medhelm.analysis.comparison.sign_flip_test import sign_flip_test
+from medhelm.analysis.leaderboard.alignment import align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.alignment import align
+from tests.support.sign_flips import sign_flip_test
 
 quick = settings(max_examples=80, deadline=None, database=None)
 USUAL = PowerDesign()

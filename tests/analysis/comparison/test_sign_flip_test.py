@@ -17,10 +17,10 @@ from medhelm.analysis.comparison.sign_flip_test import (
     edgeworth_p,
     mcnemar_mid_p,
     saddlepoint_p,
-    sign_flip_test,
     sign_flip_tests,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from tests.support.sign_flips import sign_flip_test
 
 
 def rng(seed: int = 0) -> np.random.Generator:

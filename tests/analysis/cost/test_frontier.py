@@ -28,7 +28,7 @@ from medhelm.analysis.cost.frontier import (
     joint_means,
     joint_means_over_benchmarks,
 )
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 
@@ -125,7 +125,7 @@ def test_the_probability_is_calibrated() -> None:
 # --- points -----------------------------------------------------------------------------------------------------------
 
 
-def names(points: list[CostPoint[str]]) -> list[str]:
+def names(points: list[CostPoint]) -> list[str]:
     return [point.name for point in efficient_frontier(points)]
 
 
@@ -154,7 +154,7 @@ def names(points: list[CostPoint[str]]) -> list[str]:
         ([CostPoint("inf", math.inf, 0.9), CostPoint("a", 1.0, math.nan)], []),
     ],
 )
-def test_the_frontier(points: list[CostPoint[str]], expected: list[str]) -> None:
+def test_the_frontier(points: list[CostPoint], expected: list[str]) -> None:
     assert names(points) == expected
 
 
@@ -164,12 +164,12 @@ some_points = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0]), st.sampl
 
 @given(some_points)
 def test_the_frontier_is_what_no_other_beats(pairs: list[tuple[float, float]]) -> None:
-    points = [CostPoint(number, cost, value) for number, (cost, value) in enumerate(pairs)]
+    points = [CostPoint(str(number), cost, value) for number, (cost, value) in enumerate(pairs)]
 
     def beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
         return one[0] <= other[0] and one[1] >= other[1] and one != other
 
-    expected = {n for n, pair in enumerate(pairs) if not any(beats(other, pair) for other in pairs)}
+    expected = {str(n) for n, pair in enumerate(pairs) if not any(beats(other, pair) for other in pairs)}
     found = efficient_frontier(points)
     assert {point.name for point in found} == expected
     assert all((a.cost_usd or 0) <= (b.cost_usd or 0) for a, b in pairwise(found))

@@ -19,10 +19,10 @@ from medhelm.analysis.jury.cells import (
     is_judged,
     judge_scores,
     panel_scores,
-    percentile_interval,
     ratio_estimate,
     shared_judges,
 )
+from medhelm.analysis.statistics.bootstrap import percentile_interval
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate
 

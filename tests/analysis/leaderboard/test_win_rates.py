@@ -12,16 +12,15 @@ from hypothesis.extra import numpy as arrays
 
 from medhelm.analysis.leaderboard import win_rates
 from medhelm.analysis.leaderboard.win_rates import (
-    guarded_table,
-    instance_win_shares,
+    guarded_win_shares,
     ratio_win_shares,
-    row_means,
     tie_groups,
     weighted_sd,
     win_rate_sd,
-    win_table,
+    win_shares,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 
 NAN = float("nan")
 
@@ -31,6 +30,10 @@ tables = arrays.arrays(
     elements=st.one_of(st.just(NAN), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
 )
 quick = settings(max_examples=80, deadline=None, database=None)
+
+
+def guarded(values: Floats) -> Floats:
+    return guarded_win_shares(win_shares(values), values)
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -51,7 +54,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     ],
 )
 def test_wins_count_ties_as_halves(values: list[float], expected: list[float]) -> None:
-    np.testing.assert_allclose(win_table(np.array(values)[:, None])[:, 0], expected)
+    np.testing.assert_allclose(win_shares(np.array(values)[:, None])[:, 0], expected)
 
 
 def slow_win_rate(values: Floats, i: int) -> float:
@@ -81,14 +84,14 @@ def slow_spread(values: Floats, i: int) -> float:
 @given(tables)
 def test_fast_and_slow_arithmetic_agree(values: Floats) -> None:
     models = range(len(values))
-    np.testing.assert_allclose(row_means(win_table(values)), [slow_win_rate(values, i) for i in models])
+    np.testing.assert_allclose(row_means(win_shares(values)), [slow_win_rate(values, i) for i in models])
     np.testing.assert_allclose(win_rate_sd(values), [slow_spread(values, i) for i in models], atol=1e-12)
 
 
 @quick
 @given(tables)
 def test_win_rates_of_each_benchmark_average_to_one_half(values: Floats) -> None:
-    table = win_table(values)
+    table = win_shares(values)
     for column in table.T:
         known = column[~np.isnan(column)]
         assert len(known) != 1
@@ -98,15 +101,15 @@ def test_win_rates_of_each_benchmark_average_to_one_half(values: Floats) -> None
 @quick
 @given(tables, st.sampled_from([0.5, 0.125, 2.0]), st.sampled_from([0.0, 1.0, -3.0]))
 def test_stretching_or_moving_a_benchmark_changes_no_win(values: Floats, factor: float, shift: float) -> None:
-    np.testing.assert_array_equal(win_table(values), win_table(values * factor + shift))
+    np.testing.assert_array_equal(win_shares(values), win_shares(values * factor + shift))
 
 
 @quick
 @given(tables)
 def test_being_better_never_lowers_a_win_rate(values: Floats) -> None:
-    before = row_means(win_table(values))[0]
+    before = row_means(win_shares(values))[0]
     values[0] = values[0] + 0.25
-    after = row_means(win_table(values))[0]
+    after = row_means(win_shares(values))[0]
     assert np.isnan(before) or after >= before
 
 
@@ -148,7 +151,7 @@ def test_a_tie_group_is_what_cannot_be_told_from_its_best(
 def test_a_missing_value_is_below_all_others_and_equal_to_a_missing_one(
     values: list[float], expected: list[float]
 ) -> None:
-    np.testing.assert_allclose(guarded_table(np.array(values)[:, None])[:, 0], expected)
+    np.testing.assert_allclose(guarded(np.array(values)[:, None])[:, 0], expected)
 
 
 def slow_guarded_rate(values: Floats, i: int) -> float:
@@ -165,10 +168,10 @@ def slow_guarded_rate(values: Floats, i: int) -> float:
 @quick
 @given(tables)
 def test_the_guarded_rate_is_the_win_rate_with_gaps_at_the_bottom(values: Floats) -> None:
-    found = row_means(guarded_table(values))
+    found = row_means(guarded(values))
     np.testing.assert_allclose(found, [slow_guarded_rate(values, i) for i in range(len(values))])
     if not np.isnan(values).any():
-        np.testing.assert_array_equal(found, row_means(win_table(values)))
+        np.testing.assert_array_equal(found, row_means(win_shares(values)))
 
 
 @quick
@@ -180,10 +183,10 @@ def test_nobody_gains_by_leaving_out_a_benchmark(values: Floats, data: st.DataOb
     weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(values.T), max_size=100)))
     weights = weights[: len(values.T)]
     i, j = data.draw(st.sampled_from([tuple(place) for place in held.tolist()]))
-    before = row_means(guarded_table(values), weights)
+    before = row_means(guarded(values), weights)
     less = values.copy()
     less[i, j] = NAN
-    after = np.nan_to_num(row_means(guarded_table(less), weights))
+    after = np.nan_to_num(row_means(guarded(less), weights))
     near = 1e-9
     assert after[i] <= before[i] + near
     assert (after > after[i] + near).sum() >= (before > before[i] + near).sum(), "its rank did not improve"
@@ -203,7 +206,7 @@ def test_a_weight_is_a_column_that_stands_so_often(values: Floats, data: st.Data
     times = np.array(data.draw(st.lists(st.integers(1, 4), min_size=k, max_size=k)))
     repeated = np.repeat(values, times, axis=1)
     weights = times.astype(float)
-    for table in (win_table, guarded_table, np.array):
+    for table in (win_shares, guarded, np.array):
         np.testing.assert_allclose(row_means(table(values), weights), row_means(table(repeated)))
         np.testing.assert_allclose(row_means(table(values), weights * 0.3), row_means(table(repeated)))
     np.testing.assert_allclose(win_rate_sd(values, weights), win_rate_sd(repeated), atol=1e-12)
@@ -242,14 +245,14 @@ def slow_win_shares(scores: Floats, panel: list[int] | None) -> Floats:
 def test_win_shares_of_ratios_are_those_of_right_or_wrong_answers(values: Floats, data: st.DataObject) -> None:
     scores = np.where(np.isnan(values), NAN, values > 0.5)
     panel = np.isin(np.arange(len(scores)), data.draw(st.lists(st.integers(0, len(scores) - 1), min_size=1)))
-    np.testing.assert_allclose(ratio_win_shares(scores), instance_win_shares(scores), atol=1e-12)
-    np.testing.assert_allclose(ratio_win_shares(scores, panel), instance_win_shares(scores, panel), atol=1e-12)
+    np.testing.assert_allclose(ratio_win_shares(scores), win_shares(scores), atol=1e-12)
+    np.testing.assert_allclose(ratio_win_shares(scores, panel), win_shares(scores, panel), atol=1e-12)
 
 
 @quick
 @given(tables, st.data())
 def test_win_shares_are_counted_answer_by_answer(scores: Floats, data: st.DataObject) -> None:
-    np.testing.assert_allclose(instance_win_shares(scores), slow_win_shares(scores, None))
+    np.testing.assert_allclose(win_shares(scores), slow_win_shares(scores, None))
     panel = data.draw(st.lists(st.integers(0, len(scores) - 1), min_size=1, unique=True))
     chosen = np.isin(np.arange(len(scores)), panel)
-    np.testing.assert_allclose(instance_win_shares(scores, chosen), slow_win_shares(scores, panel))
+    np.testing.assert_allclose(win_shares(scores, chosen), slow_win_shares(scores, panel))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.statistics import bootstrap
 from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes, cluster_totals, draw_means
-from medhelm.analysis.statistics.correlation import pearson
 
 
 def rng(seed: int = 0) -> np.random.Generator:

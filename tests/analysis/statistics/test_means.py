@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import math
 from collections.abc import Callable
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from medhelm.analysis.statistics.means import (
     constant_interval,
     effective_size,
     estimate,
-    minimum_detectable_effect,
     wilson_interval,
 )
 
@@ -51,10 +49,10 @@ def test_wilson_agrees_with_newcombe_1998_table_1(successes: int, n: int, low: f
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
-@pytest.mark.parametrize(("successes", "n", "confidence"), [(1, 0, 0.95), (-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0)])
-def test_wilson_refuses_what_is_no_proportion(successes: float, n: float, confidence: float) -> None:
-    with pytest.raises(ValueError, match="no proportion"):
-        wilson_interval(successes, n, confidence)
+@pytest.mark.parametrize(("successes", "n"), [(1, 0), (-1, 5), (6, 5)])
+def test_wilson_refuses_what_is_not_a_proportion(successes: float, n: float) -> None:
+    with pytest.raises(ValueError, match=f"{successes} of {n} is not a proportion"):
+        wilson_interval(successes, n)
 
 
 @quick
@@ -68,10 +66,9 @@ def test_wilson_is_within_the_scale_symmetric_and_never_of_width_zero(case: tupl
     assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high))
 
 
-def test_wilson_narrows_with_more_instances_and_widens_with_more_confidence() -> None:
+def test_wilson_narrows_with_more_instances() -> None:
     widths = [high - low for low, high in (wilson_interval(n * 0.3, n) for n in (10, 50, 100, 1000))]
     assert widths == sorted(widths, reverse=True)
-    assert wilson_interval(30, 100, 0.99)[1] > wilson_interval(30, 100, 0.95)[1]
 
 
 @pytest.mark.parametrize("n", [20, 50, 300])
@@ -320,38 +317,3 @@ def test_an_interval_is_never_wider_than_that_of_scores_at_the_ends() -> None:
 def test_infinite_scores_and_scales_without_length_are_refused(values: list[float], low: float, high: float) -> None:
     with pytest.raises(ValueError, match=r"infinite|two ends"):
         estimate(np.array(values), low=low, high=high)
-
-
-# --- minimum detectable effect ----------------------------------------------------------------------------------------
-
-
-def test_the_detectable_effect_is_that_of_the_paper_with_pairs_by_instance() -> None:
-    scores = (rng(1).random((4, 120)) < 0.6).astype(float)
-    scores[0, :10] = np.nan
-    effects = []
-    for i, j in combinations(range(4), 2):
-        shared = [float(a - b) for a, b in zip(scores[i], scores[j], strict=True) if not np.isnan(a - b)]
-        mean = sum(shared) / len(shared)
-        sd = math.sqrt(sum((d - mean) ** 2 for d in shared) / len(shared))
-        effects.append(2.8 * sd / math.sqrt(len(shared)))
-    assert minimum_detectable_effect(scores) == pytest.approx(sum(effects) / len(effects))
-
-
-def test_the_detectable_effect_of_a_thousand_questions_is_of_the_published_size() -> None:
-    first = np.zeros(1000)
-    second = np.zeros(1000)
-    second[:90] = 1
-    first[90:180] = 1
-    assert minimum_detectable_effect(np.stack([first, second])) == pytest.approx(0.0376, abs=1e-4)
-
-
-@pytest.mark.parametrize("scores", [np.empty((0, 5)), np.ones((1, 5)), np.array([[1, np.nan], [np.nan, 1]])])
-def test_without_a_pair_there_is_no_detectable_effect(scores: Floats) -> None:
-    assert minimum_detectable_effect(scores) is None
-
-
-def test_clusters_make_the_detectable_effect_larger() -> None:
-    scores = np.repeat((rng(2).random((2, 50)) < 0.5).astype(float), 4, axis=1)
-    alone, together = minimum_detectable_effect(scores), minimum_detectable_effect(scores, blocks(50, 4))
-    assert alone is not None
-    assert together == pytest.approx(2 * alone)

@@ -257,7 +257,7 @@ def test_what_is_kept_is_used_for_unchanged_runs(store: Path, monkeypatch: pytes
     expected = numbers(store)
     for used in ("storage.run_scores._read_records", "storage.derived.run_index.read_run"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_: pytest.fail("a run was read"))
-    for used in ("analysis.leaderboard.benchmark_numbers._computed", "analysis.cost.use.pooled_times"):
+    for used in ("analysis.leaderboard.benchmark_numbers._compute_numbers", "analysis.cost.use.pooled_times"):
         monkeypatch.setattr(f"medhelm.{used}", lambda *_, **__: pytest.fail("numbers were computed"))
     assert numbers(store) == expected
 
@@ -329,14 +329,14 @@ def test_nothing_is_kept_at_the_end_of_small_runs_and_of_records_that_cannot_be_
 def test_only_the_benchmark_that_changed_is_computed_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers(store)
     replace_records(store)
-    compute = benchmark_numbers._computed
+    compute = benchmark_numbers._compute_numbers
     computed: list[int] = []
 
     def watched(*given: Any, **options: Any) -> Any:
         computed.append(1)
         return compute(*given, **options)
 
-    monkeypatch.setattr(benchmark_numbers, "_computed", watched)
+    monkeypatch.setattr(benchmark_numbers, "_compute_numbers", watched)
     numbers(store)
     assert len(computed) == 1
 

@@ -44,8 +44,7 @@ from medhelm.analysis.agreement.severity import RaterEffect
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.isotonic import isotonic_curve
-from medhelm.analysis.statistics.means import constant_interval
-from medhelm.analysis.statistics.skewness import spread_of_sum
+from medhelm.analysis.statistics.means import constant_interval, spread_of_sum
 
 LEAST = 10
 """Minimum rated units for a calibration: with 8, intervals near the end of the scale cover as little as 90%."""
@@ -93,7 +92,7 @@ class CalibratedMean:
 
 
 class _Sample(NamedTuple):
-    """Jury scores and ratings without gaps, and the independent unit that each belongs to."""
+    """Jury scores and ratings without missing values, and the independent unit that each belongs to."""
 
     jury: Floats
     """Shape (n,)."""
@@ -113,8 +112,8 @@ class _Sample(NamedTuple):
     """Shape (m,): one over the probability with which each rated instance was drawn; equal ones are all 1."""
 
 
-class _Apart(NamedTuple):
-    """Effect of between-model differences in the jury's error on the estimate for one model."""
+class _ModelEffect(NamedTuple):
+    """Differences in the jury's mean error between models, and their effect on the estimate for one model."""
 
     deviation: float
     """Standard deviation of the mean error from model to model."""
@@ -124,8 +123,8 @@ class _Apart(NamedTuple):
     """Addition to either side of the interval, in quadrature."""
 
 
-ALIKE = _Apart(0.0, 0.0, 0.0)
-"""No difference between models."""
+NO_MODEL_EFFECT = _ModelEffect(0.0, 0.0, 0.0)
+"""No differences between models."""
 
 
 def prediction_powered(
@@ -149,13 +148,13 @@ def prediction_powered(
     Raises: ValueError if fewer than `LEAST` units are rated, a rating is off the scale, a score is infinite, or a rated
     instance has no probability above 0 and up to 1.
     """
-    sample = _nested(jury, ratings, clusters, low, high, LEAST, probabilities)
+    sample = _sample_of_run(jury, ratings, clusters, low, high, LEAST, probabilities)
     if len(sample.ratings) == len(sample.jury):
         lambda_ = 0.0
-    weights = _slopes(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
+    weights = _slopes_without_own_unit(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
     weight = float((sample.weights * weights).sum() / sample.weights.sum())
     corrected = sample.ratings + weights * (sample.jury.mean() - sample.rated_jury)
-    return _calibrated(
+    return _calibrated_mean(
         sample, corrected, weight * sample.jury, low, high, lambda_=weight, method="prediction-powered", raters=raters
     )
 
@@ -178,17 +177,17 @@ def isotonic_mapped(
     straight line, because a flat end misses the rare bad completions. Useful only if ratings follow the jury
     in a clear bend: there the interval is up to a third narrower than that of `prediction_powered`, for a straight
     relation up to a tenth wider. In the simulations it covers 93 to 97% from 30 ratings up. With 20 it is 91% if
-    nearly all ratings are at the end of the scale; with a bend besides, 87 to 90%, and 50 are needed.
+    nearly all ratings are at the end of the scale; if they also bend, 87 to 90%, and 50 are needed.
 
     Parameters and errors: as of `prediction_powered`, with at least `LEAST_FOR_CURVE` rated units; rng divides them.
     """
-    sample = _nested(jury, ratings, clusters, low, high, LEAST_FOR_CURVE, probabilities)
+    sample = _sample_of_run(jury, ratings, clusters, low, high, LEAST_FOR_CURVE, probabilities)
     found, places = np.unique(sample.rated_units, return_inverse=True)
     folds = (rng.permutation(len(found)) % FOLDS)[places]
     corrected = sample.ratings.copy()
     curve = np.zeros(len(sample.jury))
     if len(corrected) == len(curve):
-        return _calibrated(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic", raters=raters)
+        return _calibrated_mean(sample, corrected, curve, low, high, lambda_=0.0, method="isotonic", raters=raters)
     for fold in range(FOLDS):
         outside = folds == fold
         x, y = sample.rated_jury[~outside], sample.ratings[~outside]
@@ -196,7 +195,7 @@ def isotonic_mapped(
         mapped = np.clip(fitted.at(sample.jury, slope), low, high)
         corrected[outside] += mapped.mean() - np.clip(fitted.at(sample.rated_jury[outside], slope), low, high)
         curve += mapped / FOLDS
-    return _calibrated(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", raters=raters)
+    return _calibrated_mean(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", raters=raters)
 
 
 def prediction_powered_pooled(
@@ -228,19 +227,19 @@ def prediction_powered_pooled(
     three models by an interval nearly as long as the scale.
 
     Parameters: jury, shape (n,), the model's own scores, nan if missing; rated_jury and ratings, shape (m,),
-    pairs of any models, without nan, on the same scale; models, whose pairs these are; model, whose own scores;
+    pairs of any models, without nan, on the same scale; models, the model of each pair; model, the one to estimate;
     clusters and rated_clusters, names of the instances (or of their clusters) in one naming: pairs of the same instance
     are not independent. Both or neither; probabilities, shape (m,), with which the pairs were drawn; raters, as of
     `prediction_powered`.
     Raises: ValueError if fewer than `LEAST` units or two models are rated, no model twice, a rating is off the scale,
     or a pair incomplete.
     """
-    sample = _pool(jury, rated_jury, ratings, models, clusters, rated_clusters, low, high)
+    sample = _sample_of_pool(jury, rated_jury, ratings, models, clusters, rated_clusters, low, high)
     sample = sample._replace(weights=_weights(probabilities, len(ratings)))
     errors = sample.ratings - lambda_ * sample.rated_jury
     corrected = errors + lambda_ * sample.jury.mean()
-    apart = _apart(errors, models, model, sample)
-    return _calibrated(
+    effect = _model_effect(errors, models, model, sample)
+    return _calibrated_mean(
         sample,
         corrected,
         lambda_ * sample.jury,
@@ -248,12 +247,12 @@ def prediction_powered_pooled(
         high,
         lambda_=lambda_,
         method="pooled",
-        apart=apart,
+        models=effect,
         raters=raters,
     )
 
 
-def _nested(
+def _sample_of_run(
     jury: Floats,
     ratings: Floats,
     clusters: Clusters,
@@ -262,22 +261,22 @@ def _nested(
     least: int,
     probabilities: Floats | None,
 ) -> _Sample:
-    """Drop instances without a jury score, and separate the rated ones."""
+    """Drop instances without a jury score, and separate the rated ones. Raises: ValueError as `prediction_powered`."""
     jury, ratings = np.asarray(jury, dtype=float), np.asarray(ratings, dtype=float)
     if jury.ndim != 1 or jury.shape != ratings.shape:
         raise ValueError(f"each instance needs a jury score and a rating, or nan: {jury.shape} and {ratings.shape}")
     kept = ~np.isnan(jury)
-    units, k = cluster_codes(_kept(clusters, kept), int(kept.sum()))
+    units, k = cluster_codes(_clusters_of(clusters, kept), int(kept.sum()))
     jury, ratings = jury[kept], ratings[kept]
     rated = ~np.isnan(ratings)
     drawn = None if probabilities is None else np.asarray(probabilities, dtype=float)[kept][rated]
     weights = _weights(drawn, int(rated.sum()))
     sample = _Sample(jury, units, jury[rated], ratings[rated], units[rated], k, int((~kept).sum()), weights)
-    _check(sample, low, high, least)
+    _check_sample(sample, low, high, least)
     return sample
 
 
-def _pool(
+def _sample_of_pool(
     jury: Floats,
     rated_jury: Floats,
     ratings: Floats,
@@ -287,7 +286,7 @@ def _pool(
     low: float,
     high: float,
 ) -> _Sample:
-    """Own scores and rated pairs of several models, with the units of both numbered together."""
+    """Bring a model's own scores and rated pairs of several models together, the units of both numbered alike."""
     jury = np.asarray(jury, dtype=float)
     rated_jury, ratings = np.asarray(rated_jury, dtype=float), np.asarray(ratings, dtype=float)
     if not (rated_jury.shape == ratings.shape == (len(models),)):
@@ -300,12 +299,12 @@ def _pool(
         raise ValueError("pooling needs ratings of two models at least, and two of one of them")
     kept = ~np.isnan(jury)
     n = int(kept.sum())
-    own = _kept(clusters, kept)
+    own = _clusters_of(clusters, kept)
     names = None if own is None else np.concatenate([own, np.asarray(rated_clusters)])
     units, k = cluster_codes(names, n + len(ratings))
     weights = np.ones(len(ratings))
     sample = _Sample(jury[kept], units[:n], rated_jury, ratings, units[n:], k, int((~kept).sum()), weights)
-    _check(sample, low, high, LEAST)
+    _check_sample(sample, low, high, LEAST)
     return sample
 
 
@@ -324,7 +323,7 @@ def _weights(probabilities: Floats | None, m: int) -> Floats:
     return weights / float(weights.mean())
 
 
-def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDArray[np.integer] | None:
+def _clusters_of(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDArray[np.integer] | None:
     """Return the cluster names of the instances that are kept."""
     if clusters is None:
         return None
@@ -334,7 +333,7 @@ def _kept(clusters: Clusters, kept: NDArray[np.bool_]) -> NDArray[np.str_] | NDA
     return names
 
 
-def _check(sample: _Sample, low: float, high: float, least: int) -> None:
+def _check_sample(sample: _Sample, low: float, high: float, least: int) -> None:
     """Raise ValueError if the sample cannot be calibrated."""
     require_scale(low, high)
     if not (np.isfinite(sample.jury).all() and np.isfinite(sample.rated_jury).all()):
@@ -350,7 +349,7 @@ def _check(sample: _Sample, low: float, high: float, least: int) -> None:
         )
 
 
-def _slopes(sample: _Sample) -> Floats:
+def _slopes_without_own_unit(sample: _Sample) -> Floats:
     """Compute for each rating the weighted slope over all rated units except its own: shape (m,), at least 0."""
     x, y = sample.rated_jury - sample.rated_jury.mean(), sample.ratings - sample.ratings.mean()
     parts = tuple(sample.weights * part for part in (np.ones(len(x)), x, y, x * x, x * y))
@@ -371,10 +370,11 @@ def _slope(x: Floats, y: Floats) -> float:
     return max(0.0, float(centered @ y) / spread) if spread > FLAT * float(x @ x) else 0.0
 
 
-def _apart(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -> _Apart:
+def _model_effect(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -> _ModelEffect:
     """Estimate how much the jury's mean error varies between models, and the effect on the estimate for one model.
 
-    The variance of the models' means, less what chance adds to it: the covariance of the means over independent units.
+    The variance is that of the models' means, less what chance adds to it: the covariance of the means over independent
+    units.
     """
     names, codes = np.unique(np.asarray(models), return_inverse=True)
     units, places = np.unique(sample.rated_units, return_inverse=True)
@@ -387,10 +387,10 @@ def _apart(errors: Floats, models: Sequence[str], model: str, sample: _Sample) -
     error = deviation * math.sqrt(1 + float(count @ count) / len(errors) ** 2)
     # A model in the pool takes part of its own error with it; for any other, only the few models are informative.
     known = len(units) if model in models else len(names)
-    return _Apart(deviation, error, t_quantile(0.975, known - 1) * error)
+    return _ModelEffect(deviation, error, t_quantile(0.975, known - 1) * error)
 
 
-def _calibrated(
+def _calibrated_mean(
     sample: _Sample,
     corrected: Floats,
     predictions: Floats,
@@ -399,13 +399,13 @@ def _calibrated(
     *,
     lambda_: float,
     method: str,
-    apart: _Apart = ALIKE,
+    models: _ModelEffect = NO_MODEL_EFFECT,
     raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Compute the mean of the corrected ratings with its interval.
 
-    Parameters: corrected, shape (m,), what each rating says of the mean; predictions, shape (n,), what the jury's
-    scores contribute; apart, what differences between models add; raters, what those between raters add.
+    Parameters: corrected, shape (m,), the estimate of the mean from each rating; predictions, shape (n,), contribution
+    of the jury's scores; models and raters, effects of differences between models and between raters.
     """
     weights = sample.weights / sample.weights.sum()
     mean = float((sample.weights * corrected).sum() / sample.weights.sum())
@@ -415,7 +415,7 @@ def _calibrated(
     shares += np.bincount(sample.units, (predictions - predictions.mean()) / len(predictions), sample.k)
     shares += np.bincount(sample.rated_units, weights * (corrected - mean), sample.k)
     is_weighted = bool(np.ptp(sample.weights) > 0)
-    reach = math.hypot(apart.reach, raters.reach if raters else 0.0)
+    reach = math.hypot(models.reach, raters.reach if raters else 0.0)
     if np.abs(shares).max() <= FLAT * (high - low):
         limits = constant_interval(value, int(is_rated.sum()), low, high)
         error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
@@ -427,12 +427,12 @@ def _calibrated(
         value=value,
         low=max(value - math.hypot(below, reach), low),
         high=min(value + math.hypot(above, reach), high),
-        standard_error=math.hypot(error, apart.error),
+        standard_error=math.hypot(error, models.error),
         n=len(sample.jury),
         n_rated=len(sample.ratings),
         n_left_out=sample.n_left_out,
         lambda_=lambda_,
-        between_models=apart.deviation,
+        between_models=models.deviation,
         method=method,
         n_raters=raters.n_raters if raters else 0,
         between_raters=raters.deviation if raters else None,

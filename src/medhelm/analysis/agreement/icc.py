@@ -6,10 +6,9 @@ notation of Shrout and Fleiss (1979, Psychol. Bull. 86). From the mean squares o
     3,1   consistency of one rater         (cases - error) / (cases + (k - 1) error)
     3,k   consistency of the mean of k     (cases - error) / cases
     2,1   agreement of one rater           (cases - error) / (cases + (k - 1) error + k (raters - error) / n)
-    2,k   agreement of the mean of k       (cases - error) / (cases + (raters - error) / n)
 
 Consistency ignores a constant difference in severity between raters, agreement does not. All forms can be negative,
-those for k raters without limit; nothing is truncated at 0. Undefined values are None, with a reason.
+ICC(3,k) without limit; nothing is truncated at 0. Undefined values are None, with a reason.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from medhelm.analysis.agreement.raters import require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import f_quantile
 
-Form = Literal["3,k", "3,1", "2,k", "2,1"]
-"""Form of the coefficient: consistency (3) or absolute agreement (2), of the mean of k raters or of one."""
+Form = Literal["3,k", "3,1", "2,1"]
+"""Form of the coefficient: consistency (3) or absolute agreement (2), of one rater (1) or the mean of k raters."""
 
 ROUNDING = 1e-12
 """Relative size below which a result is a rounding error."""
@@ -62,7 +61,7 @@ class Icc:
 
 
 def icc(ratings: Floats, form: Form = "3,k") -> Icc:
-    """Intraclass correlation of a table of ratings, with a 95% interval.
+    """Compute the intraclass correlation of a table of ratings, with a 95% interval.
 
     The interval of consistency is exact for normal ratings (Shrout and Fleiss 1979), that of agreement rests on
     Satterthwaite's approximation (McGraw and Wong 1996).
@@ -70,7 +69,7 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     Parameters: ratings, shape (n, k), nan where a rating is missing; instances with a missing rating are left out.
     Returns: value None for fewer than two instances or raters, if all ratings are equal, and if raters contradict each
     other so much that the denominator of the coefficient is not positive. Ends of the interval are None if ratings
-    leave no residual, if instances do not differ, and if the end is infinite.
+    leave no residual, and if instances do not differ.
     Raises: ValueError unless `ratings` has two axes, and for infinite ratings.
 
     >>> found = icc(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
@@ -117,7 +116,7 @@ class _Squares:
 
 
 def _mean_squares(table: Floats) -> _Squares:
-    """Two-way analysis of variance; sums of squares that are mere rounding errors are 0."""
+    """Compute the two-way analysis of variance; sums of squares that are mere rounding errors are 0."""
     n, k = table.shape
     around = table - table.sum() / (n * k)
     by_case, by_rater = around.sum(axis=1) / k, around.sum(axis=0) / n
@@ -138,14 +137,12 @@ def _mean_squares(table: Floats) -> _Squares:
 
 
 def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
-    """The coefficient, or None and why it is undefined."""
+    """Return the coefficient, or None and the reason why it is undefined."""
     above, below = of.cases - of.error, of.cases
-    if form in ("3,1", "2,1"):
+    if form != "3,k":
         below += (of.k - 1) * of.error
     if form == "2,1":
         below += of.k * (of.raters - of.error) / of.n
-    if form == "2,k":
-        below += (of.raters - of.error) / of.n
     largest = max(of.cases, of.raters, of.error)
     if largest == 0:
         return None, "all ratings are the same"
@@ -160,15 +157,10 @@ def _interval(of: _Squares, form: Form) -> Ends:
     """Compute the ends of the 95% interval of a defined coefficient."""
     if of.cases == 0:
         return None, None, "instances do not differ, so the interval is undefined"
-    if form in ("3,1", "3,k"):
-        return _consistency(of, form)
-    low, high, reason = _agreement_of_one(of)
-    if low is None or high is None or form == "2,1":
-        return low, high, reason
-    return _of_the_mean(of.k, low, high)
+    return _agreement_interval(of) if form == "2,1" else _consistency_interval(of, form)
 
 
-def _consistency(of: _Squares, form: Form) -> Ends:
+def _consistency_interval(of: _Squares, form: Form) -> Ends:
     """Compute the ends for ICC(3,1) and ICC(3,k): up to a factor, the ratio of mean squares has an F distribution."""
     if of.error == 0:
         return None, None, "raters differ by constants only, which leaves no residual for an interval"
@@ -181,7 +173,7 @@ def _consistency(of: _Squares, form: Form) -> Ends:
     return (least - 1) / (least + of.k - 1), (most - 1) / (most + of.k - 1), ""
 
 
-def _agreement_of_one(of: _Squares) -> Ends:
+def _agreement_interval(of: _Squares) -> Ends:
     """Compute the ends for ICC(2,1), by Satterthwaite's degrees of freedom of a weighted sum of two mean squares."""
     n, k = of.n, of.k
     single, _ = _value(of, "2,1")
@@ -197,9 +189,3 @@ def _agreement_of_one(of: _Squares) -> Ends:
     low = n * (of.cases / least - of.error) / (noise + n * of.cases / least)
     high = n * (most * of.cases - of.error) / (noise + n * most * of.cases)
     return low, high, ""
-
-
-def _of_the_mean(k: int, low: float, high: float) -> Ends:
-    """Convert the ends for one rater to those for the mean of k (Spearman and Brown), with a pole at -1 / (k - 1)."""
-    ends = [k * end / (1 + (k - 1) * end) if 1 + (k - 1) * end > 0 else None for end in (low, high)]
-    return ends[0], ends[1], "" if None not in ends else "an end of the interval is infinite"

@@ -84,7 +84,7 @@ def bonett_size(expected: float, width: float, k: int = 2) -> float:
     '19.2 54.8'
     """
     _check(expected, k, width=width)
-    size = 1 + 8 * (Z95 * _spread(expected, k) / width) ** 2 / (k * (k - 1))
+    size = 1 + 8 * (Z95 * _fisher_factor(expected, k) / width) ** 2 / (k * (k - 1))
     return size + 5 * expected if k == 2 and expected >= 0.7 else size
 
 
@@ -100,7 +100,7 @@ def zou_size(expected: float, width: float, k: int = 2, assurance: float = 0.8) 
     '77.37 56.47'
     """
     _check(expected, k, assurance, width)
-    spread = Z95 * _spread(expected, k)
+    spread = Z95 * _fisher_factor(expected, k)
     slope = abs(k - 2 - 2 * (k - 1) * expected)
     beyond = 2 * width * NORMAL.inv_cdf(assurance) * spread * slope
     return 1 + 2 * (spread + math.sqrt(spread**2 + beyond)) ** 2 / (k * (k - 1) * width**2)
@@ -168,7 +168,7 @@ def finite_size(n: float, population: int | None) -> int:
     return max(2, math.ceil(corrected - 1e-9))
 
 
-def _spread(expected: float, k: int) -> float:
+def _fisher_factor(expected: float, k: int) -> float:
     """Return the factor of Fisher's standard error that does not depend on n."""
     return (1 - expected) * (1 + (k - 1) * expected)
 

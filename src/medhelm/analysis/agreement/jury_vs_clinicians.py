@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.agreement.correlation import pearson, spearman
 from medhelm.analysis.agreement.icc import Icc, icc
 from medhelm.analysis.agreement.kappa import weighted_kappa
 from medhelm.analysis.agreement.raters import (
@@ -36,8 +37,7 @@ from medhelm.analysis.agreement.raters import (
 from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.statistics.bootstrap import BootstrapResult, bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import pearson, spearman
-from medhelm.analysis.statistics.means import DRAWS, estimate
+from medhelm.analysis.statistics.means import DRAWS, estimate, row_means
 from medhelm.domain import Estimate
 from medhelm.domain.remark import Remark
 
@@ -220,9 +220,9 @@ def agreement_with_clinicians(
     resampled = None
     if draws:
         resampled = bootstrap_statistic(both, mean_over_pairs, rng, draws, clusters=names)
-        ranks = _resampled(ranks, both, lambda rows: spearman(*rows.T).value, rng, draws, names)
+        ranks = _with_bootstrap_interval(ranks, both, lambda rows: spearman(*rows.T).value, rng, draws, names)
     if draws and kappa and scale:
-        kappa = _resampled(kappa, both, lambda rows: _kappa(rows, scale).value, rng, draws, names)
+        kappa = _with_bootstrap_interval(kappa, both, lambda rows: _kappa(rows, scale).value, rng, draws, names)
     width = scale[1] - scale[0] if scale else 0.0
     return AgreementWithClinicians(
         n=len(both),
@@ -248,7 +248,7 @@ def standardized_icc(table: Floats) -> Icc:
     """
     r = pearson(*np.asarray(table, dtype=float).T)
     n = len(table)
-    value, low, high = (None if one is None else _of_two(one) for one in (r.value, r.low, r.high))
+    value, low, high = (None if one is None else _consistency_of_two(one) for one in (r.value, r.low, r.high))
     reason = r.reason
     if r.value is None and n > 1:
         reason = f"one side gives all {n} completions the same grade"
@@ -257,7 +257,7 @@ def standardized_icc(table: Floats) -> Icc:
     return Icc(form="3,k", value=value, low=low, high=high, n=n, k=2, n_left_out=0, reason=reason)
 
 
-def _of_two(r: float) -> float | None:
+def _consistency_of_two(r: float) -> float | None:
     """Convert a correlation to the consistency of the mean of both raters; None where that is infinite."""
     return 2 * r / (1 + r) if r > ROUNDING - 1 else None
 
@@ -329,10 +329,10 @@ def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
         raters=raters,
         criteria=criteria,
         grades=np.concatenate(
-            [scaled(p, _spread(p.grades, (p.raters, raters), (p.criteria, criteria))) for p in panels]
+            [scaled(p, _expand_axes(p.grades, (p.raters, raters), (p.criteria, criteria))) for p in panels]
         ),
-        composites=np.concatenate([scaled(p, _spread(p.composites, (p.raters, raters))) for p in panels]),
-        jury_grades=np.concatenate([scaled(p, _spread(p.jury_grades, (p.criteria, criteria))) for p in panels]),
+        composites=np.concatenate([scaled(p, _expand_axes(p.composites, (p.raters, raters))) for p in panels]),
+        jury_grades=np.concatenate([scaled(p, _expand_axes(p.jury_grades, (p.criteria, criteria))) for p in panels]),
         jury=np.concatenate([scaled(p, p.jury) for p in panels]),
         judges=by_name([panel.judges for panel in panels], True),
         baselines=by_name([panel.baselines for panel in panels], False),
@@ -342,20 +342,12 @@ def pool_benchmarks(panels: Sequence[RatingMatrix]) -> RatingMatrix:
     )
 
 
-def row_means(values: Floats) -> Floats:
-    """Compute the mean of each row of a table, ignoring nan; nan for an empty row."""
-    there = ~np.isnan(values)
-    total = np.where(there, values, 0.0).sum(axis=1)
-    means: Floats = np.divide(total, there.sum(axis=1), out=np.full(len(values), np.nan), where=there.any(axis=1))
-    return means
-
-
 def _rows_with(table: Floats) -> NDArray[np.bool_]:
     """Return which rows of a table hold a number."""
     return np.asarray((~np.isnan(table)).any(axis=1))
 
 
-def _spread(values: Floats, *axes: tuple[Sequence[str], Sequence[str]]) -> Floats:
+def _expand_axes(values: Floats, *axes: tuple[Sequence[str], Sequence[str]]) -> Floats:
     """Expand each axis after the first to more names; nan for added entries."""
     wide = np.full((len(values), *(len(names) for _, names in axes)), np.nan)
     wide[np.ix_(range(len(values)), *([names.index(name) for name in own] for own, names in axes))] = values
@@ -368,7 +360,7 @@ def _kappa(both: Floats, scale: tuple[float, float]) -> Coefficient:
     return weighted_kappa(*(np.floor(both - low + 0.5 + 1e-9) + low).T)
 
 
-def _resampled(
+def _with_bootstrap_interval(
     found: Coefficient,
     both: Floats,
     statistic: Callable[[Floats], float | None],
@@ -395,7 +387,7 @@ def _remarks(
     """Yield what is missing from the numbers, and why."""
     cases = [case for case, one in zip(panel.cases, rated, strict=True) if one]
     if partly := [case for case, one in zip(panel.cases, rated, strict=True) if not one]:
-        text = f"{_some(partly, 'completion')} without a composite: no clinician graded all criteria"
+        text = f"{_count_and_names(partly, 'completion')} without a composite: no clinician graded all criteria"
         yield Remark("without_composite", "", text)
     n_raters = (~np.isnan(composites)).sum(axis=1)
     if single := int((n_raters == 1).sum()):
@@ -403,7 +395,7 @@ def _remarks(
         yield Remark("single_rater", "", text)
     unjudged = [case for case, one in zip(cases, np.isnan(panel.jury[rated]), strict=True) if one]
     if unjudged:
-        text = f"{_some(unjudged, 'completion')} without a jury score: not compared with the jury"
+        text = f"{_count_and_names(unjudged, 'completion')} without a jury score: not compared with the jury"
         yield Remark("without_jury_score", "", text)
     for name, column in zip(names, composites.T, strict=True):
         own = column[~np.isnan(column)]
@@ -426,7 +418,7 @@ def _remarks(
         yield Remark("dependent_completions", "", text)
 
 
-def _some(names: Sequence[str], what: str) -> str:
+def _count_and_names(names: Sequence[str], what: str) -> str:
     """Return how many there are, and the first of them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{len(names)} {what}{'s' * (len(names) > 1)} ({', '.join(names[:NAMED])}{more})"

@@ -9,40 +9,34 @@ Grades are numbers. The disagreement of two grades depends on their distance, no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from medhelm.analysis.agreement.correlation import average_ranks
 from medhelm.analysis.agreement.raters import Coefficient, require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import average_ranks
 
-Weights = Literal["quadratic", "linear", "none"]
+Weights = Literal["quadratic", "none"]
 """Growth of disagreement with the distance of two grades; with `none`, all different grades disagree equally."""
 
-Level = Literal["nominal", "ordinal", "interval", "ratio"]
+Level = Literal["nominal", "ordinal", "interval"]
 """Level of measurement of the grades."""
 
 
-def weighted_kappa(
-    a: Floats, b: Floats, *, categories: Sequence[float] | None = None, weights: Weights = "quadratic"
-) -> Coefficient:
+def weighted_kappa(a: Floats, b: Floats, *, weights: Weights = "quadratic") -> Coefficient:
     """Compute the weighted kappa of two raters (Cohen 1968, Psychol. Bull. 70); `none` is Cohen's kappa of 1960.
 
-    Parameters: a and b, shape (n,), grades, nan if missing; instances with a nan are left out and counted; categories,
-    the valid grades, to check a and b against them. Grades that are never used do not affect kappa.
+    Parameters: a and b, shape (n,), grades, nan if missing; instances with a nan are left out and counted.
     Returns: value at most 1; None for fewer than two instances, and if both raters give the same grade to all.
     For more than two raters use `average_over_pairs`; for an interval `bootstrap_statistic`.
-    Raises: ValueError for an infinite grade, and for one that is not one of the categories.
+    Raises: ValueError for an infinite grade.
 
     >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value
     0.9
     """
     both = np.stack([np.asarray(a, dtype=float), np.asarray(b, dtype=float)])
     require_finite(both)
-    if categories is not None:
-        _check(both, categories)
     there = ~np.isnan(both).any(axis=0)
     n, left_out = int(there.sum()), int((~there).sum())
     if n < 2:
@@ -62,13 +56,12 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     """Compute Krippendorff's alpha for any number of raters and missing ratings (Hayes and Krippendorff 2007).
 
     Disagreement of two grades: nominal, whether they differ; ordinal, the squared number of ratings between them, which
-    is the squared difference of their average ranks; interval, the squared difference; ratio, the square of difference
-    over sum.
+    is the squared difference of their average ranks; interval, the squared difference.
 
     Parameters: ratings, shape (n, k), nan where a rating is missing; level, what grades mean.
     Returns: value at most 1; None unless an instance has two ratings, and if all ratings are the same. `n` counts the
     instances with two ratings; no others enter.
-    Raises: ValueError for infinite ratings, and for negative ones on the level of ratios.
+    Raises: ValueError for infinite ratings.
 
     >>> table = np.array([[1, 1], [2, 2], [3, 3], [4, 5], [np.nan, 5]])
     >>> found = krippendorff_alpha(table, "interval")
@@ -83,8 +76,6 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     if n == 0:
         return Coefficient(value=None, n=0, n_left_out=left_out, reason="no instance has two ratings")
     there = ~np.isnan(paired)
-    if level == "ratio" and (paired[there] < 0).any():
-        raise ValueError(f"ratings on a ratio scale must not be negative: {paired[there].min():g}")
     if level == "ordinal":
         ranks = np.full(paired.shape, np.nan)
         ranks[there] = average_ranks(paired[there])
@@ -92,37 +83,24 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     values, counts = np.unique(paired[there], return_counts=True)
     if len(values) == 1:
         return Coefficient(value=None, n=n, n_left_out=left_out, reason="all ratings are the same")
-    within = sum(np.nansum(_apart(paired, column[:, None], level), axis=1) for column in paired.T)
+    within = sum(np.nansum(_squared_difference(paired, column[:, None], level), axis=1) for column in paired.T)
     observed = float((within / (given[given >= 2] - 1)).sum())
     total = int(counts.sum())
     expected = sum(
-        float(counts @ _apart(values, value, level)) * count for value, count in zip(values, counts, strict=True)
+        float(counts @ _squared_difference(values, value, level)) * count
+        for value, count in zip(values, counts, strict=True)
     ) / (total - 1)
     return Coefficient(value=1 - observed / expected, n=n, n_left_out=left_out)
 
 
-def _check(grades: Floats, categories: Sequence[float]) -> None:
-    """Raise ValueError for a grade that is not one of the categories."""
-    strange = grades[~np.isnan(grades) & ~np.isin(grades, np.asarray(categories, dtype=float))]
-    if strange.size:
-        raise ValueError(f"{strange.flat[0]:g} is not one of the grades {list(categories)}")
-
-
 def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:
     """Return the disagreement of grades, element by element."""
-    apart: Floats = np.abs(a - b)
-    if weights == "none":
-        return (apart > 0).astype(float)
-    return apart if weights == "linear" else apart**2
+    return (a != b).astype(float) if weights == "none" else (a - b) ** 2
 
 
-def _apart(a: Floats, b: Floats | float, level: Level) -> Floats:
-    """Krippendorff's squared difference of ratings (ordinal: of their ranks) by element; nan for a missing one."""
-    apart: Floats = a - b
+def _squared_difference(a: Floats, b: Floats | float, level: Level) -> Floats:
+    """Return Krippendorff's squared difference of ratings (ordinal: of their ranks); nan where one is missing."""
+    difference: Floats = a - b
     if level == "nominal":
-        return np.where(np.isnan(apart), np.nan, apart != 0)
-    if level == "ratio":
-        with np.errstate(invalid="ignore"):
-            share = np.where(apart == 0, 0.0, apart / (a + b))
-        return share**2
-    return apart**2
+        return np.where(np.isnan(difference), np.nan, difference != 0)
+    return difference**2

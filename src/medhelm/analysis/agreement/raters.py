@@ -92,17 +92,14 @@ class PairwiseCoefficient:
     """All pairs that share an instance, including those without a value, in the order of their columns."""
 
 
-def average_over_pairs(
-    ratings: Floats, measure: Callable[[Floats], Measure], least: int = LEAST_SHARED
-) -> PairwiseCoefficient:
+def average_over_pairs(ratings: Floats, measure: Callable[[Floats], Measure]) -> PairwiseCoefficient:
     """Measure every pair of raters on the instances that both rated, and average.
 
-    Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2), m at
-    least 1; least, instances a pair must share to be measured.
-    Returns: pairs without any shared instance are not listed; pairs with fewer than `least` are, with a reason. For an
-    interval of the mean resample the rows of `ratings`: see `bootstrap_statistic`.
+    Parameters: ratings, shape (n, k), nan where a rating is missing; measure, of a complete table of shape (m, 2).
+    Returns: pairs without any shared instance are not listed; pairs with fewer than `LEAST_SHARED` are, with a reason.
+    For an interval of the mean, resample the rows of `ratings`: see `bootstrap_statistic`.
 
-    >>> from medhelm.analysis.statistics.correlation import pearson
+    >>> from medhelm.analysis.agreement.correlation import pearson
     >>> table = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, np.nan], [3.0, 9.0, np.nan]])
     >>> found = average_over_pairs(table, lambda both: pearson(both[:, 0], both[:, 1]))
     >>> f"{found.value:.3f} from {found.n_pairs} of {len(found.pairs)}; {found.pairs[1].reason}"
@@ -116,8 +113,8 @@ def average_over_pairs(
         n = int(shared.sum())
         if n == 0:
             continue
-        if n < least:
-            reason = f"shares {n} instance{'s' * (n > 1)} of the {least} needed"
+        if n < LEAST_SHARED:
+            reason = f"shares {n} instance of the {LEAST_SHARED} needed"
             found.append(RaterPair(first=first, second=second, n=n, value=None, reason=reason))
             continue
         measured = measure(table[shared][:, [first, second]])

@@ -83,10 +83,10 @@ class JuryAndRaters:
 
 
 def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgreement:
-    """Estimate the agreement of one rater with another, ICC(3,1), from all ratings of a table with gaps.
+    """Estimate the agreement of one rater with another, ICC(3,1), from all ratings of an incomplete table.
 
     Parameters: ratings, shape (n, R), nan if missing; clusters, n names of independent units. Instances with a single
-    rating say nothing of agreement and are left out.
+    rating do not show agreement and are left out.
 
     >>> found = one_rater_agreement(np.array([[9, 2], [6, 1], [8, 4], [7, 1], [10, 5], [6, 2.0]]))
     >>> f"{found.value:.3f} {found.reason}"
@@ -108,8 +108,8 @@ def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) ->
     there = ~np.isnan(ratings)
     shared = there & (there.sum(axis=1) >= 2)[:, None]
     scored = there & ~np.isnan(jury)[:, None]
-    raters, freedom = _one_with_another(np.where(shared, ratings, np.nan), codes, k)
-    against = _jury_with_one(np.where(scored, ratings, np.nan), jury, codes, k)
+    raters, freedom = _rater_agreements(np.where(shared, ratings, np.nan), codes, k)
+    against = _jury_correlations(np.where(scored, ratings, np.nan), jury, codes, k)
     n_each = float(shared.sum() / max(int(shared.any(axis=1).sum()), 1))
 
     def around(values: Floats, used: NDArray[np.bool_], what: str, scale: Scale | None, freedom: int) -> RaterAgreement:
@@ -177,7 +177,7 @@ def _jackknife(
     return found(float(low), float(high))
 
 
-def _one_with_another(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, int]:
+def _rater_agreements(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, int]:
     """Estimate the share of quality in the variance: shape (1 + k,), from all units, then without each; nan for none.
 
     Also returns the degrees of freedom of the error. Sums of squares are sums over instances, so that all leave-one-out
@@ -194,7 +194,7 @@ def _one_with_another(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple
     links = given[:, :, None] * (np.eye(r) - given[:, None, :] / n_each[:, :, None])
     used = there.any(axis=1, keepdims=True).astype(float)
     columns = (given, values, values**2, around, around**2, used, links.reshape(-1, r * r))
-    sums = _without_each(np.concatenate(columns, axis=1), codes, k)
+    sums = _leave_one_out_sums(np.concatenate(columns, axis=1), codes, k)
     counts, totals, squares, right, within, n, normal = np.split(sums, np.cumsum([r, r, r, r, r, 1]), axis=1)
     n = n[:, 0]
     n_ratings = counts.sum(axis=1)
@@ -216,7 +216,7 @@ def _one_with_another(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple
     return share, round(float(freedom[0]))
 
 
-def _jury_with_one(ratings: Floats, jury: Floats, codes: NDArray[np.intp], k: int) -> Floats:
+def _jury_correlations(ratings: Floats, jury: Floats, codes: NDArray[np.intp], k: int) -> Floats:
     """Correlate the jury with ratings, both around the mean of each rater: shape (1 + k,), nan for none."""
     there = ~np.isnan(ratings)
     if not there.any():
@@ -224,7 +224,7 @@ def _jury_with_one(ratings: Floats, jury: Floats, codes: NDArray[np.intp], k: in
     y = np.where(there, ratings - np.nanmean(ratings), 0.0)
     f = np.where(there, (jury - np.nanmean(jury))[:, None], 0.0)
     columns = (there.astype(float), y, f, y * y, f * f, y * f)
-    sums = _without_each(np.concatenate(columns, axis=1), codes, k)
+    sums = _leave_one_out_sums(np.concatenate(columns, axis=1), codes, k)
     n, sum_y, sum_f, sum_yy, sum_ff, sum_yf = np.split(sums, 6, axis=1)
 
     def around(products: Floats, left: Floats, right: Floats) -> Floats:
@@ -238,7 +238,7 @@ def _jury_with_one(ratings: Floats, jury: Floats, codes: NDArray[np.intp], k: in
     return found
 
 
-def _without_each(rows: Floats, codes: NDArray[np.intp], k: int) -> Floats:
+def _leave_one_out_sums(rows: Floats, codes: NDArray[np.intp], k: int) -> Floats:
     """Sum rows over all units, then over all but each unit: shape (1 + k, columns)."""
     sums = np.zeros((k, rows.shape[1]))
     np.add.at(sums, codes, rows)

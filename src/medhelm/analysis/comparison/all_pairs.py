@@ -1,16 +1,16 @@
-"""Compares every two models on every benchmark they share, and over all of them: the one place where models are tested.
+"""Compares every two models on each benchmark they share, and over all of them: the one place where models are tested.
 
 Over several benchmarks two differences are tested, each a weighted mean of the differences on single benchmarks:
 
     macro average   the mean scores, normalized to 0..1
     win share       the share of rivals that a model's answer beats, instance by instance; a tie counts one half
 
-Both are means over instances, so that one machinery serves them: the interval from the sum of the benchmarks'
+Both are means over instances and are treated alike: the interval comes from the sum of the benchmarks'
 variances, with Student's t and degrees of freedom by Satterthwaite (1946, Biom. Bull. 2); the p-value from the
 sign-flip test of all clusters of all benchmarks together. On 0/1 scores the two differ by a factor only, and no third
 model matters. Where models share one benchmark, its own test is the only one: `win_share` equals `macro_average`.
 
-Where a value is known without its instances, benchmarks take the place of instances: another question, named as such.
+Where a value is known without its instances, benchmarks take the place of instances: `ModelPair.unit` says so.
 
 P-values are adjusted twice, by Holm and by Benjamini and Hochberg: those of single benchmarks over all pairs and
 benchmarks together, those of each overall difference over all pairs.
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
-from medhelm.analysis.comparison.pair_numbers import ComparedScores, PairNumbers, PairSums, pair_numbers
+from medhelm.analysis.comparison.pair_numbers import PairedBenchmark, PairNumbers, PairSums, pair_numbers
 from medhelm.analysis.comparison.paired import (
     ENDLESS,
     LEVEL,
@@ -41,11 +42,11 @@ from medhelm.analysis.comparison.paired import (
     t_quantiles,
 )
 from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import row_means, win_table
-from medhelm.analysis.statistics.alignment import AlignedScores, align
+from medhelm.analysis.leaderboard.win_rates import win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import constant_variance
+from medhelm.analysis.statistics.means import constant_variance, row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule, Tier
 from medhelm.domain.display import Displayable
@@ -74,7 +75,7 @@ class AdjustedDifference:
     """P-value adjusted by Benjamini and Hochberg."""
 
     def p_adjusted(self, way: Adjustment) -> float:
-        """The adjusted p-value of one kind."""
+        """Return the p-value adjusted by one method."""
         return self.p_holm if way == "holm" else self.p_bh
 
 
@@ -96,14 +97,9 @@ class TestedDifferences:
             return None
         return AdjustedDifference(difference=found, p_holm=float(self.p_holm[pair]), p_bh=float(self.p_bh[pair]))
 
-    def taken(self, places: Ints, is_turned: NDArray[np.bool_]) -> TestedDifferences:
-        """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
-        return TestedDifferences(self.differences.taken(places, is_turned), self.p_holm[places], self.p_bh[places])
-
-    def significant(self, adjustment: Adjustment = "holm") -> NDArray[np.bool_]:
-        """Return which pairs differ at the 5% level after adjustment."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray((self.p_holm if adjustment == "holm" else self.p_bh) <= LEVEL)
+    def select(self, places: Ints, is_swapped: NDArray[np.bool_]) -> TestedDifferences:
+        """Return the differences at `places`, with the sign changed where `is_swapped`."""
+        return TestedDifferences(self.differences.select(places, is_swapped), self.p_holm[places], self.p_bh[places])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,17 +163,17 @@ class AllPairs:
         place_of = np.zeros((n, n), dtype=np.intp)
         place_of[first, second] = place_of[second, first] = np.arange(len(first))
         new = np.array(order, dtype=np.intp)
-        places, is_turned = place_of[new[first], new[second]], new[first] > new[second]
+        places, is_swapped = place_of[new[first], new[second]], new[first] > new[second]
         below, above = (one[places] for one in self.bounds)
         return replace(
             self,
             models=tuple(self.models[i] for i in order),
             by_instance=self.by_instance[places],
             n_benchmarks=self.n_benchmarks[places],
-            macro_average=self.macro_average.taken(places, is_turned),
-            win_share=self.win_share.taken(places, is_turned),
-            benchmarks={name: one.taken(places, is_turned) for name, one in self.benchmarks.items()},
-            bounds=(np.where(is_turned, -above, below), np.where(is_turned, -below, above)),
+            macro_average=self.macro_average.select(places, is_swapped),
+            win_share=self.win_share.select(places, is_swapped),
+            benchmarks={name: one.select(places, is_swapped) for name, one in self.benchmarks.items()},
+            bounds=(np.where(is_swapped, -above, below), np.where(is_swapped, -below, above)),
             survives_failures=self.survives_failures[places],
         )
 
@@ -260,27 +256,6 @@ class AlignedBenchmark:
     """Returns the scores where these numbers are not enough."""
 
 
-class _Scores:
-    """The scores of one benchmark, for what numbers do not say."""
-
-    def __init__(self, load: Callable[[], AlignedScores] | None) -> None:
-        self._load = load
-
-    @cached_property
-    def paired(self) -> ComparedScores:
-        """The scores and win shares of all models."""
-        assert self._load is not None, "computed numbers come with their scores"
-        return ComparedScores(self._load())
-
-    def load_scores(self) -> PairedScores:
-        """Return the scores of all models."""
-        return self.paired.scores
-
-    def load_shares(self) -> PairedScores:
-        """Return their win shares."""
-        return self.paired.shares
-
-
 def compare_all_pairs(
     cells: Iterable[Cell],
     columns: Sequence[Column],
@@ -326,37 +301,37 @@ def compare_aligned(
     if len(models) > MOST_MODELS:
         raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
     n_pairs = len(models) * (len(models) - 1) // 2
-    macro, won = _Sum(n_pairs, with_p_values=macro_averages), _Sum(n_pairs)
+    macro = _OverallDifferences(n_pairs, attrgetter("scores"), with_p_values=macro_averages)
+    won = _OverallDifferences(n_pairs, attrgetter("shares"))
     single: dict[str, PairedDifferences] = {}
     mde: dict[str, float | None] = {}
     by_instance = np.ones(n_pairs, dtype=np.bool_)
-    weights = []
-    missing, missing_shares = _Missing(len(models)), _Missing(len(models))
+    missing, missing_shares = _MissingScores(len(models)), _MissingScores(len(models))
     size = max((one.aligned.scores.size for one in benchmarks if one.aligned), default=0)
-    compare = partial(_compared, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
-    for place, (benchmark, found) in enumerate(
-        zip(benchmarks, in_threads(compare, benchmarks, size=size), strict=True)
-    ):
+    compare = partial(_compare, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
+    for benchmark, means, found in zip(benchmarks, values.T, in_threads(compare, benchmarks, size=size), strict=True):
         weight, name = benchmark.column.weight, benchmark.column.benchmark
-        weights.append(weight)
-        by_instance &= _known_by_instance(values[:, place], found[0] if found else None)
+        by_instance &= _known_by_instance(means, found[0] if found else None)
         if found is None:
             continue
-        numbers, differences, scores = found
+        numbers, differences, paired = found
         mde[name] = numbers.mde
         if differences is not None:
             single[name] = differences
         missing.add(numbers.lacking, numbers.mean, weight)
         missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
-        macro.add(numbers.scores, weight, scores.load_scores)
-        won.add(numbers.shares, weight, scores.load_shares, numbers.scores)
+        macro.add(numbers.scores, weight, paired)
+        won.add(numbers.shares, weight, paired, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
     present = (~np.isnan(values)).astype(float)
     shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
     macro_differences, win_differences = macro.differences(), won.differences()
-    macro.of_single_benchmarks(macro_differences)
+    macro.set_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
-    _replace_over_benchmarks([macro_differences, win_differences], values, np.array(weights), ~by_instance)
+    if not by_instance.all():
+        weights = np.array([one.column.weight for one in benchmarks])
+        for differences, table in ((macro_differences, values), (win_differences, win_shares(values))):
+            _replace(differences, _differences_over_benchmarks(table, weights), ~by_instance)
     return AllPairs(
         models=tuple(models),
         columns=kept,
@@ -371,19 +346,16 @@ def compare_aligned(
     )
 
 
-def _compared(
+def _compare(
     benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool
-) -> tuple[PairNumbers, PairedDifferences | None, _Scores] | None:
+) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark] | None:
     """Return the numbers of one benchmark, its differences if needed, and its scores; None if these are not known."""
-    scores = _Scores(benchmark.load)
     if benchmark.computed is not None:
-        return benchmark.computed, None, scores
+        assert benchmark.load is not None, "computed numbers come with their scores"
+        return benchmark.computed, None, PairedBenchmark(benchmark.load)
     if benchmark.aligned is None:
         return None
-    numbers, single, scores.paired = pair_numbers(
-        benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks
-    )
-    return numbers, single, scores
+    return pair_numbers(benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks)
 
 
 def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
@@ -405,8 +377,8 @@ def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[n
     return known
 
 
-class _Missing:
-    """Bounds of what missing scores could change in the difference of each pair, summed over shared benchmarks.
+class _MissingScores:
+    """Bounds of what missing scores could change in the difference of each pair, averaged over shared benchmarks.
 
     An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
     """
@@ -428,24 +400,30 @@ class _Missing:
         return np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
 
 
-class _Sum:
-    """Weighted sum of the differences of every pair over benchmarks."""
+class _OverallDifferences:
+    """Weighted mean of the differences of every pair over benchmarks, from sums of one benchmark at a time."""
 
-    def __init__(self, n_pairs: int, *, with_p_values: bool = True) -> None:
-        """`with_p_values`: False to leave out what only the p-values over several benchmarks need."""
-        self._with_p_values = with_p_values
+    def __init__(
+        self, n_pairs: int, select: Callable[[PairedBenchmark], PairedScores], *, with_p_values: bool = True
+    ) -> None:
+        """Start without any benchmark.
+
+        Parameters: select, returns the scores or the win shares of a benchmark; with_p_values, False to leave out what
+        only the p-values over several benchmarks need.
+        """
+        self._select, self._with_p_values = select, with_p_values
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._parts: list[tuple[NDArray[np.bool_], float, Callable[[], PairedScores]]] = []
+        self._parts: list[tuple[NDArray[np.bool_], float, PairedBenchmark]] = []
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
 
-    def add(self, sums: PairSums, weight: float, load: Callable[[], PairedScores], raw: PairSums | None = None) -> None:
+    def add(self, sums: PairSums, weight: float, paired: PairedBenchmark, raw: PairSums | None = None) -> None:
         """Add a benchmark.
 
-        Parameters: load, returns the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1
-        scores their variance is a multiple.
+        Parameters: paired, the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1 scores the
+        variance of win shares is a multiple of theirs.
         """
         here = sums.n > 0
         n = np.maximum(sums.n, 1)
@@ -462,11 +440,12 @@ class _Sum:
             self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
         self._counts += np.stack([sums.n, sums.n_instances - sums.n, sums.n_clusters]) * here
         self.n_benchmarks += here
-        self._parts.append((here, weight, load))
+        self._parts.append((here, weight, paired))
 
     def _shares(self, pairs: Ints) -> Floats:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
-        return np.concatenate([weight * load().shares(pairs) for _, weight, load in self._parts], axis=1)
+        parts = [weight * self._select(paired).shares(pairs) for _, weight, paired in self._parts]
+        return np.concatenate(parts, axis=1)
 
     def differences(self) -> PairedDifferences:
         """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
@@ -496,16 +475,16 @@ class _Sum:
             n_clusters=self._counts[2],
         )
 
-    def of_single_benchmarks(self, differences: PairedDifferences) -> None:
+    def set_single_benchmarks(self, differences: PairedDifferences) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
-        for here, _, load in self._parts if alone.any() else ():
+        for here, _, paired in self._parts:
             pairs = np.flatnonzero(alone & here)
             if len(pairs):
-                paired = load()
-                low, high = paired.limits()
+                scores = self._select(paired)
+                low, high = scores.limits()
                 differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
-                differences.p_value[pairs] = paired.p_values_of(pairs)
+                differences.p_value[pairs] = scores.p_values_of(pairs)
 
 
 def _fourth_power(counts: Ints) -> Floats:
@@ -515,25 +494,16 @@ def _fourth_power(counts: Ints) -> Floats:
 
 
 def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDArray[np.bool_]) -> None:
-    """Take some differences from another array of them."""
+    """Replace the differences at some places by those of another array."""
     for name in PairedDifferences.__slots__:
         getattr(differences, name)[where] = getattr(new, name)[where]
 
 
-def _replace_over_benchmarks(
-    kinds: Sequence[PairedDifferences],
-    values: Floats,
-    weights: Floats,
-    where: NDArray[np.bool_],
-) -> None:
-    """Compare some pairs with benchmarks in the place of instances: by macro average, and by win rate."""
-    if where.any():
-        for differences, table in zip(kinds, (values, win_table(values)), strict=True):
-            _replace(differences, _weighted_differences(table, weights), where)
+def _differences_over_benchmarks(table: Floats, weights: Floats) -> PairedDifferences:
+    """Compare the weighted means of every two models over benchmarks, each benchmark an independent unit.
 
-
-def _weighted_differences(table: Floats, weights: Floats) -> PairedDifferences:
-    """Differences of weighted means over benchmarks, each benchmark an independent unit."""
+    `table`: shape (n_models, n_benchmarks), values or win rates, nan if missing.
+    """
     first, second = pair_indices(len(table))
     found = table[first] - table[second]
     share = ~np.isnan(found) * weights
@@ -571,7 +541,7 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
     compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
     pairs = compare_aligned(models, compared, values, kept=(), macro_averages=False, single_benchmarks=False)
     apart = np.zeros((len(models), len(models)), dtype=np.bool_)
-    apart[pair_indices(len(models))] = pairs.win_share.significant()
+    apart[pair_indices(len(models))] = pairs.win_share.p_holm <= LEVEL
     return apart | apart.T
 
 
@@ -588,7 +558,7 @@ def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
 
 
 def _value(cell: Cell | None, column: Column) -> float:
-    """Normalized value, nan if there is none."""
+    """Return the normalized value, nan if there is none."""
     return np.nan if cell is None or cell.value is None else column.normalize(cell.value)
 
 

@@ -21,10 +21,10 @@ from itertools import combinations
 
 import numpy as np
 
+from medhelm.analysis.leaderboard.alignment import align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.alignment import align
-from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import MDE_FACTOR, pair_effects
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from medhelm.analysis.statistics.means import MDE_FACTOR, population_standard_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def _effects(cells: Mapping[str, Cell], column: Column) -> BenchmarkEffects | No
         benchmark=column.benchmark,
         n=max(shared),
         published=_over_pairs(_published([cells[model] for model in models])),
-        corrected=_over_pairs(pair_effects(aligned.tested, aligned.codes)),
+        corrected=_over_pairs(_corrected(aligned.tested, aligned.codes)),
     )
 
 
@@ -103,6 +103,24 @@ def _published(cells: Sequence[Cell]) -> list[float]:
         difference = difference[~np.isnan(difference)]
         if len(difference):
             effects.append(MDE_FACTOR * float(difference.std()) / math.sqrt(len(difference)))
+    return effects
+
+
+def _corrected(scores: Floats, clusters: Clusters) -> list[float]:
+    """Compute the effect over all pairs of models that share two instances or more.
+
+    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
+    sd / sqrt(n), sd being the population standard deviation of the differences (Bedi et al. 2025, appendix E).
+
+    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
+    """
+    codes, k = cluster_codes(clusters, scores.shape[1])
+    effects = []
+    for i, j in combinations(range(len(scores)), 2):
+        difference = scores[i] - scores[j]
+        shared = ~np.isnan(difference)
+        if int(shared.sum()) >= 2:
+            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
     return effects
 
 

@@ -87,11 +87,11 @@ class Change:
         return replace(self, below=0.0, above=0.0)
 
     def p_not_inferior(self, margin: float) -> float:
-        """One-sided p-value of the hypothesis that the true change is -margin or below; small if the model passes."""
+        """Return the one-sided p-value of a true change of -margin or below; small if the model passes."""
         return _upper_tail(self.value - self.below + margin, self.errors[0], self.df)
 
     def p_worse(self, margin: float) -> float:
-        """One-sided p-value of the hypothesis that the true change is -margin or above; small if it is worse."""
+        """Return the one-sided p-value of a true change of -margin or above; small if the model is worse."""
         return _upper_tail(-margin - self.above - self.value, self.errors[1], self.df)
 
 
@@ -100,7 +100,7 @@ def _quantile(df: float) -> float:
 
 
 def _upper_tail(distance: float, error: float, df: float) -> float:
-    """Probability that Student's t lies above a distance in standard errors."""
+    """Return the probability that Student's t lies above a distance in standard errors."""
     if error == 0:
         return 0.0 if distance > 0 else 1.0
     t = distance / error
@@ -147,7 +147,7 @@ def paired_change(new: Floats, old: Floats, clusters: Clusters) -> Change | None
 
 
 def _sparse_limit(value: float, largest: float, k: int, quantile: float) -> float:
-    """Lower limit of a mean of k clusters if all that differ dropped by the largest contribution seen; else 1.
+    """Return the lower limit of a mean of k clusters if all that differ drop by the largest contribution; else 1.
 
     A true mean of -L then has the variance largest L - L^2 / k, and solving for L gives Wilson's interval.
     """
@@ -158,7 +158,7 @@ def _sparse_limit(value: float, largest: float, k: int, quantile: float) -> floa
 
 
 def _bounds(scores: Floats) -> tuple[float, float]:
-    """Mean difference if all missing scores were against the new run, and if all were for it (Manski 1990)."""
+    """Return the mean difference if all missing scores were against the new run, and if all were for it."""
     low, high = min(0.0, float(np.nanmin(scores))), max(1.0, float(np.nanmax(scores)))
     worst = np.nan_to_num(scores[0], nan=low) - np.nan_to_num(scores[1], nan=high)
     best = np.nan_to_num(scores[0], nan=high) - np.nan_to_num(scores[1], nan=low)
@@ -346,10 +346,10 @@ def decide(tests: Sequence[GateTest], margin: float) -> tuple[GateTest, ...]:
         places = [place for place, one in enumerate(tests) if one.is_overall == is_overall]
         p_values = holm([tests[place].change.p_worse(margin) for place in places])
         adjusted |= dict(zip(places, map(float, p_values), strict=True))
-    return tuple(_decided(one, margin, adjusted[place]) for place, one in enumerate(tests))
+    return tuple(_decide_one(one, margin, adjusted[place]) for place, one in enumerate(tests))
 
 
-def _decided(test: GateTest, margin: float, p_adjusted: float) -> GateTest:
+def _decide_one(test: GateTest, margin: float, p_adjusted: float) -> GateTest:
     outcome: Outcome = "undecided"
     if test.change.p_not_inferior(margin) <= ONE_SIDED:
         outcome = "pass"

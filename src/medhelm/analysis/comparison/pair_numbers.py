@@ -6,17 +6,18 @@ be kept in files. Tests that need single differences get them from the scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, Ints, PairedDifferences, PairedScores, pair_indices
-from medhelm.analysis.leaderboard.win_rates import row_means
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.numbers_cache import Arrays
 from medhelm.analysis.statistics.threads import in_threads
 
@@ -45,8 +46,8 @@ class PairSums:
         df: Floats = np.maximum(self.n_clusters - 1.0, 1.0)
         return df
 
-    def spread(self, places: Ints, n_pairs: int) -> PairSums:
-        """Return the sums of more pairs, which share nothing. `places`: those of these pairs among them."""
+    def expanded(self, places: Ints, n_pairs: int) -> PairSums:
+        """Return the sums of `n_pairs` pairs: these pairs at `places`, and others that share nothing."""
         found: dict[str, Any] = {}
         for name in SUMS:
             own = getattr(self, name)
@@ -78,8 +79,8 @@ class PairNumbers:
     mde: float | None
     """Minimum detectable effect, mean over pairs."""
 
-    def of_models(self, rows: Sequence[int], n_models: int) -> PairNumbers:
-        """Return the numbers of more models, which have no scores. `rows`: places of these models among them."""
+    def expanded(self, rows: Sequence[int], n_models: int) -> PairNumbers:
+        """Return the numbers of `n_models` models: these models at `rows`, and others without scores."""
         if len(rows) == n_models:
             return self
         first, second = pair_indices(n_models)
@@ -93,8 +94,8 @@ class PairNumbers:
         lacking[here], lacking_shares[here] = self.lacking, self.lacking_shares
         mean[here], mean_share[here] = self.mean, self.mean_share
         return PairNumbers(
-            scores=self.scores.spread(places, len(first)),
-            shares=self.shares.spread(places, len(first)),
+            scores=self.scores.expanded(places, len(first)),
+            shares=self.shares.expanded(places, len(first)),
             lacking=lacking,
             lacking_shares=lacking_shares,
             mean=mean,
@@ -126,28 +127,36 @@ BY_MODEL = ("lacking", "lacking_shares", "mean", "mean_share")
 """Fields with one number for each model."""
 
 
-class ComparedScores:
-    """The scores and the win shares of one benchmark, for what sums do not say."""
+class PairedBenchmark:
+    """The scores and the win shares of one benchmark, loaded when tests need more than sums."""
 
-    def __init__(self, aligned: AlignedScores, shares: Floats | None = None) -> None:
-        """Pair the models; nothing is computed yet. `shares`: their win shares, if they are known."""
-        self.scores = PairedScores(aligned.tested, aligned.codes, aligned.k)
-        self.shares = PairedScores(aligned.win_shares() if shares is None else shares, aligned.codes, aligned.k)
+    def __init__(self, load: Callable[[], AlignedScores]) -> None:
+        """`load`: returns the scores of all models."""
+        self._load = load
+
+    @cached_property
+    def _aligned(self) -> AlignedScores:
+        return self._load()
+
+    @cached_property
+    def scores(self) -> PairedScores:
+        """The scores of all models."""
+        return PairedScores(self._aligned.tested, self._aligned.codes, self._aligned.k)
+
+    @cached_property
+    def shares(self) -> PairedScores:
+        """Their win shares."""
+        return PairedScores(self._aligned.win_shares(), self._aligned.codes, self._aligned.k)
 
 
 def pair_numbers(
-    aligned: AlignedScores,
-    shares: Floats | None = None,
-    *,
-    with_p_values: bool = False,
-    single_benchmarks: bool = False,
-) -> tuple[PairNumbers, PairedDifferences | None, ComparedScores]:
+    aligned: AlignedScores, *, with_p_values: bool = False, single_benchmarks: bool = False
+) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark]:
     """Compute the numbers of one benchmark; with `single_benchmarks` also its differences.
 
-    Parameters: shares, the win shares, if they are known; with_p_values, also the fourth powers of the differences of
-    scores.
+    `with_p_values`: also the fourth powers of the differences of scores.
     """
-    found = ComparedScores(aligned, shares)
+    found = PairedBenchmark(lambda: aligned)
     kinds = [(found.scores, with_p_values), (found.shares, True)]
     of_scores, of_shares = in_threads(
         lambda kind: _sums(kind[0], with_fourths=kind[1]), kinds, size=aligned.scores.size

@@ -72,7 +72,7 @@ class PairedDifference:
     n_left_out: int
     """Number of instances with a score of one model or none."""
     standard_error: float
-    """Standard error of the mean, instances of a cluster taken together."""
+    """Standard error of the mean, instances of a cluster select together."""
     p_value: float
     """Two-sided, for the hypothesis that the sign of each cluster's difference is a coin toss."""
     n_clusters: int
@@ -95,12 +95,12 @@ class PairedDifferences:
     p_value: Floats
     n_clusters: Ints
 
-    def taken(self, places: Ints, is_turned: NDArray[np.bool_]) -> PairedDifferences:
-        """Return the differences at some places. `is_turned`, alike: where the second model comes first."""
+    def select(self, places: Ints, is_swapped: NDArray[np.bool_]) -> PairedDifferences:
+        """Return the differences at `places`, with the sign changed where `is_swapped`."""
         found = {one.name: getattr(self, one.name)[places] for one in fields(self)}
         value, low, high = found["value"], found["low"], found["high"]
-        found["value"] = np.where(is_turned, -value, value)
-        found["low"], found["high"] = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
+        found["value"] = np.where(is_swapped, -value, value)
+        found["low"], found["high"] = np.where(is_swapped, -high, low), np.where(is_swapped, -low, high)
         return PairedDifferences(**found)
 
     def __getitem__(self, pair: int) -> PairedDifference | None:
@@ -111,7 +111,7 @@ class PairedDifferences:
         return PairedDifference(**found)
 
 
-def _whole_power(values: Floats, exponent: int) -> Floats:
+def _power_of(values: Floats, exponent: int) -> Floats:
     """Raise to a power of 1 to 4 by multiplication, which is ten times as fast as `**`."""
     squares = values if exponent == 1 else values * values
     if exponent < 3:
@@ -128,8 +128,8 @@ def pair_indices(n_models: int) -> tuple[Ints, Ints]:
 
 
 @lru_cache(maxsize=8)
-def _pair_places(n_models: int) -> Ints:
-    """Places of every pair in a flattened matrix."""
+def _flat_pair_indices(n_models: int) -> Ints:
+    """Return the place of every pair in a flattened matrix."""
     first, second = pair_indices(n_models)
     places: Ints = first * n_models + second
     places.flags.writeable = False
@@ -146,8 +146,8 @@ def paired_difference(a: Floats, b: Floats, clusters: Clusters) -> PairedDiffere
     return PairedScores(scores, *cluster_codes(clusters, scores.shape[1])).differences()[0]
 
 
-class _Sums(NamedTuple):
-    """Sums over clusters for every pair, shape (n_pairs,) each; see the properties of `PairedScores`."""
+class _ClusterSums(NamedTuple):
+    """Sums over clusters for every pair, shape (n_pairs,) each: see the properties of `PairedScores`."""
 
     n: Floats
     n_clusters: Floats
@@ -184,7 +184,7 @@ class PairedScores:
         return self.is_independent and bool(((self.scores == 0) | (self.scores == 1) | ~self._present).all())
 
     @property
-    def _is_whole(self) -> bool:
+    def _has_whole_clusters(self) -> bool:
         """True unless a model has some instances of a cluster and lacks others."""
         return self._is_complete or self.is_independent
 
@@ -202,10 +202,10 @@ class PairedScores:
         return np.bincount(self.codes, minlength=self.k)
 
     def _power(self, exponent: int) -> Floats:
-        """The totals to a power, 0 where a score is missing."""
+        """Return the totals to a power, 0 where a score is missing."""
         if exponent == 0:
             return (~self._missing).astype(self._filled.dtype)
-        return self._filled if self.is_binary else _whole_power(self._filled, exponent)
+        return self._filled if self.is_binary else _power_of(self._filled, exponent)
 
     @cached_property
     def _missing(self) -> NDArray[np.bool_]:
@@ -237,7 +237,7 @@ class PairedScores:
             sums: Floats = mine @ self._power(0).T
             return sums
         found = np.repeat(mine.sum(axis=1)[:, None], len(mine), axis=1)
-        lacking, places, starts = self._gaps
+        lacking, places, starts = self._missing_totals
         block = max(1, BLOCK // max(len(places), 1))
         for start in range(0, len(mine) if len(places) else 0, block):
             some = slice(start, start + block)
@@ -245,26 +245,25 @@ class PairedScores:
         return found
 
     @cached_property
-    def _gaps(self) -> tuple[Ints, Ints, Ints]:
-        """The models that lack totals, the clusters of these totals, model by model, and where each model begins."""
+    def _missing_totals(self) -> tuple[Ints, Ints, Ints]:
+        """Models that lack totals; the clusters of these totals, model by model; where each model begins in them."""
         models, clusters = np.nonzero(self._missing)
         starts = np.flatnonzero(np.diff(models, prepend=-1))
         return models[starts], clusters, starts
 
-    def _entries(self, matrix: Floats) -> Floats:
-        """Return the entries of a matrix for every pair (i, j)."""
-        entries: Floats = matrix.take(_pair_places(len(self.scores)))
+    def _pair_entries(self, matrix: Floats) -> Floats:
+        """Return entry (i, j) of a matrix for every pair."""
+        entries: Floats = matrix.take(_flat_pair_indices(len(self.scores)))
         return entries
 
-    def _of_pairs(self, matrix: Floats, sign: int = 1) -> Floats:
-        """Return the entries (i, j) of a matrix plus, or minus, those of (j, i)."""
-        return self._entries(matrix + matrix.T if sign > 0 else matrix - matrix.T)
+    def _combined_entries(self, matrix: Floats, sign: int) -> Floats:
+        """Return entry (i, j) of a matrix plus (sign 1) or minus (sign -1) entry (j, i) for every pair."""
+        return self._pair_entries(matrix + matrix.T if sign > 0 else matrix - matrix.T)
 
-    def _weighed(self, weights: Ints) -> Floats:
-        """Sum over clusters that both models of a pair have whole of some weights, shape (k,)."""
+    def _sums_of_weights(self, weights: Ints) -> Floats:
+        """Return the sum of weights, shape (k,), over the clusters that both models of a pair have whole."""
         present = self._power(0)
-        sums: Floats = ((present * weights) @ present.T).take(_pair_places(len(self.scores)))
-        return sums
+        return self._pair_entries((present * weights) @ present.T)
 
     @cached_property
     def n(self) -> Ints:
@@ -272,39 +271,37 @@ class PairedScores:
         if self._is_complete:
             return np.broadcast_to(np.intp(self.scores.shape[1]), self.first.shape)
         if self.is_independent:
-            return np.rint(self._entries(self._moment(0, 0))).astype(np.intp)
-        return np.rint(self._weighed(self._sizes) + self._broken.n).astype(np.intp)
+            return np.rint(self._pair_entries(self._moment(0, 0))).astype(np.intp)
+        return np.rint(self._sums_of_weights(self._sizes) + self._partial_cluster_sums.n).astype(np.intp)
 
     @cached_property
     def n_clusters(self) -> Ints:
         """Clusters in which the two models of each pair share an instance."""
         if self._is_complete:
             return np.broadcast_to(np.intp(self.k), self.first.shape)
-        return (
-            self.n
-            if self.is_independent
-            else np.rint(self._entries(self._moment(0, 0)) + self._broken.n_clusters).astype(np.intp)
-        )
+        if self.is_independent:
+            return self.n
+        return np.rint(self._pair_entries(self._moment(0, 0)) + self._partial_cluster_sums.n_clusters).astype(np.intp)
 
     @cached_property
     def total(self) -> Floats:
         """Sum of the differences."""
-        total = self._of_pairs(self._moment(1, 0), -1)
-        return total if self._is_whole else total + self._broken.total
+        total = self._combined_entries(self._moment(1, 0), -1)
+        return total if self._has_whole_clusters else total + self._partial_cluster_sums.total
 
     @cached_property
     def squares(self) -> Floats:
         """Sum over clusters of the squared totals of the differences."""
         alone = self._moment(2, 0)
-        squares = self._entries(alone + alone.T - 2 * self._moment(1, 1))
-        return squares if self._is_whole else squares + self._broken.squares
+        squares = self._pair_entries(alone + alone.T - 2 * self._moment(1, 1))
+        return squares if self._has_whole_clusters else squares + self._partial_cluster_sums.squares
 
     @cached_property
     def fourths(self) -> Floats:
         """Sum over clusters of their fourth powers."""
         alone, mixed = self._moment(4, 0), self._moment(3, 1)
-        fourths = self._entries(alone + alone.T - 4 * (mixed + mixed.T) + 6 * self._moment(2, 2))
-        return fourths if self._is_whole else fourths + self._broken.fourths
+        fourths = self._pair_entries(alone + alone.T - 4 * (mixed + mixed.T) + 6 * self._moment(2, 2))
+        return fourths if self._has_whole_clusters else fourths + self._partial_cluster_sums.fourths
 
     @cached_property
     def _total_by_size(self) -> Floats:
@@ -313,7 +310,7 @@ class PairedScores:
             return self.total
         if not self._is_complete:
             sums = (self._filled * self._sizes) @ self._power(0).T
-            return self._of_pairs(sums, -1) + self._broken.total_by_size
+            return self._combined_entries(sums, -1) + self._partial_cluster_sums.total_by_size
         sums = self._totals @ self._sizes
         found: Floats = sums[self.first] - sums[self.second]
         return found
@@ -325,43 +322,45 @@ class PairedScores:
             return np.broadcast_to(np.float64(self._sizes @ self._sizes), self.first.shape)
         if self.is_independent:
             return self.n.astype(float)
-        return self._weighed(self._sizes**2) + self._broken.sizes_squared
+        return self._sums_of_weights(self._sizes**2) + self._partial_cluster_sums.sizes_squared
 
     @cached_property
-    def _broken(self) -> _Sums:
-        """The sums over clusters of which one of the two models lacks instances."""
+    def _partial_cluster_sums(self) -> _ClusterSums:
+        """Sums over the clusters of which a model of the pair has some instances and lacks others."""
         scores, starts = self._by_cluster
-        models, missing = len(scores), self._missing
-        found = np.zeros((len(_Sums._fields), models, models))
+        models = len(scores)
+        found = np.zeros((len(_ClusterSums._fields), models, models))
         sizes = np.diff(starts, append=scores.shape[1])
         for size in np.unique(sizes).tolist():
             (clusters,) = np.nonzero(sizes == size)
-            lacking, place = np.nonzero(missing[:, clusters])  # models in order
+            lacking, place = np.nonzero(self._missing[:, clusters])  # models in order
             block = max(1, BLOCK // (models * size))
             for at in range(0, len(lacking), block):
                 some, clusters_of = lacking[at : at + block], clusters[place[at : at + block]]
-                own = self._differences_in(some, clusters_of, size, missing)
+                own = self._sums_within_clusters(some, clusters_of, size)
                 first = np.flatnonzero(np.diff(some, prepend=-1))
                 for sum_, values in zip(found, own, strict=True):
                     sum_[some[first]] += np.add.reduceat(values, first, axis=1).T
-        signs = [-1 if name.startswith("total") else 1 for name in _Sums._fields]
-        return _Sums(*(self._of_pairs(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+        signs = [-1 if name.startswith("total") else 1 for name in _ClusterSums._fields]
+        return _ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
 
-    def _differences_in(self, models: Ints, clusters: Ints, size: int, missing: NDArray[np.bool_]) -> _Sums:
+    def _sums_within_clusters(self, models: Ints, clusters: Ints, size: int) -> _ClusterSums:
         """Return the sums of the differences of some models to all others, each within a cluster of this size.
 
-        Parameters: models and clusters, shape (m,); missing, shape (n_models, k), True where a model lacks instances of
-        a cluster. Returns: arrays of shape (n_models, m), with the signs of the first models.
+        Parameters: models and clusters, shape (m,). Returns: arrays of shape (n_models, m), with the signs of the
+        models given.
         """
         scores, starts = self._by_cluster
         places = starts[clusters][:, None] + np.arange(size)
         differences = scores[models[:, None], places] - scores[:, places]
         known = ~np.isnan(differences)
         every = np.arange(len(scores))[:, None]
-        known &= ~(missing[:, clusters] & (every <= models))[:, :, None]  # met from the other model's side
+        known &= ~(self._missing[:, clusters] & (every <= models))[:, :, None]  # met from the other model's side
         totals, counts = np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2).astype(float)
         squares = totals * totals
-        return _Sums(counts, (counts > 0).astype(float), totals, squares, squares * squares, totals * counts, counts**2)
+        return _ClusterSums(
+            counts, (counts > 0).astype(float), totals, squares, squares * squares, totals * counts, counts**2
+        )
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Ints]:
@@ -377,11 +376,6 @@ class PairedScores:
         sums = np.add.reduceat(np.where(known, differences, 0.0), starts, axis=1)
         return sums, np.add.reduceat(known.astype(float), starts, axis=1)
 
-    def prepare(self, *, with_fourths: bool) -> None:
-        """Compute the sums of all pairs now, as in a thread, instead of when they are first needed."""
-        for name in ("n", "n_clusters", "total", "squares", "variance", *(["fourths"] if with_fourths else [])):
-            getattr(self, name)
-
     def forget_sums(self) -> None:
         """Free the sums of all pairs; they are computed again if needed."""
         for name in [name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)]:
@@ -394,7 +388,7 @@ class PairedScores:
 
         Returns: shape (len(pairs), k), 0 for a cluster that the two do not share.
         """
-        if self._is_whole:
+        if self._has_whole_clusters:
             found = self._totals[self.first[pairs]] - self._totals[self.second[pairs]]
             n = (~np.isnan(found)).sum(axis=1) if self.is_independent else self.scores.shape[1]
         else:
@@ -410,7 +404,7 @@ class PairedScores:
         return mean
 
     def minimum_detectable_effect(self) -> float | None:
-        """Smallest true difference found in four of five tries at the 5% level, on average over pairs.
+        """Return the smallest true difference found in four of five tries at the 5% level, on average over pairs.
 
         (1.96 + 0.84) times the standard error of the paired difference, with the population standard deviation (Bedi et
         al. 2025, appendix E). None unless some pair shares two instances.
@@ -423,16 +417,16 @@ class PairedScores:
 
     @property
     def _residual(self) -> Floats:
-        """Sum over clusters of the squared deviations of their totals from what the mean difference gives."""
+        """Sum over clusters of the squared deviation of the total from the mean difference times the size."""
         d = np.nan_to_num(self.value)
         found: Floats = self.squares - 2 * d * self._total_by_size + d**2 * self._sizes_squared
         return found
 
     @cached_property
-    def _noise(self) -> Floats:
-        """Largest rounding error of the residuals: they are small differences of sums of squares."""
+    def _residual_rounding(self) -> Floats:
+        """Largest rounding error of `_residual`, which is a small difference of sums of squares."""
         alone = self._moment(2, 0)
-        return NOISE * self._entries(alone + alone.T)
+        return NOISE * self._pair_entries(alone + alone.T)
 
     @cached_property
     def variance(self) -> Floats:
@@ -446,7 +440,7 @@ class PairedScores:
             return result
         residual = self._residual
         spread: Floats = k / np.maximum(k - 1, 1) * residual / n**2
-        equal = residual <= np.maximum(ROUNDING * np.maximum(self.squares, ROUNDING), self._noise)
+        equal = residual <= np.maximum(ROUNDING * np.maximum(self.squares, ROUNDING), self._residual_rounding)
         spread[equal] = constant_variance(k[equal], -1.0, 1.0)
         spread[k < 2] = 1 / 3  # every difference from -1 to 1 is possible
         return spread
@@ -465,7 +459,7 @@ class PairedScores:
         return self.p_values_of(np.arange(len(self.first)))
 
     def p_values_of(self, pairs: Ints) -> Floats:
-        """P-value of some pairs."""
+        """Compute the p-value of each of some pairs."""
         if self.is_binary:
             count = np.rint(self.squares[pairs]).astype(np.intp)
             return mcnemar_mid_p((count - np.abs(np.rint(self.total[pairs])).astype(np.intp)) // 2, count)
@@ -500,7 +494,7 @@ class PairedScores:
 
 
 def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callable[[Ints], Floats]) -> Floats:
-    """P-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
+    """Compute p-values of many pairs: from the sums where these suffice, else from the shares of their clusters.
 
     Among more than `CROWD` pairs those that cannot be significant, and those that are for certain, get p-values from
     the sums, too. Standardized sums up to 1 have p >= 3/16 (Dvorak and Klein 2022, arXiv 2104.10005); those with
@@ -549,10 +543,6 @@ def t_quantiles(df: Floats) -> Floats:
     found[df >= ENDLESS] = z
     few = np.flatnonzero(df < 30)
     distinct, places = np.unique(np.maximum(np.floor(df[few] * 10 + 1e-9) / 10, 0.1), return_inverse=True)
-    found[few] = np.array([_t_quantile(round(one, 1)) for one in distinct.tolist()])[places] if len(few) else found[few]
+    quantiles = np.array([t_quantile(0.975, round(one, 1)) for one in distinct.tolist()])
+    found[few] = quantiles[places]
     return found
-
-
-@lru_cache(maxsize=4096)
-def _t_quantile(df: float) -> float:
-    return t_quantile(0.975, df)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.means import NORMAL, population_standard_error
 
 MOST = 10**12
@@ -49,7 +49,7 @@ class Noise:
     """Mean number of instances in the cluster of an instance."""
 
     def variance(self, difference: float) -> float:
-        """Variance of a single difference, times the design effect, if its mean is `difference`."""
+        """Return the variance of a single difference, times the design effect, if its mean is `difference`."""
         if self.disagreement is not None:
             return max(self.disagreement - difference**2, 0.0) * self.design_effect
         return (self.sd or 0.0) ** 2 * self.design_effect
@@ -160,7 +160,7 @@ class ObservedNoise:
 
 
 def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoise | None:
-    """The noise between models on one benchmark; None if no pair shares two clusters.
+    """Estimate the noise between models on one benchmark; None if no pair shares two clusters.
 
     Parameters: aligned, all models' scores; pairs, their rows.
     """

@@ -20,8 +20,8 @@ from medhelm.analysis.comparison.power import (
     observed_noise,
     power_at,
 )
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.means import population_standard_error
 
 
@@ -99,7 +99,7 @@ def suite_power(
         difference=difference,
         models=tuple(models[i] for i in order),
         benchmarks=tuple(
-            _benchmark(column, observed, design, difference) for column, observed in found if observed is not None
+            _benchmark_power(column, observed, design, difference) for column, observed in found if observed is not None
         ),
         adjacent_models=tuple(one for one in near if one is not None),
     )
@@ -108,7 +108,7 @@ def suite_power(
 def _by_macro_average(
     models: Sequence[str], columns: Sequence[Column], aligned: Mapping[str, AlignedScores]
 ) -> list[int]:
-    """Rows of the models, best first."""
+    """Return the rows of the models, best macro average first."""
 
     def average(row: int) -> float:
         own = [(aligned[c.benchmark].scores[row], c.weight) for c in columns]
@@ -119,10 +119,10 @@ def _by_macro_average(
     return sorted(range(len(models)), key=lambda row: (-round(average(row), 12), models[row]))
 
 
-def _benchmark(
+def _benchmark_power(
     column: Column, observed: ObservedNoise, design: PowerDesign, difference: float | None
 ) -> BenchmarkPower:
-    """One benchmark."""
+    """Estimate the power of one benchmark."""
     return BenchmarkPower(
         column=column,
         observed=observed,
@@ -140,7 +140,7 @@ def _adjacent_models(
     design: PowerDesign,
     difference: float | None,
 ) -> AdjacentModels | None:
-    """Two models overall; None if they share no instance."""
+    """Compare two models over all benchmarks; None if they share no instance."""
     means, variances, weights = [], [], []
     for column in columns:
         at = aligned[column.benchmark]

@@ -45,20 +45,14 @@ BLOCK = 500_000
 """Maximum number of totals in one block of pairs: 4 MB per array."""
 
 
-def sign_flip_test(totals: Floats) -> float:
-    """Compute the two-sided p-value of the sum of independent totals, shape (k,), under random signs.
-
-    >>> round(sign_flip_test(np.array([1.0, 1, 1, 1, 1, -1])), 5)
-    0.21875
-    """
-    return float(sign_flip_tests(np.asarray(totals, dtype=float)[None, :])[0])
-
-
 def sign_flip_tests(totals: Floats) -> Floats:
-    """Compute the p-value of each row of totals.
+    """Compute the two-sided p-value of the sum of each row of independent totals under random signs.
 
     Parameters: totals, shape (m, k); zeros count for nothing. Returns: shape (m,); each p-value depends on its own row
     alone.
+
+    >>> sign_flip_tests(np.array([[1.0, 1, 1, 1, 1, -1]])).round(5)
+    array([0.21875])
     """
     sizes = np.abs(totals)
     largest = sizes.max(axis=1, initial=0.0)
@@ -77,7 +71,7 @@ def sign_flip_tests(totals: Floats) -> Floats:
     steps = np.rint(observed[heads] / largest[heads]).astype(int)
     p_values[heads] = _binomial_p((count[heads] - steps) // 2, count[heads], mid=False)
     for row in np.flatnonzero((count > 0) & (count <= HALVES) & ~equal & ~many):
-        p_values[row] = _by_halves(signed[row][sizes[row] > 0])
+        p_values[row] = _exact_p(signed[row][sizes[row] > 0])
     rest = np.flatnonzero((count > HALVES) & ~equal & ~many)
     rest = rest[np.argsort(count[rest], kind="stable")]  # rows of a block drop the columns that none of them needs
     block = max(1, BLOCK // max(totals.shape[1], 1))
@@ -88,7 +82,7 @@ def sign_flip_tests(totals: Floats) -> Floats:
 
 
 def mcnemar_mid_p(fewer: NDArray[np.intp], count: NDArray[np.intp]) -> Floats:
-    """Two-sided mid-p of the test of McNemar (Fagerland, Lydersen and Laake 2013, BMC Med. Res. Methodol. 13).
+    """Compute the two-sided mid-p of McNemar's test (Fagerland, Lydersen and Laake 2013, BMC Med. Res. Methodol. 13).
 
     Parameters: count, shape (m,), instances that one of two models got right; fewer, those of the model with fewer.
     """
@@ -96,18 +90,18 @@ def mcnemar_mid_p(fewer: NDArray[np.intp], count: NDArray[np.intp]) -> Floats:
 
 
 def _binomial_p(fewer: NDArray[np.intp], count: NDArray[np.intp], *, mid: bool) -> Floats:
-    """Two-sided p-values of tosses of a fair coin; the mid-p counts the observed result half."""
+    """Compute two-sided p-values of tosses of a fair coin; the mid-p counts the observed result half."""
     p_values = np.ones(len(count))
     for number in np.unique(count):
         here = count == number
-        chances = _heads(int(number))
+        chances = _head_probabilities(int(number))
         tails = 2 * np.cumsum(chances) - (chances if mid else 0.0)
         p_values[here] = np.minimum(tails[fewer[here]], 1.0)
     return p_values
 
 
 @lru_cache(maxsize=4096)
-def _heads(count: int) -> Floats:
+def _head_probabilities(count: int) -> Floats:
     """Compute the probabilities of 0, 1, ... heads in a number of tosses, to full precision."""
     if count <= EXACT_HEADS:
         return np.array([math.comb(count, heads) / (1 << count) for heads in range(count + 1)])
@@ -120,13 +114,13 @@ _erfc = np.vectorize(math.erfc, otypes=[float])
 
 
 def normal_p(z: Floats) -> Floats:
-    """Two-sided p-values of standard normal variables, accurate however small."""
+    """Compute two-sided p-values of standard normal variables, accurate however small."""
     tail: Floats = _erfc(z / math.sqrt(2)) if len(z) else np.empty(0)
     return tail
 
 
 def edgeworth_p(z: Floats, effective: Floats) -> Floats:
-    """Two-sided p-values of standardized sums, shape (m,), of totals worth an effective number of equal ones.
+    """Compute two-sided p-values of standardized sums, shape (m,), from the effective number of totals of one size.
 
     The fourth cumulant of the sum is -2 / effective. The correction is taken in the exponent, so that tails stay above
     zero and below the normal ones.
@@ -140,7 +134,7 @@ def edgeworth_p(z: Floats, effective: Floats) -> Floats:
 
 
 def saddlepoint_p(sizes: Floats, observed: Floats) -> Floats:
-    """Two-sided p-values of sums by saddlepoint approximation.
+    """Compute two-sided p-values of sums by saddlepoint approximation.
 
     The cumulant generating function of a sum is K(s) = sum of log cosh(s t). With K'(s) = |observed|,
     r = sqrt(2 (s |observed| - K)) and u = s sqrt(K''), one tail is Q(r) + phi(r) (1 / u - 1 / r).
@@ -174,8 +168,8 @@ def saddlepoint_p(sizes: Floats, observed: Floats) -> Floats:
     return np.where(observed >= most * (1 - 1e-9), least, np.minimum(tails, 1.0))
 
 
-def _by_halves(totals: Floats) -> float:
-    """Exact p-value for a few totals: for each sum of one half, the sums of the other that go far enough with it."""
+def _exact_p(totals: Floats) -> float:
+    """Compute the exact p-value of a few totals, by pairing the sorted sums of both halves."""
     observed, tolerance = abs(float(totals.sum())), 1e-9 * float(np.abs(totals).sum())
     middle = len(totals) // 2
     first, second = _all_sums(totals[:middle]), np.sort(_all_sums(totals[middle:]))

@@ -17,18 +17,16 @@ about 80% are on the true frontier. Among models known to be nearly equal they a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance
-
-Name = TypeVar("Name", bound=Hashable)
 
 DRAWS = 10_000
 """Number of draws: a probability is exact to about 0.01."""
@@ -140,8 +138,9 @@ class JointMeans(NamedTuple):
     """Degrees of freedom; infinite for a normal distribution."""
 
 
+@np.errstate(invalid="ignore", divide="ignore")
 def joint_means(aligned: AlignedScores) -> JointMeans:
-    """Covariance of the means of all models on one benchmark; every model has a score.
+    """Compute the covariance of the means of all models on one benchmark; nan for a model without any score.
 
     The difference of any two models has the variance of `comparison.paired.PairedScores`.
     """
@@ -165,7 +164,7 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
 
 
 def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | None:
-    """Covariance of weighted means over benchmarks, each an independent unit; None with one benchmark.
+    """Compute the covariance of weighted means over benchmarks, each an independent unit; None with one benchmark.
 
     Parameters: values, shape (n_models, n_benchmarks); shares, weights that add up to 1.
     """
@@ -178,7 +177,7 @@ def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | 
 
 
 def _with_least_spread(covariance: Floats, k: int) -> Floats:
-    """Give differences without any spread over k units that of outcomes which were not seen."""
+    """Give differences that are equal in all k units the spread of outcomes that were not seen."""
     variances = np.diag(covariance)
     spread = variances[:, None] + variances - 2 * covariance
     is_equal = (spread <= NO_SPREAD).sum(axis=1) > 1
@@ -222,7 +221,7 @@ def _blocks(draws: int) -> Iterator[slice]:
 
 
 def _factor(covariance: Floats) -> Floats:
-    """Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
+    """Return the Cholesky factor. Unlike eigenvectors it is unique, so every machine makes the same draws."""
     variances = np.diag(covariance)
     added = np.diag(JITTER * (variances + variances.mean() + 1e-12))
     return np.asarray(np.linalg.cholesky(covariance + added), dtype=np.float64)
@@ -251,10 +250,10 @@ def frontier_probabilities(costs: Floats, drawn: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class CostPoint(Generic[Name]):
+class CostPoint:
     """Quality and cost of one model."""
 
-    name: Name
+    name: str
     """Name of the model."""
     cost_usd: float | None
     """Cost in US dollars; None if unknown: the point is then ignored."""
@@ -262,8 +261,8 @@ class CostPoint(Generic[Name]):
     """Quality, such as the win rate; higher is better; None if unknown."""
 
 
-def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name]]:
-    """The efficient frontier: points that no other beats at the same or lower cost, cheapest first.
+def efficient_frontier(points: Iterable[CostPoint]) -> list[CostPoint]:
+    """Return the efficient frontier: points that no other beats at the same or lower cost, cheapest first.
 
     A point is beaten by another that costs no more and is better, or that is as good and costs less. Points with equal
     cost and equal value are both on the frontier. One whose cost or value is not known is neither on it nor beats any.
@@ -272,12 +271,12 @@ def efficient_frontier(points: Iterable[CostPoint[Name]]) -> list[CostPoint[Name
     >>> efficient_frontier(points)
     [CostPoint(name='a', cost_usd=1, value=0.5), CostPoint(name='c', cost_usd=2, value=0.9)]
     """
-    usable: list[tuple[float, float, CostPoint[Name]]] = []
+    usable: list[tuple[float, float, CostPoint]] = []
     for point in points:
         cost, value = point.cost_usd, point.value
         if cost is not None and value is not None and isfinite(cost) and isfinite(value):
             usable.append((cost, -value, point))
-    found: list[CostPoint[Name]] = []
+    found: list[CostPoint] = []
     best = (float("inf"), float("inf"))
     for cost, negative, point in sorted(usable, key=lambda one: one[:2]):
         if negative < best[1] or (cost, negative) == best:

@@ -24,7 +24,7 @@ CENT = Decimal("0.01")
 
 
 def cost_of(usage: Usage, price: Price) -> float:
-    """US dollars for `usage` at `price`.
+    """Return the US dollars for `usage` at `price`.
 
     Input tokens that the provider had cached cost `price.cached_input`, those it wrote into its cache
     `price.cache_write`, or the full price where that is None. A count below zero counts as none and such tokens beyond
@@ -43,7 +43,7 @@ def cost_of(usage: Usage, price: Price) -> float:
 
 
 def cost_with_batches(usage: Usage, batched: Usage, price: Price) -> float:
-    """US dollars for `usage`, of which `batched` went through a batch API.
+    """Return the US dollars for `usage`, of which `batched` went through a batch API.
 
     >>> cost_with_batches(Usage(input=1000, output=100), Usage(input=1000, output=50), Price(input=2.0, output=10.0))
     0.00175
@@ -132,7 +132,7 @@ def cost_ceiling(
 
 
 def to_cents(dollars: Decimal) -> Decimal:
-    """Rounded to whole cents, halves up.
+    """Round to whole cents, halves up.
 
     >>> to_cents(Decimal("0.045"))
     Decimal('0.05')

@@ -24,7 +24,7 @@ class CostSum:
 
 
 def sum_costs(costs: Iterable[float | None]) -> CostSum:
-    """The sum of some costs, None for those that are not known.
+    """Sum costs, None for those that are not known.
 
     >>> sum_costs([1.5, None, 0.25])
     CostSum(known_usd=1.75, n_unknown=1)
@@ -62,7 +62,7 @@ def update_cost(by_benchmark: Iterable[Sequence[float]]) -> CostRange | None:
 
 
 def cost_per_point(cost_usd: float | None, value: float | None) -> float | None:
-    """US dollars for each 0.01 of a number on the 0..1 scale; None if either is unknown, or the number is not above 0.
+    """Return US dollars per 0.01 of a number on the 0..1 scale; None if either is unknown or the number is not above 0.
 
     >>> cost_per_point(30.0, 0.6)
     0.5

@@ -45,7 +45,7 @@ UNKNOWN = TokenRatio(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a t
 
 
 def learn_token_ratio(characters: Sequence[int], tokens: Sequence[int], basis: str) -> TokenRatio | None:
-    """Tokens for each character, as the ratio of the sums; None without any character.
+    """Estimate the tokens per character as the ratio of the sums; None without any character.
 
     Parameters: characters and tokens, shape (n,), of n prompts. The error is the half-width of the 95% interval of a
     ratio estimator (Cochran 1977, ch. 6) by Student's t with n - 1 degrees of freedom, at least 2%; 25% for a single
@@ -78,7 +78,7 @@ def _t(df: int) -> float:
 
 
 def pool_token_ratios(factors: Sequence[TokenRatio], basis: str) -> TokenRatio | None:
-    """Their mean, for a text that none of them was learned on; None without any.
+    """Average token ratios, for a text that none of them was learned on; None without any.
 
     The error is the largest distance of one of them from the mean, at least 25%: other texts are tokenized otherwise.
 

@@ -76,7 +76,7 @@ Times = Callable[[Sequence[RunUse]], tuple[float, float] | None]
 
 
 class KeptTimes:
-    """Does the same as `pooled_times`, and keeps the results for other processes."""
+    """Works as `pooled_times`, and keeps the results for other processes."""
 
     def __init__(self, cache: NumbersCache | None) -> None:
         """`cache`: None to keep nothing."""
@@ -133,6 +133,6 @@ def pooled_use(
 
 
 def _mean(counts: Iterable[int | None], completions: int) -> float | None:
-    """Mean per completion; None if a count is unknown."""
+    """Return the mean per completion; None if a count is unknown."""
     known = list(counts)
     return None if None in known else sum(one for one in known if one is not None) / completions

@@ -45,7 +45,7 @@ class JudgeAgreement:
 
 
 def judge_agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generator) -> tuple[JudgeAgreement, ...]:
-    """Agreement on each criterion and on scores; nothing for a single judge.
+    """Measure agreement on each criterion and on scores; empty for a single judge.
 
     Parameters: scores, shape (J, M, n), from `judge_scores`.
     """
@@ -53,25 +53,25 @@ def judge_agreement(cells: JudgmentCells, scores: Floats, rng: np.random.Generat
     if judges < 2:
         return ()
     joint = scores.reshape(judges, -1)
-    on_scores = _agreement(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
+    on_scores = _agreement_on(SCORE, joint, np.tile(cells.clusters, models), "interval", "quadratic", rng)
     if cells.points is not None:
         # As it was judged: a harm that is there is met.
         met = replace(cells, grades=np.where(cells.points < 0, 1 - cells.grades, cells.grades))
         values, instance = grades_by_judge(met)
-        on_met = _agreement(MET, values, cells.clusters[instance], "nominal", "none", rng)
+        on_met = _agreement_on(MET, values, cells.clusters[instance], "nominal", "none", rng)
         on_met = replace(on_met, icc_2_1=None, icc_3_k=None)
         return (on_met, on_scores) if on_scores.n else (on_met,)
     found = []
     for place, criterion in enumerate(cells.criteria):
         values, instance = grades_by_judge(cells, place)
-        found.append(_agreement(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
+        found.append(_agreement_on(criterion, values, cells.clusters[instance], "ordinal", "quadratic", rng))
     return *found, on_scores
 
 
-def _agreement(
+def _agreement_on(
     on: str, values: Floats, clusters: Codes, level: Level, weights: Weights, rng: np.random.Generator
 ) -> JudgeAgreement:
-    """All coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""
+    """Compute all coefficients of one table of grades, shape (J, s), whose columns belong to these clusters."""
     given = (~np.isnan(values)).sum(axis=0)
     rows, codes = values.T[given > 1], clusters[given > 1]
     complete = given[given > 1] == len(values)
@@ -95,7 +95,7 @@ def _agreement(
 
 
 def _icc_2_1(table: Floats) -> float | None:
-    """ICC(2,1) from the mean squares of the other form, without its own interval, which takes long to find."""
+    """Compute ICC(2,1) from the mean squares of ICC(3,k), without its own interval, which takes long."""
     found = icc(table, "3,k")
     if found.ms_cases is None or found.ms_raters is None or found.ms_error is None:
         return None
@@ -105,7 +105,7 @@ def _icc_2_1(table: Floats) -> float | None:
 
 
 def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:
-    """Agreement over several benchmarks: of each thing the mean over the benchmarks on which it was graded."""
+    """Average agreement on each criterion, and on scores, over the benchmarks on which it was graded."""
     groups: dict[tuple[str, Level], list[JudgeAgreement]] = {}
     for parts in found:
         for part in parts:

@@ -9,17 +9,17 @@ from typing import Literal
 
 import numpy as np
 
+from medhelm.analysis.agreement.correlation import spearman
 from medhelm.analysis.jury.cells import (
     Codes,
     JudgmentCells,
     bootstrap_estimate,
     difference_from_others,
     grades_by_judge,
-    percentile_interval,
     ratio_estimate,
 )
+from medhelm.analysis.statistics.bootstrap import percentile_interval
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, resampling_weights
-from medhelm.analysis.statistics.correlation import spearman
 from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate
 
@@ -34,7 +34,7 @@ TOLERANCE = 1e-9
 
 
 def judge_severity(cells: JudgmentCells, rng: np.random.Generator) -> list[Estimate | None]:
-    """By how much each judge grades lower than the others do on average: paired on the same completion and criterion.
+    """Estimate how much lower each judge grades than the other judges do on the same completion and criterion.
 
     Above zero: harsher than the others. Cluster bootstrap over instances; `n` counts the pairs. None for a judge that
     shares no graded completion with another.
@@ -74,8 +74,8 @@ def self_preference(
     if len(partial) == 0:
         return found
     grams, rights = np.zeros((scores.shape[2], len(partial), len(partial))), np.zeros((scores.shape[2], len(partial)))
-    for block, instances, cells in _blocks(scores):
-        grams[instances], rights[instances] = _contrasts(block, own, partial, cells)
+    for block, instances, cells in _blocks_of_instances(scores):
+        grams[instances], rights[instances] = _normal_equations(block, own, partial, cells)
     telling = grams.diagonal(axis1=1, axis2=2) > TOLERANCE
     useful = telling.any(axis=1)
     if not useful.any():
@@ -86,18 +86,18 @@ def self_preference(
     np.add.at(left, codes, grams[useful])
     np.add.at(right, codes, rights[useful])
     points = _solve(left.sum(axis=0)[None], right.sum(axis=0)[None])[0]
-    drawn = None if k == 1 or _fits(left, right, points) else _drawn(left, right, rng)
+    drawn = None if k == 1 or _is_exact_fit(left, right, points) else _draw_solutions(left, right, rng)
     evidence = (left.diagonal(axis1=1, axis2=2) > TOLERANCE).sum(axis=0)
     for place, judge in enumerate(partial):
         if not math.isnan(points[place]):
             draws = None if drawn is None else drawn[:, place]
             n, k = int(telling[:, place].sum()), int(evidence[place])
-            found[judge] = _preference(float(points[place]), draws, k, 2 * span, n)
+            found[judge] = _preference_estimate(float(points[place]), draws, k, 2 * span, n)
     return found
 
 
-def _blocks(scores: Floats) -> Iterator[tuple[Floats, Codes, Codes]]:
-    """Instances with the same gaps: their scores, shape (instances, cells), their places, and the cells that are there.
+def _blocks_of_instances(scores: Floats) -> Iterator[tuple[Floats, Codes, Codes]]:
+    """Yield instances that lack the same scores: their scores, shape (instances, cells), their places, and the cells.
 
     Cells are counted through judges and models; blocks that cannot compare judges across models are left out.
     """
@@ -111,8 +111,8 @@ def _blocks(scores: Floats) -> Iterator[tuple[Floats, Codes, Codes]]:
             yield flat[np.ix_(instances, cells)], instances, cells
 
 
-def _contrasts(block: Floats, own: np.ndarray, partial: Codes, cells: Codes) -> tuple[Floats, Floats]:
-    """Normal equations of the preferences for instances with the same gaps, judges and completions swept out.
+def _normal_equations(block: Floats, own: np.ndarray, partial: Codes, cells: Codes) -> tuple[Floats, Floats]:
+    """Return the normal equations of the preferences for instances of one block, judges and completions swept out.
 
     Returns: the left side, which they share, shape (S, S), and the right sides, shape (instances, S).
     """
@@ -126,30 +126,30 @@ def _contrasts(block: Floats, own: np.ndarray, partial: Codes, cells: Codes) -> 
 
 
 def _solve(left: Floats, right: Floats) -> Floats:
-    """Solutions of many systems, shapes (d, S, S) and (d, S); nan for an unknown that the equations leave open."""
+    """Solve many systems, shapes (d, S, S) and (d, S); nan for an unknown that the equations leave open."""
     inverse = np.linalg.pinv(left, rcond=TOLERANCE, hermitian=True)
     settled = np.einsum("dij,dji->di", left, inverse) > 1 - 1e-6
     return np.where(settled, np.einsum("dij,dj->di", inverse, right), np.nan)
 
 
-def _drawn(left: Floats, right: Floats, rng: np.random.Generator) -> Floats:
-    """Solutions that other clusters might have given: shape (draws, S)."""
+def _draw_solutions(left: Floats, right: Floats, rng: np.random.Generator) -> Floats:
+    """Draw solutions that other clusters might have given: shape (draws, S)."""
     k, size = right.shape
     both = np.concatenate([left.reshape(k, size * size), right], axis=1)
     totals = np.concatenate([weights @ both for weights in resampling_weights(k, DRAWS, rng)])
     return _solve(totals[:, : size * size].reshape(-1, size, size), totals[:, size * size :])
 
 
-def _fits(left: Floats, right: Floats, points: Floats) -> bool:
+def _is_exact_fit(left: Floats, right: Floats, points: Floats) -> bool:
     """Return whether every cluster says the same, so that resampling would show no spread."""
     rest = right - left @ np.nan_to_num(points)
     return bool(np.allclose(rest, 0, rtol=0, atol=TOLERANCE * max(1.0, float(np.abs(right).max()))))
 
 
-def _preference(value: float, drawn: Floats | None, k: int, span: float, n: int) -> Estimate:
-    """A preference with its interval: from the draws, or from what is known without them.
+def _preference_estimate(value: float, drawn: Floats | None, k: int, span: float, n: int) -> Estimate:
+    """Return a preference with its interval, from the draws if there are any.
 
-    `k` is the number of clusters that say something of it; one alone says nothing of the spread.
+    `k` is the number of clusters that inform it; a single one does not show any spread.
     """
     if k == 1:
         low, high, method = -span, span, "single"
@@ -181,7 +181,7 @@ class LengthBias:
 def length_bias(
     scores: Floats, lengths: Floats, clusters: Codes, rng: np.random.Generator, *, others: Floats | None = None
 ) -> LengthBias | None:
-    """Slope of the score over the logarithm of the length.
+    """Estimate the slope of the score over the logarithm of the length, and their rank correlation.
 
     Within instances, if any was answered by several models: completions are compared with those of other models to the
     same instance, so that what makes a question long to answer plays no part. Else across the instances of each model.
@@ -195,17 +195,17 @@ def length_bias(
     if not there.any():
         return None
     axis = 0 if (there.sum(axis=0) > 1).any() else 1
-    x, y, codes = _compared(doublings, scores, clusters, axis)
+    x, y, codes = _centered(doublings, scores, clusters, axis)
     return LengthBias(
         basis="within instances" if axis == 0 else "across instances",
         slope=_slope(x, y, codes, rng),
-        relative_to_others=None if others is None else _slope(*_compared(doublings, others, clusters, axis), rng),
+        relative_to_others=None if others is None else _slope(*_centered(doublings, others, clusters, axis), rng),
         spearman=bootstrap_estimate(np.stack([x, y], axis=1), lambda rows: spearman(*rows.T).value, codes, rng),
     )
 
 
-def _compared(x: Floats, y: Floats, clusters: Codes, axis: int) -> tuple[Floats, Floats, Codes]:
-    """Distances from the means along an axis, of all that have both and company there, and the cluster of each."""
+def _centered(x: Floats, y: Floats, clusters: Codes, axis: int) -> tuple[Floats, Floats, Codes]:
+    """Return both values less their means along an axis, where at least two have both, and the cluster of each."""
     there = ~np.isnan(x) & ~np.isnan(y)
     company = there.sum(axis=axis, keepdims=True)
     several = there & (company > 1)
@@ -220,5 +220,5 @@ def _compared(x: Floats, y: Floats, clusters: Codes, axis: int) -> tuple[Floats,
 
 
 def _slope(x: Floats, y: Floats, codes: Codes, rng: np.random.Generator) -> Estimate | None:
-    """Least squares through the means; cluster bootstrap over instances. None if either does not vary."""
+    """Fit a slope by least squares, with a cluster bootstrap over instances; None if either does not vary."""
     return ratio_estimate(x * y, x * x, codes, rng, n=len(x)) if x.any() and y.any() else None

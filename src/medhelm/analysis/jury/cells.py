@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.bootstrap import MIN_RESAMPLES, bootstrap_statistic
+from medhelm.analysis.statistics.bootstrap import bootstrap_statistic, percentile_interval
 from medhelm.analysis.statistics.cluster_bootstrap import LARGE, Floats, cluster_codes, draw_means
-from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import DRAWS, NORMAL, constant_interval
+from medhelm.analysis.statistics.means import DRAWS, constant_interval
 from medhelm.domain import Estimate
 
 Codes = NDArray[np.intp]
@@ -99,9 +98,9 @@ class JudgmentCells:
 def collect_judgments(
     runs: Sequence[JudgedRun], *, low: float, high: float, mirrored: Collection[str] = ()
 ) -> JudgmentCells:
-    """Bring the sheets of several models on one benchmark together, instances matched by their ids.
+    """Combine the judgments of several models on one benchmark, instances matched by their ids.
 
-    Parameters: sheets, of each model one; mirrored, names of the criteria whose lowest grade is the best.
+    Parameters: runs, one per model; mirrored, names of the criteria whose lowest grade is the best.
     """
     instances = sorted({name for run in runs for name in run.instances})
     place = {name: i for i, name in enumerate(instances)}
@@ -140,7 +139,7 @@ def collect_judgments(
 
 
 def _codes(names: Sequence[str], place: Mapping[str, int]) -> Codes:
-    """The place of each name."""
+    """Return the place of each name."""
     return np.fromiter((place[name] for name in names), dtype=np.intp, count=len(names))
 
 
@@ -201,7 +200,7 @@ def difference_from_others(values: Floats) -> Floats:
 
 
 def grades_by_judge(cells: JudgmentCells, criterion: int | None = None) -> tuple[Floats, Codes]:
-    """Grades side by side: one row for each judge, one column for each completion and criterion.
+    """Return grades with one row for each judge, and one column for each completion and criterion.
 
     Parameters: criterion, place of the only one that is looked at; None: all.
     Returns: grades, shape (J, s), nan if missing, and the instance of each column, shape (s,).
@@ -238,7 +237,7 @@ def is_judged(cells: JudgmentCells) -> np.ndarray:
 def ratio_estimate(
     above: Floats, below: Floats, codes: Codes, rng: np.random.Generator, *, span: float = math.inf, n: int
 ) -> Estimate | None:
-    """A ratio of sums with its 95% interval: cluster bootstrap with the tails of Student's t, as for means.
+    """Estimate a ratio of sums with its 95% interval: cluster bootstrap with the tails of Student's t.
 
     Parameters: above and below, shape (s,), what each observation adds to numerator and denominator, nothing negative
     below; codes, shape (s,), cluster of each; span, greatest distance from 0 the ratio can have, which bounds the
@@ -268,7 +267,7 @@ def ratio_estimate(
 def bootstrap_estimate(
     rows: Floats, statistic: Callable[[Floats], float | None], codes: Codes, rng: np.random.Generator
 ) -> Estimate | None:
-    """Any statistic of rows with its 95% interval, by cluster bootstrap (`bootstrap_statistic`).
+    """Estimate any statistic of rows with its 95% interval, by cluster bootstrap (`bootstrap_statistic`).
 
     The larger the table the fewer draws, from `MOST_DRAWS` down to `FEWEST_DRAWS`: coefficients of many rows take long.
 
@@ -285,21 +284,8 @@ def bootstrap_estimate(
     return Estimate(value=found.value, low=found.low, high=found.high, n=len(rows), method=method)
 
 
-def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
-    """95% percentile interval of draws from k >= 2 clusters, tails from Student's t (Hesterberg 2015).
-
-    Draws that are nan are left out; where too few remain, the limits are minus and plus infinity.
-    """
-    known = drawn[~np.isnan(drawn)]
-    if len(known) < MIN_RESAMPLES:
-        return -math.inf, math.inf
-    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
-    low, high = np.quantile(known, [tail, 1 - tail])
-    return float(low), float(high)
-
-
 def average_estimates(estimates: Sequence[Estimate | None]) -> Estimate | None:
-    """Mean of independent estimates, each once; those that are not there are left out.
+    """Average independent estimates, all of the same weight; None is left out.
 
     The interval follows from the limits of theirs, whose distances add up as squares (method of variance estimates
     recovery, Zou and Donner 2008, Stat. Med. 27). Returns: None if there are none; one alone as it is.

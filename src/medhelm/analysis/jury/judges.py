@@ -20,7 +20,7 @@ from medhelm.analysis.jury.cells import (
     shared_judges,
 )
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate, InjectionEffect, JudgeTally, Rule, Tier
@@ -57,21 +57,21 @@ class JudgeSummary:
     """Its family."""
     tally: JudgeTally
     """Judgments expected and missing, tokens, cost."""
-    mean: Estimate | None
+    mean: Estimate | None = None
     """Mean grade; None without a judgment."""
-    sd: float | None
+    sd: float | None = None
     """Sample standard deviation of its grades; None for fewer than two."""
-    best: Estimate | None
+    best: Estimate | None = None
     """Share of the best grade among its grades, 0..1; for points the share of completions with all of them."""
-    worst: Estimate | None
+    worst: Estimate | None = None
     """Share of the worst."""
-    severity: Estimate | None
+    severity: Estimate | None = None
     """By how much it grades lower than the other judges on the same."""
-    own_models: tuple[str, ...]
+    own_models: tuple[str, ...] = ()
     """Models under test of its own family."""
-    self_preference: Estimate | None
+    self_preference: Estimate | None = None
     """Estimated preference for these."""
-    length: LengthBias | None
+    length: LengthBias | None = None
     """Association of its grades with length."""
 
 
@@ -117,7 +117,7 @@ class JurySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JuryAnalysis:
-    """Everything there is to know of the judges of some stores."""
+    """All numbers on the judges of some stores."""
 
     benchmarks: tuple[JurySummary, ...]
     """On each benchmark."""
@@ -138,13 +138,13 @@ class JuryAnalysis:
 
 
 def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> JurySummary:
-    """All numbers on one benchmark; equal generators give equal numbers."""
+    """Compute all numbers of one benchmark; equal generators give equal numbers."""
     cells = benchmark.cells
     scores = judge_scores(cells)
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
     joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), benchmark.at_least)
-    best, worst = (_share(_extremes(cells, scores, edge)) for edge in (cells.high, cells.low))
-    every = scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
+    best, worst = (_share_at(edge, cells, scores) for edge in (cells.high, cells.low))
+    by_judge = scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
     return JurySummary(
         benchmark=benchmark.benchmark,
         title=benchmark.title,
@@ -155,77 +155,63 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
         models=cells.models,
         n_instances=len(cells.clusters),
         n_completions=int(is_judged(cells).sum()),
-        judges=_judges(benchmark, scores, rng),
+        judges=_summarize_judges(benchmark, scores, rng),
         agreement=judge_agreement(cells, scores, rng),
-        one_judge=one_rater_agreement(every.T, np.tile(cells.clusters, len(cells.models))) if len(every) else None,
+        one_judge=one_rater_agreement(by_judge.T, np.tile(cells.clusters, len(cells.models))) if len(scores) else None,
         best=best,
         worst=worst,
         length=length_bias(joint, cells.lengths, cells.clusters, rng),
-        ranking=_ranking(benchmark, scores, shared),
+        ranking=_rank_models(benchmark, scores, shared),
         all_judges_shared=len(shared) == len(cells.judges),
     )
 
 
-def _judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
-    """Each judge that was asked; one that nothing is known of has its tally only."""
+def _summarize_judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
+    """Summarize each judge that was asked; one without any judgment has its tally only."""
     cells = benchmark.cells
     span, families = cells.high - cells.low, benchmark.families
     own = np.array([[families[judge] == families[model] for model in cells.models] for judge in cells.judges])
     own = own.reshape(len(cells.judges), len(cells.models))
     severities = judge_severity(cells, rng)
-    favors = self_preference(scores, own, cells.clusters, rng, span=span)
-    apart = difference_from_others(scores)
+    preferences = self_preference(scores, own, cells.clusters, rng, span=span)
+    differences = difference_from_others(scores)
     found = []
     for i, judge in enumerate(cells.judges):
         grades = cells.grades[cells.judge == i]
         codes = cells.clusters[cells.instance[cells.judge == i]]
-        best, worst = (_share(_extremes(cells, scores, edge, i)) for edge in (cells.high, cells.low))
+        best, worst = (_share_at(edge, cells, scores, i) for edge in (cells.high, cells.low))
         found.append(
             JudgeSummary(
                 judge=judge,
                 family=families[judge],
                 tally=benchmark.tallies[judge],
                 mean=estimate(grades, codes, low=cells.low, high=cells.high),
-                sd=_spread(grades),
+                sd=_sample_sd(grades),
                 best=best,
                 worst=worst,
                 severity=severities[i],
                 own_models=tuple(model for model, is_own in zip(cells.models, own[i], strict=True) if is_own),
-                self_preference=favors[i],
-                length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=apart[i]),
+                self_preference=preferences[i],
+                length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=differences[i]),
             )
         )
-    silent = [name for name in benchmark.tallies if name not in cells.judges]
-    return (*found, *(_silent(name, benchmark) for name in silent))
-
-
-def _silent(judge: str, benchmark: JudgedBenchmark) -> JudgeSummary:
-    """A judge that was shown no completion."""
-    return JudgeSummary(
-        judge=judge,
-        family=benchmark.families[judge],
-        tally=benchmark.tallies[judge],
-        mean=None,
-        sd=None,
-        best=None,
-        worst=None,
-        severity=None,
-        own_models=(),
-        self_preference=None,
-        length=None,
+    without_judgments = [name for name in benchmark.tallies if name not in cells.judges]
+    return (
+        *found,
+        *(JudgeSummary(judge=name, family=families[name], tally=benchmark.tallies[name]) for name in without_judgments),
     )
 
 
-def _spread(grades: Floats) -> float | None:
-    """Sample standard deviation of the grades that are there."""
-    there = grades[~np.isnan(grades)]
-    return float(there.std(ddof=1)) if len(there) > 1 else None
+def _sample_sd(grades: Floats) -> float | None:
+    """Return the sample standard deviation of grades, nan left out; None for fewer than two."""
+    known = grades[~np.isnan(grades)]
+    return float(known.std(ddof=1)) if len(known) > 1 else None
 
 
-def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | None = None) -> tuple[Floats, np.ndarray]:
-    """Return whether grades are at an edge of the scale, 1 or 0 and nan for none, and the cluster of each.
+def _share_at(edge: float, cells: JudgmentCells, scores: Floats, judge: int | None = None) -> Estimate | None:
+    """Estimate the share of grades at an edge of the scale, of one judge or all, with Wilson's interval.
 
-    For points it is the judge's score that counts: a single criterion is met or not, and no more.
+    For points it is the share of the judge's scores: a single criterion is either met or not.
     """
     if cells.points is None:
         wanted = slice(None) if judge is None else cells.judge == judge
@@ -235,17 +221,11 @@ def _extremes(cells: JudgmentCells, scores: Floats, edge: float, judge: int | No
         own = scores if judge is None else scores[judge : judge + 1]
         values = own[:, there].reshape(-1)
         clusters = np.tile(np.broadcast_to(cells.clusters, there.shape)[there], len(own))
-    return np.where(np.isnan(values), np.nan, np.isclose(values, edge)), clusters
+    return estimate(np.where(np.isnan(values), np.nan, np.isclose(values, edge)), clusters, low=0.0, high=1.0)
 
 
-def _share(extremes: tuple[Floats, np.ndarray]) -> Estimate | None:
-    """The share of ones with Wilson's interval."""
-    values, clusters = extremes
-    return estimate(values, clusters, low=0.0, high=1.0)
-
-
-def _ranking(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
-    """The models as the judges rank them who judged all models; None if there are none."""
+def _rank_models(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) -> Ranking | None:
+    """Rank the models by the judges who judged all of them; None without such a judge."""
     cells = benchmark.cells
     if not shared:
         return None
@@ -253,7 +233,6 @@ def _ranking(benchmark: JudgedBenchmark, scores: Floats, shared: Sequence[int]) 
     full = panel_scores(own, cells.default_scores, range(len(shared)), benchmark.at_least)
     scores_01 = (full - cells.low) / (cells.high - cells.low)
     aligned = AlignedScores(scores_01, cells.clusters, int(cells.clusters.max()) + 1, True)
-    apart = separated_matrix(cells.models, [aligned])
-    return rank_by_panel(
-        panel_means(own, cells.default_scores, judges, benchmark.at_least), judges, cells.models, apart
-    )
+    separated = separated_matrix(cells.models, [aligned])
+    means = panel_means(own, cells.default_scores, judges, benchmark.at_least)
+    return rank_by_panel(means, judges, cells.models, separated)

@@ -13,17 +13,17 @@ from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
 from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, win_rates_by_panel
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 
 def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary]) -> JurySummary:
-    """All benchmarks together, in grades if all have one scale, else on a scale where 0 is the worst and 1 the best.
+    """Summarize all benchmarks together: in grades if all have one scale, else from 0 (worst) to 1 (best).
 
     Every number with an interval is the mean over the benchmarks that have it; models are ranked by win rate, as on the
     leaderboard, by those judges who judged all models on all benchmarks.
 
-    Parameters: benches and numbers, of the same benchmarks in the same order, at least one.
+    Parameters: benchmarks and numbers, in the same order, at least one.
     """
     first = numbers[0]
     one_scale = all((own.low, own.high) == (first.low, first.high) for own in numbers)
@@ -40,19 +40,21 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
         models=tuple(dict.fromkeys(model for own in numbers for model in own.models)),
         n_instances=sum(own.n_instances for own in numbers),
         n_completions=sum(own.n_completions for own in numbers),
-        judges=tuple(_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names),
+        judges=tuple(
+            _summarize_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names
+        ),
         one_judge=None,
         agreement=average_agreement([own.agreement for own in numbers]),
         best=average_estimates([own.best for own in numbers]),
         worst=average_estimates([own.worst for own in numbers]),
-        length=_length([own.length for own in even]),
-        ranking=_ranking(benchmarks),
+        length=_average_length_bias([own.length for own in even]),
+        ranking=_rank_models(benchmarks),
         all_judges_shared=all(own.all_judges_shared and len(own.judges) == len(names) for own in numbers),
     )
 
 
-def _judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
-    """One judge over the benchmarks it judged."""
+def _summarize_judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
+    """Summarize one judge over the benchmarks it judged."""
     spreads = [part.sd for part in parts if part.sd is not None]
     return JudgeSummary(
         judge=parts[0].judge,
@@ -65,12 +67,12 @@ def _judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
         severity=average_estimates([part.severity for part in parts]),
         own_models=tuple(dict.fromkeys(model for part in parts for model in part.own_models)),
         self_preference=average_estimates([part.self_preference for part in parts]),
-        length=_length([part.length for part in parts]),
+        length=_average_length_bias([part.length for part in parts]),
     )
 
 
 def sum_tallies(tallies: Iterable[JudgeTally]) -> JudgeTally:
-    """Several tallies of one judge as one; the cost is unknown if any of them is."""
+    """Sum the tallies of one judge; the cost is unknown if any of them is."""
     total = JudgeTally(usage=Usage(), cost_usd=0.0)
     for tally in tallies:
         codes = dict.fromkeys([*total.failures, *tally.failures])
@@ -86,8 +88,8 @@ def sum_tallies(tallies: Iterable[JudgeTally]) -> JudgeTally:
     return total
 
 
-def _length(parts: Sequence[LengthBias | None]) -> LengthBias | None:
-    """Length bias over benchmarks; only those on the basis that most of them have, within instances of equals."""
+def _average_length_bias(parts: Sequence[LengthBias | None]) -> LengthBias | None:
+    """Average length bias over benchmarks: only those with the more frequent basis."""
     there = [part for part in parts if part is not None]
     if not there:
         return None
@@ -102,7 +104,7 @@ def _length(parts: Sequence[LengthBias | None]) -> LengthBias | None:
 
 
 def _on_unit_scale(own: JurySummary) -> JurySummary:
-    """The same numbers on a scale from 0 to 1."""
+    """Convert the numbers of a benchmark to a scale from 0 to 1."""
     span = own.high - own.low
 
     def length(part: LengthBias | None) -> LengthBias | None:
@@ -128,15 +130,15 @@ def _on_unit_scale(own: JurySummary) -> JurySummary:
 
 
 def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | None:
-    """An estimate with another origin and unit."""
+    """Convert an estimate to another origin and unit."""
     if estimate is None:
         return None
     value, low, high = ((number - start) / span for number in (estimate.value, estimate.low, estimate.high))
     return replace(estimate, value=value, low=low, high=high)
 
 
-def _ranking(benchmarks: Sequence[JudgedBenchmark]) -> Ranking | None:
-    """Models by win rate over the benchmarks, with and without each judge that judged all of them."""
+def _rank_models(benchmarks: Sequence[JudgedBenchmark]) -> Ranking | None:
+    """Rank models by win rate over the benchmarks, with and without each judge that judged all of them."""
     names = list(dict.fromkeys(model for benchmark in benchmarks for model in benchmark.cells.models))
     shared = [set(shared_judges(benchmark.cells)) for benchmark in benchmarks]
     judges = [judge for judge in benchmarks[0].cells.judges if all(judge in own for own in shared)]

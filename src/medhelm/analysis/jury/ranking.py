@@ -10,8 +10,9 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.jury.cells import panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, row_means, win_table
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 
 ALL_JUDGES = "all judges"
 """Name of the panel that holds every judge."""
@@ -62,7 +63,7 @@ class Ranking:
 
 
 def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Name -> places of its judges: all, without each of three or more, and each alone of two or more."""
+    """Return panel -> places of its judges: all, without each of three or more, and each alone of two or more."""
     every = tuple(range(len(judges)))
     found = {ALL_JUDGES: every}
     if len(judges) > 2:
@@ -73,7 +74,7 @@ def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def panel_means(scores: Floats, default_scores: Floats, judges: Sequence[str], at_least: int) -> dict[str, Floats]:
-    """Panel -> mean score of each model, shape (M,); nan for a model without any score. See `panel_scores`."""
+    """Return panel -> mean score of each model, shape (M,); nan for a model without any score. See `panel_scores`."""
     return {
         name: row_means(panel_scores(scores, default_scores, panel, at_least))
         for name, panel in judge_panels(judges).items()
@@ -81,11 +82,11 @@ def panel_means(scores: Floats, default_scores: Floats, judges: Sequence[str], a
 
 
 def rank_by_panel(
-    values: Mapping[str, Floats], judges: Sequence[str], models: Sequence[str], apart: np.ndarray
+    values: Mapping[str, Floats], judges: Sequence[str], models: Sequence[str], separated: np.ndarray
 ) -> Ranking | None:
     """Rank the models by each panel.
 
-    Parameters: values, panel -> value of each model, nan if missing; apart, shape (M, M), whether the full
+    Parameters: values, panel -> value of each model, nan if missing; separated, shape (M, M), whether the full
     jury separates two models. Returns: None if fewer than two models have a value.
     """
     full = values[ALL_JUDGES]
@@ -95,24 +96,25 @@ def rank_by_panel(
     places = judge_panels(judges)
     return Ranking(
         panels=tuple(
-            _panel(name, [judges[i] for i in places[name]], models, own, full, apart) for name, own in values.items()
+            _rank_by_one_panel(name, [judges[i] for i in places[name]], models, own, full, separated)
+            for name, own in values.items()
         ),
         n_pairs=len(pairs),
-        n_significant=sum(bool(apart[pair]) for pair in pairs),
+        n_significant=sum(bool(separated[pair]) for pair in pairs),
     )
 
 
-def _panel(
-    name: str, judges: Sequence[str], models: Sequence[str], own: Floats, full: Floats, apart: np.ndarray
+def _rank_by_one_panel(
+    name: str, judges: Sequence[str], models: Sequence[str], own: Floats, full: Floats, separated: np.ndarray
 ) -> JudgePanelRanking:
-    """One panel beside the full one."""
+    """Rank the models by one panel, and compare with the full one."""
     own, full = np.round(own, DECIMALS), np.round(full, DECIMALS)
     order = [i for i in np.argsort(-own, kind="stable") if not math.isnan(own[i])]
     swaps = []
     for i, j in combinations(range(len(models)), 2):
         if (full[i] - full[j]) * (own[i] - own[j]) < 0:
             first, second = (i, j) if full[i] > full[j] else (j, i)
-            swaps.append(RankSwap(better=models[first], worse=models[second], is_significant=bool(apart[i, j])))
+            swaps.append(RankSwap(better=models[first], worse=models[second], is_significant=bool(separated[i, j])))
     return JudgePanelRanking(
         name=name,
         judges=tuple(judges),
@@ -141,7 +143,7 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
 def win_rates_by_panel(
     means: Sequence[Mapping[str, Floats]], rows: Sequence[Sequence[int]], n_models: int
 ) -> dict[str, Floats]:
-    """Panel -> win rate of each model over several benchmarks, for the panels that all of these have.
+    """Return panel -> win rate of each model over several benchmarks, for the panels that all of these have.
 
     Parameters: means, for each benchmark panel -> mean of each of its models; rows, for each benchmark the places of
     its models. Returns: shape (n_models,) each, nan for a model without a rival.
@@ -152,5 +154,5 @@ def win_rates_by_panel(
         table = np.full((n_models, len(means)), np.nan)
         for column, (found, places) in enumerate(zip(means, rows, strict=True)):
             table[list(places), column] = found[name]
-        rates[name] = row_means(win_table(table))
+        rates[name] = row_means(win_shares(table))
     return rates

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
-from medhelm.analysis.statistics.alignment import AlignedScores
+from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance, effective_size
 
@@ -46,8 +46,8 @@ class ScoreMeans(NamedTuple):
     is_binary: NDArray[np.bool_]
     """True for models with no other scores than 0 and 1."""
 
-    def of_models(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
-        """Return the means of more models, which have no scores. `rows`: places of these models among them."""
+    def expanded(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
+        """Return the means of `n_models` models: these models at `rows`, and others without scores."""
         empty = (np.nan, 1 / 12, 1.0, 0.0, True)
         found = [np.full(n_models, value) for value in empty]
         for new, own in zip(found, self, strict=True):
@@ -66,8 +66,8 @@ class Averages(NamedTuple):
     """Upper end of the 95% interval."""
 
 
-def average_over_benchmarks(values: Floats, means: Sequence[BenchmarkMeans], weights: Floats) -> Averages:
-    """Average means over benchmarks, with intervals within 0..1.
+def averages_for_instances(values: Floats, means: Sequence[BenchmarkMeans], weights: Floats) -> Averages:
+    """Average over benchmarks, with intervals for other instances of the same benchmarks.
 
     Parameters: values, shape (n_models, n_benchmarks), nan if missing; means, one per benchmark.
     """
@@ -93,23 +93,23 @@ def average_over_benchmarks(values: Floats, means: Sequence[BenchmarkMeans], wei
 
 
 def score_means(aligned: AlignedScores) -> ScoreMeans:
-    """Means of the normalized scores on one benchmark."""
+    """Compute the means of the normalized scores on one benchmark."""
     is_binary = _binary_rows(aligned.scores)
     sizes = _effective_sizes(aligned) if is_binary.all() else np.zeros(len(is_binary))
-    return ScoreMeans(*_means(aligned.scores, aligned), sizes, is_binary)
+    return ScoreMeans(*_ratio_means(aligned.scores, aligned), sizes, is_binary)
 
 
 def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bool_]) -> ScoreMeans:
-    """Means of the win shares on one benchmark.
+    """Compute the means of the win shares on one benchmark.
 
-    Parameters: shares, as `aligned.scores`, from `instance_win_shares`, or from `panel_win_shares` for a panel;
+    Parameters: shares, as `aligned.scores`, from `win_shares`, or from `panel_win_shares` for a panel;
     is_binary, of the means of the scores.
     """
-    return ScoreMeans(*_means(shares, aligned), (~np.isnan(shares)).sum(axis=1).astype(float), is_binary)
+    return ScoreMeans(*_ratio_means(shares, aligned), (~np.isnan(shares)).sum(axis=1).astype(float), is_binary)
 
 
 def macro_means(found: ScoreMeans, n_benchmarks: int) -> BenchmarkMeans:
-    """Means of the normalized scores on one benchmark of `n_benchmarks`."""
+    """Return the contribution of one benchmark of `n_benchmarks` to macro averages."""
     if not found.is_binary.all():
         return BenchmarkMeans(found.mean, found.variance, found.df)
     p, n = np.nan_to_num(found.mean), np.maximum(found.size, 1.0)
@@ -123,7 +123,7 @@ def macro_means(found: ScoreMeans, n_benchmarks: int) -> BenchmarkMeans:
 
 
 def win_share_means(found: ScoreMeans, n_benchmarks: int, panel: NDArray[np.bool_] | None = None) -> BenchmarkMeans:
-    """Means of the win shares on one benchmark.
+    """Return the contribution of one benchmark of `n_benchmarks` to win shares.
 
     `panel`: shape (n_models,), its members; None: the rivals are all other models.
     """
@@ -147,14 +147,14 @@ def win_share_means(found: ScoreMeans, n_benchmarks: int, panel: NDArray[np.bool
     )
 
 
-def benchmark_means(values: Floats) -> BenchmarkMeans:
-    """Means of models of which only the value on a benchmark is known: their spread over instances is left out."""
+def means_without_scores(values: Floats) -> BenchmarkMeans:
+    """Return the contribution of values without instance scores: their spread over instances is left out."""
     models = len(values)
     return BenchmarkMeans(values, np.zeros(models), np.full(models, ENDLESS))
 
 
-def averages_of_benchmarks(table: Floats, weights: Floats) -> Averages:
-    """Averages with benchmarks in the place of instances: intervals are for other benchmarks of the same kind.
+def averages_for_benchmarks(table: Floats, weights: Floats) -> Averages:
+    """Average over benchmarks, with intervals for other benchmarks of the same kind: each is an independent unit.
 
     Parameters: table, shape (n_models, n_benchmarks), nan if missing.
     """
@@ -171,8 +171,8 @@ def averages_of_benchmarks(table: Floats, weights: Floats) -> Averages:
     return Averages(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0))
 
 
-def _means(scores: Floats, aligned: AlignedScores) -> tuple[Floats, Floats, Floats]:
-    """Mean of each model with the variance of a ratio over clusters (Cochran 1977, section 6.4), and its freedom."""
+def _ratio_means(scores: Floats, aligned: AlignedScores) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of each model, its variance as a ratio over clusters (Cochran 1977, section 6.4), and the df."""
     sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
     n, k = counts.sum(axis=0), (counts > 0).sum(axis=0)
     mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
@@ -191,7 +191,7 @@ def _binary_rows(scores: Floats) -> NDArray[np.bool_]:
 
 
 def _effective_sizes(aligned: AlignedScores) -> Floats:
-    """Effective number of instances of each model."""
+    """Return the effective number of instances of each model."""
     known = ~np.isnan(aligned.scores)
     if aligned.k == aligned.scores.shape[1]:
         sizes: Floats = known.sum(axis=1).astype(float)

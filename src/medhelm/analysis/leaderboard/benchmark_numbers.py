@@ -1,4 +1,4 @@
-"""All that a leaderboard computes from the instance scores of one benchmark, so that it can be kept.
+"""Numbers that a leaderboard computes from the instance scores of one benchmark, and keeps for the next one.
 
 The numbers depend on the scores of the models that were run on the benchmark, and on nothing else: not on other
 benchmarks, weights, panels or models without a run. A cache gets them by a key that covers all of their inputs. Scores
@@ -19,16 +19,16 @@ from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AlignedBenchmark
 from medhelm.analysis.comparison.pair_numbers import PairNumbers, pair_numbers
 from medhelm.analysis.comparison.paired import PairedScores
 from medhelm.analysis.cost.frontier import JointMeans, joint_means
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.averages import ScoreMeans, score_means, share_means
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import row_means
-from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.numbers_cache import Arrays, NumbersCache, code_digest, digest
 from medhelm.analysis.statistics.threads import in_threads
 
 LEAST_KEPT = 500_000
-"""Scores of a benchmark from which its numbers are kept: those of fewer are computed at once."""
+"""Scores of a benchmark from which its numbers are kept: fewer are computed again in no time."""
 
 MOST_IN_MEMORY = 20_000_000
 """Scores on all benchmarks up to which they stay in memory once they are aligned."""
@@ -62,7 +62,7 @@ class BenchmarkNumbers:
     present: tuple[int, ...] = ()
     """Places of the models that have scores."""
 
-    def as_compared(self, column: Column) -> AlignedBenchmark:
+    def as_aligned(self, column: Column) -> AlignedBenchmark:
         """Return the benchmark for tests of all pairs."""
         return AlignedBenchmark(column, None if self.pairs else self.load(), self.pairs, self.load)
 
@@ -81,8 +81,8 @@ class BenchmarkNumbers:
             return self.joint
         return joint_means(self.load().reordered(order))
 
-    def of_models(self, n_models: int, load: Callable[[], AlignedScores]) -> BenchmarkNumbers:
-        """Return the numbers of all models, of which those in `present` have scores."""
+    def expanded(self, n_models: int, load: Callable[[], AlignedScores]) -> BenchmarkNumbers:
+        """Return the numbers of `n_models` models: these models at `present`, and others without scores."""
         rows = self.present
         if len(rows) == n_models:
             return replace(self, load=load)
@@ -91,10 +91,10 @@ class BenchmarkNumbers:
         return replace(
             self,
             load=load,
-            scores=self.scores.of_models(rows, n_models),
-            shares=self.shares.of_models(rows, n_models),
+            scores=self.scores.expanded(rows, n_models),
+            shares=self.shares.expanded(rows, n_models),
             mean_shares=mean_shares,
-            pairs=self.pairs and self.pairs.of_models(rows, n_models),
+            pairs=self.pairs and self.pairs.expanded(rows, n_models),
         )
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
@@ -136,12 +136,12 @@ class BenchmarkNumbers:
         )
 
 
-def _computed(
+def _compute_numbers(
     aligned: AlignedScores, present: tuple[int, ...], *, with_pairs: bool, with_joint: bool
 ) -> BenchmarkNumbers:
     """Compute the numbers of models that all have scores."""
     parts: list[Callable[[], Any]] = [partial(score_means, aligned), aligned.win_shares]
-    parts += [partial(_joint_means, aligned)] if with_joint else []
+    parts += [partial(joint_means, aligned)] if with_joint else []
     scores, shares, *joint = in_threads(lambda compute: compute(), parts, size=aligned.scores.size)
     return BenchmarkNumbers(
         load=lambda: aligned,
@@ -151,15 +151,10 @@ def _computed(
         scores=scores,
         shares=share_means(aligned, shares, scores.is_binary),
         mean_shares=row_means(shares),
-        pairs=pair_numbers(aligned, shares)[0] if with_pairs else None,
+        pairs=pair_numbers(aligned)[0] if with_pairs else None,
         joint=joint[0] if joint else None,
         present=present,
     )
-
-
-def _joint_means(aligned: AlignedScores) -> JointMeans:
-    with np.errstate(invalid="ignore", divide="ignore"):  # a model with failures only
-        return joint_means(aligned)
 
 
 class ScoredBenchmarks:
@@ -188,14 +183,14 @@ class ScoredBenchmarks:
         largest = max(self._sizes, default=0)
         if largest >= LEAST_KEPT:
             code_digest()
-        work = in_threads(lambda one: self._of(one, with_pairs), self._columns, size=largest)
+        work = in_threads(lambda one: self._numbers_of(one, with_pairs), self._columns, size=largest)
         for column, result in zip(self._columns, work, strict=True):
             if result is not None and result.new is not None and self._cache is not None:
                 self._cache.add(column.benchmark, result.slot, result.key, result.new)
             found.append(result.numbers if result else None)
         return found
 
-    def _of(self, column: Column, with_pairs: bool) -> _Result | None:
+    def _numbers_of(self, column: Column, with_pairs: bool) -> _NumbersToKeep | None:
         cells = self._table[column.benchmark]
         present = tuple(i for i, model in enumerate(self._models) if model in cells and cells[model].scores is not None)
         if not present:
@@ -208,16 +203,16 @@ class ScoredBenchmarks:
         load = self._loader(cells, column)
         slot, key = f"{'pairs' if with_pairs else 'means'}-{len(own)}", ""
         if self._cache is not None and n_scores >= LEAST_KEPT:
-            key = _key(own, column, with_pairs, with_joint)
+            key = _cache_key(own, column, with_pairs, with_joint)
         if key and self._cache and (arrays := self._cache.find(column.benchmark, slot, key)) is not None:
             try:
                 numbers = BenchmarkNumbers.from_arrays(arrays, present, load)
-                return _Result(numbers.of_models(len(self._models), load), slot, key, None)
+                return _NumbersToKeep(numbers.expanded(len(self._models), load), slot, key, None)
             except (KeyError, ValueError, TypeError, IndexError):
                 pass  # a damaged file
-        numbers = _computed(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
+        numbers = _compute_numbers(load().reordered(present), present, with_pairs=with_pairs, with_joint=with_joint)
         new = numbers.as_arrays() if key else None
-        return _Result(numbers.of_models(len(self._models), load), slot, key, new)
+        return _NumbersToKeep(numbers.expanded(len(self._models), load), slot, key, new)
 
     def _loader(self, cells: Mapping[str, Cell], column: Column) -> Callable[[], AlignedScores]:
         """Return a function that aligns scores, and remembers them if there are few."""
@@ -235,7 +230,7 @@ class ScoredBenchmarks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _NumbersToKeep:
     numbers: BenchmarkNumbers
     slot: str
     key: str
@@ -243,7 +238,7 @@ class _Result:
     """The numbers to keep; None if they were kept before, or are not."""
 
 
-def _key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:
+def _cache_key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joint: bool) -> str:
     """Return a digest of everything that the numbers are computed from; empty if the source of a score is not known."""
     if any(not cell.source for cell in cells):
         return ""

@@ -6,7 +6,7 @@
     its SD            population SD, over rivals, of the share of benchmarks won strictly
     macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
-    category          mean of the normalized values of its benchmarks; a subcategory likewise
+    category          mean of the normalized values of its benchmarks; subcategories alike
     guarded ...       a win share or win rate with every missing benchmark counted as a loss
 
 All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
@@ -27,7 +27,7 @@ With a panel of models win shares, win rates and ranks are against its members a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,7 +54,6 @@ from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Rule, Tier
-from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 
 BASELINE = "baseline/"
@@ -84,58 +83,62 @@ def build_leaderboard(
     the order to show them, None for all; shared, whether to keep only those on which every model has a value; resample,
     the unit of intervals and tests, None for instances where all scores are known, else benchmarks; rank_baselines,
     whether baselines compete, as they do where there is nothing else; panel, models that win shares and win rates are
-    against, none for the other models on the board; suite, scoring and tier, carried along for readers;
-    cache, where numbers of single benchmarks are kept.
-    Raises: UserError for two cells or columns of the same place, a cell without a column, a scale or weight that is
-    none, instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
+    against, empty for the other models on the board; suite, scoring and tier, shown with the result; cache, keeps the
+    numbers of single benchmarks.
+    Raises: UserError for two cells or columns of the same place, a cell without a column, an invalid scale or weight,
+    instances as the unit where scores are not known, models that share no benchmark, or an unknown panel model.
     """
-    chosen = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
-    table, shown = chosen.table, chosen.columns
-    models, by_id = chosen.models, sorted(shown, key=lambda column: column.benchmark)
-    measured = measure(models, by_id, table)
-    every = ScoredBenchmarks(models, by_id, table, cache).numbers(with_pairs=True)
-    method = _method(resample, measured, table, every)
-    numbers = every if method == "instances within benchmarks" else []
-    measured, tested = measure_instances(measured, numbers), method != "nothing" and len(models) <= MOST_MODELS
-    pairs = _test_pairs(measured, numbers, rank_order(measured, scoring), tuple(shown)) if tested else None
+    selection = _select(cells, columns, benchmarks, shared=shared, rank_baselines=rank_baselines)
+    table, models = selection.table, selection.models
+    columns = sorted(selection.columns, key=lambda column: column.benchmark)
+    # Averages, win shares and their variances, from the scores of one benchmark at a time
+    all_numbers = ScoredBenchmarks(models, columns, table, cache).numbers(with_pairs=True)
+    measures = measure(models, columns, table)
+    unit = _interval_unit(resample, measures, table, all_numbers)
+    numbers = all_numbers if unit == "instances within benchmarks" else []
+    measures = measure_instances(measures, numbers)
+    # Tests of every two models; a panel changes what models are compared with, not the tests
+    is_tested = unit != "nothing" and len(models) <= MOST_MODELS
+    pairs = _test_pairs(measures, numbers, rank_order(measures, scoring), selection.columns) if is_tested else None
     if panel:
-        members = find_members(panel, models, chosen.baselines)
-        measured = measure_instances(measure(models, by_id, table, members), numbers)
+        members = find_members(panel, models, selection.baselines)
+        measures = measure_instances(measure(models, columns, table, members), numbers)
+    # One row per model, in order of rank
     times = KeptTimes(cache)
-    rows, ranked_by = make_rows(measured, table, method, scoring, times)
+    rows, ranked_by = make_rows(measures, table, unit, scoring, times)
     times.save()
-    bounds = rank_bounds(measured, table, numbers, scoring)
+    bounds = rank_bounds(measures, table, numbers, scoring)
     rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
-    described = list(zip(by_id, every, strict=True))
     board = Leaderboard(
-        rows=tuple(add_ranks(rows, pairs, tested=tested)),
-        columns=tuple(shown),
-        mde=_detectable(described, pairs),
-        interval_method=method,
+        rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
+        columns=selection.columns,
+        mde=_detectable_effects(columns, all_numbers, pairs),
+        interval_method=unit,
         ranked_by=ranked_by,
         pairs=pairs,
         panel=tuple(dict.fromkeys(panel)) or None,
-        frontier=cost_frontier(rows, by_id, numbers, pairs, method if tested else "nothing"),
-        baselines=_baseline_rows(chosen.baselines, by_id, method, cache),
+        frontier=cost_frontier(rows, columns, numbers, pairs, unit if is_tested else "nothing"),
+        baselines=_baseline_rows(selection.baselines, columns, unit, cache),
         suite=suite,
         scoring=scoring,
         tier=tier,
     )
-    return replace(board, remarks=tuple(_remarks(board, chosen, described)), verdict=tuple(verdict(board)))
+    context = _remark_context(selection, columns, all_numbers)
+    return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
 
 
-def _remarks(
-    board: Leaderboard, chosen: _Selection, described: Sequence[tuple[Column, BenchmarkNumbers | None]]
-) -> list[Remark]:
-    """Return the remarks on a leaderboard, on what was left out of it and on the instances of each benchmark."""
-    context = RemarkContext(
-        absent=chosen.absent,
-        not_shared=chosen.not_shared,
-        only_baselines=chosen.only_baselines,
-        differing=[column.benchmark for column, one in described if one and not one.same_instances],
-        single=[column.benchmark for column, one in described if one and one.n_clusters == 1],
+def _remark_context(
+    selection: _Selection, columns: Sequence[Column], numbers: Sequence[BenchmarkNumbers | None]
+) -> RemarkContext:
+    """Return what remarks need to know beyond the board: what was left out, and the instances of each benchmark."""
+    known = [(column.benchmark, one) for column, one in zip(columns, numbers, strict=True) if one]
+    return RemarkContext(
+        absent=selection.absent,
+        not_shared=selection.not_shared,
+        only_baselines=selection.only_baselines,
+        different_instances=[benchmark for benchmark, one in known if not one.same_instances],
+        single_instance=[benchmark for benchmark, one in known if one.n_clusters == 1],
     )
-    return list(all_remarks(board, context))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,7 @@ class _Selection:
     """Benchmark -> model -> cell of a model that competes."""
     baselines: Sequence[Cell]
     """Cells of baselines that do not compete."""
-    columns: Sequence[Column]
+    columns: tuple[Column, ...]
     """Benchmarks to show, in order."""
     absent: Sequence[str]
     """Requested benchmarks without a result."""
@@ -157,7 +160,7 @@ class _Selection:
 
     @property
     def models(self) -> list[str]:
-        """Models that compete, by name."""
+        """Names of the models that compete, sorted."""
         return sorted({model for column in self.columns for model in self.table[column.benchmark]})
 
 
@@ -170,82 +173,79 @@ def _select(
     rank_baselines: bool,
 ) -> _Selection:
     """Select cells and columns; parameters and errors as `build_leaderboard`."""
-    ranked, baselines = _split(cells, rank_baselines)
-    table = _table(ranked)
-    known = {**table, **_table(baselines)}
-    described = _describe(columns, known)
-    wanted = list(dict.fromkeys(described if benchmarks is None else benchmarks))
-    found = [described[name] for name in wanted if name in table and name in described]
-    shown = _shared(found, table) if shared else found
+    all_cells = list(cells)
+    ranked = all_cells if rank_baselines else without_baselines(all_cells)
+    names = {cell.model for cell in ranked}
+    baselines = [cell for cell in all_cells if cell.model not in names]
+    table = _cells_by_benchmark(ranked)
+    known = {**table, **_cells_by_benchmark(baselines)}
+    by_id = _columns_by_id(columns, known)
+    wanted = list(dict.fromkeys(by_id if benchmarks is None else benchmarks))
+    found = [by_id[name] for name in wanted if name in table and name in by_id]
+    shown = _shared_columns(found, table) if shared else found
     return _Selection(
         table=table,
         baselines=baselines,
-        columns=shown,
+        columns=tuple(shown),
         absent=[] if benchmarks is None else [name for name in wanted if name not in known],
         only_baselines=sorted({cell.benchmark for cell in baselines if cell.benchmark not in table} & set(wanted)),
         not_shared=[column.benchmark for column in found if column not in shown],
     )
 
 
-def _split(cells: Iterable[Cell], rank_baselines: bool) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells of models that compete, and those of baselines that do not."""
-    given = list(cells)
-    ranked = given if rank_baselines else without_baselines(given)
-    names = {cell.model for cell in ranked}
-    return ranked, [cell for cell in given if cell.model not in names]
-
-
 def _test_pairs(
-    measured: LeaderboardMeasures,
+    measures: LeaderboardMeasures,
     numbers: Sequence[BenchmarkNumbers | None],
     order: Sequence[int],
     shown: tuple[Column, ...],
 ) -> AllPairs | None:
-    """Test every two models, in this order; None if there is one. `numbers`: empty to test over benchmarks."""
+    """Test every two models, in this order; None for a single model. `numbers`: empty if benchmarks are the unit."""
     if len(order) < 2:
         return None
-    known = zip(measured.columns, numbers or [None] * len(measured.columns), strict=True)
-    compared = [one.as_compared(column) if one else AlignedBenchmark(column, None) for column, one in known]
-    models, values = measured.models, measured.values
-    found = compare_aligned(models, compared, values, kept=shown, macro_averages=False, single_benchmarks=False)
-    return found.reordered(order)
+    known = zip(measures.columns, numbers or [None] * len(measures.columns), strict=True)
+    benchmarks = [one.as_aligned(column) if one else AlignedBenchmark(column, None) for column, one in known]
+    pairs = compare_aligned(
+        measures.models, benchmarks, measures.values, kept=shown, macro_averages=False, single_benchmarks=False
+    )
+    return pairs.reordered(order)
 
 
 def rank_models(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> list[str]:
     """Return the models in the order of the leaderboard, without testing anything. Raises: as `build_leaderboard`."""
-    table = _table(cells)
-    described = _describe(columns, table)
-    shown = sorted((described[name] for name in table), key=lambda column: column.benchmark)
-    measured = measure(sorted({model for row in table.values() for model in row}), shown, table)
-    numbers = ScoredBenchmarks(measured.models, shown, table).numbers(with_pairs=False)
-    if _method(None, measured, table, numbers) == "instances within benchmarks":
-        measured = measure_instances(measured, numbers)
-    return [measured.models[i] for i in rank_order(measured, scoring)]
+    table = _cells_by_benchmark(cells)
+    by_id = _columns_by_id(columns, table)
+    used = [by_id[name] for name in sorted(table)]
+    measures = measure(_models_in(table), used, table)
+    numbers = ScoredBenchmarks(measures.models, used, table).numbers(with_pairs=False)
+    if _interval_unit(None, measures, table, numbers) == "instances within benchmarks":
+        measures = measure_instances(measures, numbers)
+    return [measures.models[i] for i in rank_order(measures, scoring)]
 
 
 def without_baselines(cells: Sequence[Cell], *, keep: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of models that compete: no baselines but those named, or all cells if there is nothing else."""
+    """Return the cells of models and of the baselines in `keep`; all cells if there are baselines only."""
     competing = [cell for cell in cells if not cell.model.startswith(BASELINE)]
     named = [cell for cell in cells if cell.model.startswith(BASELINE) and cell.model in keep]
     return [*competing, *named] if competing else list(cells)
 
 
 def _baseline_rows(
-    cells: Sequence[Cell], columns: Sequence[Column], method: IntervalUnit, cache: NumbersCache | None
+    cells: Sequence[Cell], columns: Sequence[Column], unit: IntervalUnit, cache: NumbersCache | None
 ) -> tuple[Row, ...]:
-    """Rows of baselines on the benchmarks of the board, by macro average: no ranks, no win shares, no win rates."""
-    table = {name: row for name, row in _table(cells).items() if any(name == c.benchmark for c in columns)}
-    models = sorted({model for row in table.values() for model in row})
+    """Return rows of baselines on the benchmarks of the board, by macro average: no ranks, win shares or win rates."""
+    by_benchmark = _cells_by_benchmark(cells)
+    table = {column.benchmark: by_benchmark.get(column.benchmark, {}) for column in columns}
+    models = _models_in(table)
     if not models:
         return ()
-    measured = measure(models, columns, _every(table, columns))
-    numbers = ScoredBenchmarks(models, columns, _every(table, columns), cache).numbers(with_pairs=False)
-    if method == "instances within benchmarks":
-        has = [bool(table.get(column.benchmark)) for column in columns]
-        is_known = all(one is not None for one, here in zip(numbers, has, strict=True) if here)
-        method = method if is_known else "nothing"
-        measured = measure_instances(measured, numbers) if is_known else measured
-    rows, _ = make_rows(measured, _every(table, columns), method, "corrected")
+    measures = measure(models, columns, table)
+    numbers = ScoredBenchmarks(models, columns, table, cache).numbers(with_pairs=False)
+    if unit == "instances within benchmarks":
+        if all(one is not None for one, row in zip(numbers, table.values(), strict=True) if row):
+            measures = measure_instances(measures, numbers)
+        else:
+            unit = "nothing"
+    rows, _ = make_rows(measures, table, unit, "corrected")
     bare = [
         replace(row, rank=None, win_share=None, win_rate=None, guarded_win_rate=None, guarded_win_share=None)
         for row in rows
@@ -253,13 +253,13 @@ def _baseline_rows(
     return tuple(sorted(bare, key=lambda row: -(row.macro_average.value if row.macro_average else 0.0)))
 
 
-def _every(table: Table, columns: Sequence[Column]) -> Table:
-    """The table with an entry for every column."""
-    return {column.benchmark: table.get(column.benchmark, {}) for column in columns}
+def _models_in(table: Table) -> list[str]:
+    """Return the names of all models with a cell, sorted."""
+    return sorted({model for row in table.values() for model in row})
 
 
-def _table(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:
-    """Benchmark -> model -> cell."""
+def _cells_by_benchmark(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:
+    """Return benchmark -> model -> cell. Raises: UserError for two cells of the same place."""
     table: dict[str, dict[str, Cell]] = {}
     for cell in cells:
         row = table.setdefault(cell.benchmark, {})
@@ -269,25 +269,25 @@ def _table(cells: Iterable[Cell]) -> dict[str, dict[str, Cell]]:
     return table
 
 
-def _describe(columns: Iterable[Column], table: Mapping[str, object]) -> dict[str, Column]:
-    """Benchmark -> column, checked."""
-    described: dict[str, Column] = {}
+def _columns_by_id(columns: Iterable[Column], table: Table) -> dict[str, Column]:
+    """Return benchmark -> column. Raises: UserError for contradicting or invalid columns, and cells without one."""
+    by_id: dict[str, Column] = {}
     for column in columns:
-        if described.setdefault(column.benchmark, column) != column:
+        if by_id.setdefault(column.benchmark, column) != column:
             raise UserError(f"{column.benchmark} is described in two ways: one metric and one scale per benchmark.")
         if not (math.isfinite(column.low) and math.isfinite(column.high) and column.low < column.high):
             scale = f"{column.low} to {column.high}"
             raise UserError(f"{column.benchmark}: metric {column.metric} has the scale {scale}; averages need bounds.")
         if not (math.isfinite(column.weight) and column.weight > 0):
             raise UserError(f"{column.benchmark}: the weight {column.weight} is not a number above 0.")
-    unknown = sorted(set(table) - set(described))
+    unknown = sorted(set(table) - set(by_id))
     if unknown:
         raise UserError(f"No column describes {', '.join(unknown)}: title, category and metric are needed.")
-    return described
+    return by_id
 
 
-def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
-    """Columns on which every model has a value."""
+def _shared_columns(columns: Sequence[Column], table: Table) -> list[Column]:
+    """Return the columns on which every model has a value. Raises: UserError if there are none."""
     models = {model for column in columns for model in table[column.benchmark]}
     having = {c.benchmark: {m for m, cell in table[c.benchmark].items() if cell.value is not None} for c in columns}
     kept = [column for column in columns if having[column.benchmark] == models]
@@ -302,32 +302,32 @@ def _shared(columns: Sequence[Column], table: Table) -> list[Column]:
     return kept
 
 
-def _detectable(
-    described: Sequence[tuple[Column, BenchmarkNumbers | None]], pairs: AllPairs | None
+def _detectable_effects(
+    columns: Sequence[Column], numbers: Sequence[BenchmarkNumbers | None], pairs: AllPairs | None
 ) -> dict[str, float | None]:
-    """Benchmark -> minimum detectable effect; None where scores are not known. Tests that were made have it already."""
-    known = {} if pairs is None else pairs.mde
-    missing = {
+    """Return benchmark -> minimum detectable effect: from the tests if they have it; None where scores are unknown."""
+    tested = {} if pairs is None else pairs.mde
+    untested = {
         column.benchmark: one.minimum_detectable_effect() if one else None
-        for column, one in described
-        if column.benchmark not in known
+        for column, one in zip(columns, numbers, strict=True)
+        if column.benchmark not in tested
     }
-    return {**known, **missing}
+    return {**tested, **untested}
 
 
-def _method(
+def _interval_unit(
     resample: Resample | None,
-    measured: LeaderboardMeasures,
+    measures: LeaderboardMeasures,
     table: Table,
     numbers: Sequence[BenchmarkNumbers | None],
 ) -> IntervalUnit:
-    """Return the unit to resample. Raises UserError for instances whose scores are not known."""
-    if resample == "none" or not measured.columns:
+    """Return the unit to resample. Raises: UserError for instances whose scores are not known."""
+    if resample == "none" or not measures.columns:
         return "nothing" if resample == "none" else "benchmarks"
-    place = {model: i for i, model in enumerate(measured.models)}
+    place = {model: i for i, model in enumerate(measures.models)}
     lacking = [
         f"{cell.model} on {cell.benchmark}"
-        for column, one in zip(measured.columns, numbers, strict=True)
+        for column, one in zip(measures.columns, numbers, strict=True)
         for cell in table[column.benchmark].values()
         if cell.value is not None
         and (cell.scores is None or one is None or bool(np.isnan(one.scores.mean[place[cell.model]])))

@@ -1,4 +1,4 @@
-"""Inputs of a leaderboard: cells, one per model and benchmark, and the columns they stand in."""
+"""Inputs of a leaderboard: columns, one per benchmark, and cells, one per model and benchmark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = TypeVar("Value", float, Floats)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A benchmark on the board, with the metric it is judged by."""
+    """A benchmark on the board, with its metric."""
 
     benchmark: str
     """Id of the benchmark."""
@@ -111,7 +111,7 @@ class Cell:
         return missing / (self.estimate.n + missing) if self.estimate and missing > 0 else 0.0
 
     def bounds(self, column: Column) -> tuple[float, float] | None:
-        """Value if all missing scores were the worst, and the best, of the scale (Manski 1990, Am. Econ. Rev. 80).
+        """Return the value if all missing scores were the worst, and the best (Manski 1990, Am. Econ. Rev. 80).
 
         Returns: None if nothing is missing.
         """

@@ -32,7 +32,7 @@ ASPECTS: Mapping[Aspect, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDifference:
-    """Something that is not the same: in words or digests, as JSON holds it."""
+    """A value that changed, as in JSON."""
 
     what: str
     """An aspect of what a number rests on, or a place in the leaderboard."""
@@ -73,11 +73,11 @@ class LeaderboardDiff:
     benchmarks: tuple[tuple[str, ...], tuple[str, ...]]
     """Benchmarks that only the first has, and that only the second has."""
     ranks: tuple[ValueDifference, ...]
-    """Model -> its places, where they differ."""
+    """One for each model whose rank differs."""
     cells: tuple[CellChange, ...]
-    """Cells that both have whose value, or whose basis, differs."""
+    """Cells of both whose value, or what it rests on, differs."""
     board: tuple[ValueDifference, ...]
-    """Every difference of the leaderboards, by its path; empty if all but the words of their remarks is the same."""
+    """Every difference of the leaderboards, by its path; empty if they are the same, remarks aside."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class RunCheck:
     not_derived: str = ""
     """Reason if its numbers could not be reproduced, else empty."""
     lacks_data: bool = False
-    """True if that is because data is not here."""
+    """True if that is because data is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +103,22 @@ class Verification:
     """Result of reproducing a leaderboard from the store and the data."""
 
     release: str
-    """The release it was held against; empty: the store as it is."""
+    """Name of the release it was compared with; empty: the store as it is."""
     runs: tuple[RunCheck, ...]
     """One for each run behind the leaderboard."""
     board: tuple[ValueDifference, ...]
-    """Every place of the leaderboard that comes out otherwise, by its path."""
+    """Every place where the leaderboard differs, by its path."""
     notes: tuple[str, ...]
     """Notes on the leaderboard as a whole."""
 
     @property
     def same(self) -> bool:
-        """Return whether the leaderboard and all behind it came out byte for byte, as far as it could be derived."""
+        """Return whether the leaderboard and its runs were reproduced byte for byte, as far as possible."""
         return not self.board and not any(run.differences for run in self.runs)
 
     @property
     def exit_code(self) -> int:
-        """0 all the same, 1 something differs, 4 some of it could not be derived because data is not here."""
+        """0 if all is the same, 1 if something differs, 4 if data is missing to derive some of it."""
         if not self.same:
             return 1
         return 4 if any(run.lacks_data for run in self.runs) else 0
@@ -166,26 +166,26 @@ class ReleaseComparison:
 
 def diff_leaderboards(first: Release, second: Release) -> LeaderboardDiff:
     """Return the differences between two leaderboards, and the changed inputs behind them."""
-    mine, theirs = _keyed(first.leaderboard), _keyed(second.leaderboard)
+    mine, theirs = _by_name(first.leaderboard), _by_name(second.leaderboard)
     return LeaderboardDiff(
         first=first.name,
         second=second.name,
         options=tuple(json_differences(first.options, second.options)),
-        models=_only(mine["models"], theirs["models"]),
-        benchmarks=_only(mine["benchmarks"], theirs["benchmarks"]),
+        models=_only_in_one(mine["models"], theirs["models"]),
+        benchmarks=_only_in_one(mine["benchmarks"], theirs["benchmarks"]),
         ranks=tuple(
             ValueDifference(what=model, before=row["rank"], now=theirs["models"][model]["rank"])
             for model, row in mine["models"].items()
             if model in theirs["models"] and row["rank"] != theirs["models"][model]["rank"]
         ),
-        cells=tuple(_changed(first, second, mine, theirs)),
+        cells=tuple(_cell_changes(first, second, mine, theirs)),
         board=tuple(leaderboard_differences(first.leaderboard, second.leaderboard)),
     )
 
 
 def leaderboard_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ValueDifference]:
-    """Every place where two leaderboards differ, models and benchmarks by name."""
-    yield from json_differences(_keyed(before), _keyed(now))
+    """Yield every place where two leaderboards differ, models and benchmarks by name."""
+    yield from json_differences(_by_name(before), _by_name(now))
 
 
 RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "told_apart_adjusted"}
@@ -198,7 +198,7 @@ def has_earlier_ranking(board: Mapping[str, Any]) -> bool:
 
 
 def without_ranking(board: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a leaderboard does not depend on the way of ranking, and an earlier one, `like`, has too."""
+    """Return the part of a leaderboard that does not depend on how models are ranked and that `like` has, too."""
     earlier = {model["model"]: model for model in like["models"]}
     models = [_shared_keys(model, earlier.get(model["model"], model)) for model in board["models"]]
     return {
@@ -224,7 +224,7 @@ def provenance_differences(before: CellProvenance, now: CellProvenance) -> list[
     """Return the changed inputs of one value. The id and the time of the run are ignored."""
     found = []
     for aspect, fields in ASPECTS.items():
-        old, new = ([_plain(getattr(basis, name)) for name in fields] for basis in (before, now))
+        old, new = ([_as_json(getattr(basis, name)) for name in fields] for basis in (before, now))
         if old != new:
             place = next(i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
             found.append(ValueDifference(what=aspect, before=old[place], now=new[place]))
@@ -232,7 +232,7 @@ def provenance_differences(before: CellProvenance, now: CellProvenance) -> list[
 
 
 def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDifference]:
-    """Every place where two pieces of JSON differ, by its path; what is missing on one side is None there."""
+    """Yield every place where two JSON values differ, by its path; what is missing on one side is None there."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*before, *now)):
             yield from json_differences(before.get(key), now.get(key), f"{path}.{key}" if path else str(key))
@@ -243,7 +243,7 @@ def json_differences(before: Any, now: Any, path: str = "") -> Iterator[ValueDif
         yield ValueDifference(what=path, before=before, now=now)
 
 
-def _keyed(board: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(board: Mapping[str, Any]) -> dict[str, Any]:
     """Return a leaderboard with models and benchmarks by name, so that their order makes no difference.
 
     Remarks are left out: they follow from the numbers, in the words of the version that wrote them.
@@ -256,14 +256,14 @@ def _keyed(board: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _only(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _only_in_one(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(name for name in mine if name not in theirs), tuple(name for name in theirs if name not in mine)
 
 
-def _changed(
+def _cell_changes(
     first: Release, second: Release, mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> Iterator[CellChange]:
-    """Cells of both whose value or basis differs."""
+    """Yield the cells of both leaderboards whose value, or what it rests on, differs."""
     then, now = ({(basis.model, basis.benchmark): basis for basis in release.provenance} for release in (first, second))
     for key in sorted(set(then) & set(now)):
         model, benchmark = key
@@ -279,8 +279,8 @@ def _value(board: Mapping[str, Any], model: str, benchmark: str) -> float | None
     return value
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON gives it back."""
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON would read it back."""
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+        return {key: _as_json(inner) for key, inner in value.items()}
+    return [_as_json(inner) for inner in value] if isinstance(value, Sequence) and not isinstance(value, str) else value

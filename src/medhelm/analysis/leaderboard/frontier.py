@@ -38,8 +38,8 @@ def cost_frontier(
     Parameters: columns, sorted by id; numbers, of the scores on each of them, models sorted by name; empty where
     instance scores are not known; pairs, tests of every two models; method, the unit of intervals.
     """
-    places = {row.model: place for place, row in enumerate(sorted(rows, key=lambda row: row.model))}
     by_name = sorted(rows, key=lambda row: row.model)
+    places = {row.model: place for place, row in enumerate(by_name)}
     priced = [row for row in by_name if row.usd_per_1000 is not None and row.macro_average is not None]
     shared = _most_common_benchmarks(priced)
     alike = [row for row in priced if _benchmarks(row) == shared]
@@ -61,10 +61,9 @@ def cost_frontier(
     points = [
         CostPoint(row.model, float(cost), float(value)) for row, cost, value in zip(alike, costs, values, strict=True)
     ]
-    best = efficient_frontier(points)
-    efficient = {point.name for point in best}
-    models = [
-        FrontierModel(
+    efficient = [point.name for point in efficient_frontier(points)]
+    models = {
+        row.model: FrontierModel(
             model=row.model,
             usd_per_1000=float(costs[i]),
             value=float(values[i]),
@@ -72,10 +71,11 @@ def cost_frontier(
             probability=None if found is None else float(found[i]),
         )
         for i, row in enumerate(alike)
-    ]
+    }
+    steps = [(models[cheaper], models[costlier]) for cheaper, costlier in pairwise(efficient)]
     return CostFrontier(
-        models=tuple(sorted(models, key=lambda one: (one.usd_per_1000, -one.value, one.model))),
-        steps=_steps(best, pairs),
+        models=tuple(sorted(models.values(), key=lambda one: (one.usd_per_1000, -one.value, one.model))),
+        steps=tuple(_step(a, b, pairs) for a, b in steps if b.usd_per_1000 > a.usd_per_1000),
         unknown_cost=tuple(row.model for row in by_name if row.macro_average and row not in priced),
         other_benchmarks=tuple(row.model for row in priced if row not in alike),
     )
@@ -126,26 +126,20 @@ def _value(row: Row, column: Column) -> float:
     return np.nan if value is None else column.normalize(value)
 
 
-def _steps(best: Sequence[CostPoint[str]], pairs: AllPairs | None) -> tuple[FrontierStep, ...]:
-    """Return the steps along the frontier, cheapest first."""
-    return tuple(_step(a, b, pairs) for a, b in pairwise(best) if (b.cost_usd or 0) > (a.cost_usd or 0))
-
-
-def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | None) -> FrontierStep:
+def _step(cheaper: FrontierModel, costlier: FrontierModel, pairs: AllPairs | None) -> FrontierStep:
     """Return a step along the frontier, with the paired difference of the two models where they were tested."""
-    points = (costlier.value or 0.0) - (cheaper.value or 0.0)
-    value, low, high, is_better = points, None, None, False
+    value, low, high, is_better = costlier.value - cheaper.value, None, None, False
     if pairs is not None:
-        place, is_first = _pair(costlier.name, cheaper.name, pairs)
+        place, is_first = _place_of_pair(costlier.model, cheaper.model, pairs)
         is_better = is_first and bool(pairs.is_separated[place])
         if found := pairs.macro_average.differences[place]:
             value, low, high = (
                 (found.value, found.low, found.high) if is_first else (-found.value, -found.high, -found.low)
             )
     return FrontierStep(
-        cheaper=cheaper.name,
-        costlier=costlier.name,
-        usd_per_1000=(costlier.cost_usd or 0.0) - (cheaper.cost_usd or 0.0),
+        cheaper=cheaper.model,
+        costlier=costlier.model,
+        usd_per_1000=costlier.usd_per_1000 - cheaper.usd_per_1000,
         points=100 * value,
         points_low=None if low is None else 100 * low,
         points_high=None if high is None else 100 * high,
@@ -153,8 +147,8 @@ def _step(cheaper: CostPoint[str], costlier: CostPoint[str], pairs: AllPairs | N
     )
 
 
-def _pair(one: str, other: str, pairs: AllPairs) -> tuple[int, bool]:
-    """Return the place of the pair of two models, and whether the one is its first."""
+def _place_of_pair(one: str, other: str, pairs: AllPairs) -> tuple[int, bool]:
+    """Return the place of the pair of two models in `pairs`, and whether `one` is its first model."""
     a, b = pairs.models.index(one), pairs.models.index(other)
     first, second = pair_indices(len(pairs.models))
     return int(np.flatnonzero((first == min(a, b)) & (second == max(a, b)))[0]), a < b

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AlignedBenchmark, Unit, compare_aligned
 from medhelm.analysis.comparison.paired import LEVEL, Ints
+from medhelm.analysis.leaderboard.alignment import AlignedScores, align
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.leaderboard.win_rates import DECIMALS
-from medhelm.analysis.statistics.alignment import AlignedScores, align
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain.remark import Remark
 

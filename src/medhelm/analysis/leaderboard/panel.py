@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.leaderboard.types import Leaderboard
-from medhelm.analysis.leaderboard.win_rates import has_any_value, instance_win_shares
+from medhelm.analysis.leaderboard.win_rates import has_any_value, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
@@ -57,10 +57,10 @@ def panel_win_shares(scores: Floats, members: Members, shares: Floats | None = N
     A member leaves itself out.
 
     Parameters: scores, shape (n_models, n), nan if missing; means of benchmarks in place of instances give win rates;
-    shares, the same with a member's own score as a tie; None: `instance_win_shares`.
+    shares, the same with a member's own score as a tie; None: `win_shares`.
     Returns: shape (n_models, n); nan where a model has no score, or no other member has one.
     """
-    shares = instance_win_shares(scores, members) if shares is None else shares
+    shares = win_shares(scores, members) if shares is None else shares
     met = (members[:, None] & ~np.isnan(scores)).sum(axis=0)
     with np.errstate(invalid="ignore"):
         without_self = np.where(met > 1, (shares * met - 0.5) / np.maximum(met - 1, 1), np.nan)

@@ -51,9 +51,9 @@ class RemarkContext:
     """Requested benchmarks that only baselines have, which do not compete."""
     not_shared: Sequence[str]
     """Benchmarks that were left out because some model has no value on them."""
-    differing: Sequence[str]
+    different_instances: Sequence[str]
     """Benchmarks on which models were run on different instances."""
-    single: Sequence[str]
+    single_instance: Sequence[str]
     """Benchmarks with one independent instance."""
 
 
@@ -152,11 +152,12 @@ def _has_value(row: Row, benchmark: str) -> bool:
 
 def _instances(context: RemarkContext) -> Iterator[Remark]:
     """Yield benchmarks on which models were run on different instances, or on a single one."""
-    if context.differing:
-        text = f"Models were run on different instances of {_names(context.differing)}."
+    if context.different_instances:
+        text = f"Models were run on different instances of {_names(context.different_instances)}."
         yield Remark("different_instances", "", text)
-    if context.single:
-        text = f"Only one independent instance: {_names(context.single)}. Differences there cannot be significant."
+    if context.single_instance:
+        text = f"Only one independent instance: {_names(context.single_instance)}."
+        text += " Differences there cannot be significant."
         yield Remark("single_instance", "", text)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,14 +11,15 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.cost.use import CompletionUse, Times, pooled_times, pooled_use
 from medhelm.analysis.leaderboard.averages import (
     Averages,
     BenchmarkMeans,
-    average_over_benchmarks,
-    averages_of_benchmarks,
-    benchmark_means,
+    averages_for_benchmarks,
+    averages_for_instances,
     macro_means,
+    means_without_scores,
     share_means,
     win_share_means,
 )
@@ -30,16 +30,15 @@ from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit,
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,
     competition_ranks,
-    guarded_table,
+    guarded_win_shares,
     has_any_value,
-    instance_win_shares,
-    row_means,
     tie_groups,
     weighted_sd,
     win_rate_sd,
-    win_table,
+    win_shares,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.analysis.statistics.threads import in_threads
 from medhelm.domain import Rule
 
@@ -86,7 +85,7 @@ class LeaderboardMeasures:
 def measure(
     models: Sequence[str], columns: Sequence[Column], table: Table, panel: NDArray[np.bool_] | None = None
 ) -> LeaderboardMeasures:
-    """Averages of each model. `panel`: the models that win rates are against; None: all others."""
+    """Compute the averages of each model. `panel`: the models that win rates are against; None: all others."""
     values = np.full((len(models), len(columns)), np.nan)
     for i, model in enumerate(models):
         for j, column in enumerate(columns):
@@ -96,36 +95,34 @@ def measure(
     weights = np.array([column.weight for column in columns], dtype=float)
     if len(weights):
         weights = weights / weights.mean()
-    won = win_table(values) if panel is None else panel_win_shares(values, panel)
+    rank_won = win_shares(values, panel)
+    won = rank_won if panel is None else panel_win_shares(values, panel, rank_won)
     rates, macros = (np.round(row_means(one, weights), DECIMALS) for one in (won, values))
-    guarded = _guarded_rates(values, weights, panel)
+    guarded = _guarded_averages(rank_won, values, weights, panel)
     none = np.full(values.shape, np.nan)
     return LeaderboardMeasures(
         tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, none, won, panel
     )
 
 
-def _guarded_rates(values: Floats, weights: Floats, panel: NDArray[np.bool_] | None) -> Floats:
-    """Win rates with missing benchmarks counted as losses."""
-    if panel is None:
-        table = guarded_table(values)
-    else:
-        table = guarded_panel_shares(instance_win_shares(values, panel), values, panel)
+def _guarded_averages(shares: Floats, values: Floats, weights: Floats, panel: NDArray[np.bool_] | None) -> Floats:
+    """Average win shares or win rates over benchmarks, with missing benchmarks counted as losses: shape (n_models,)."""
+    table = guarded_win_shares(shares, values) if panel is None else guarded_panel_shares(shares, values, panel)
     return np.round(row_means(table, weights), DECIMALS)
 
 
-def measure_instances(measured: LeaderboardMeasures, numbers: Sequence[BenchmarkNumbers | None]) -> LeaderboardMeasures:
+def measure_instances(measures: LeaderboardMeasures, numbers: Sequence[BenchmarkNumbers | None]) -> LeaderboardMeasures:
     """Add win shares, and variances for intervals.
 
     Parameters: numbers, of the scores on each benchmark, None if not known; empty if averages go by benchmarks.
     """
     if not numbers:
-        return measured
-    values, panel = measured.values, measured.panel
+        return measures
+    values, panel = measures.values, measures.panel
     used = has_any_value(values)
     of_panel = used if panel is None else has_any_value(values[panel])
     shares, rank_shares = np.full((2, *values.shape), np.nan)
-    macro: list[BenchmarkMeans] = [benchmark_means(values[:, j]) for j in range(values.shape[1])]
+    macro: list[BenchmarkMeans] = [means_without_scores(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
     n_used, n_of_panel = int(used.sum()), int(of_panel.sum())
     known = [(j, one) for j, one in enumerate(numbers) if one is not None and used[j]]
@@ -133,13 +130,13 @@ def measure_instances(measured: LeaderboardMeasures, numbers: Sequence[Benchmark
     for j, one in known:
         macro[j] = macro_means(one.scores, n_used)
     met = [(j, one) for j, one in known if of_panel[j]]
-    found = in_threads(lambda place: _share_means(place[1], n_of_panel, panel), met, size=size)
+    found = in_threads(lambda place: _benchmark_shares(place[1], n_of_panel, panel), met, size=size)
     for (j, _), own in zip(met, found, strict=True):
         rank_shares[:, j], shares[:, j], won[j] = own
-    return replace(measured, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
+    return replace(measures, shares=shares, rank_shares=rank_shares, macro_means=macro, share_means=won)
 
 
-class _ShareMeans(NamedTuple):
+class _BenchmarkShares(NamedTuple):
     """Win shares of all models on one benchmark, arrays of shape (n_models,); see `LeaderboardMeasures`."""
 
     rank_shares: Floats
@@ -147,39 +144,40 @@ class _ShareMeans(NamedTuple):
     means: BenchmarkMeans
 
 
-def _share_means(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _ShareMeans:
+def _benchmark_shares(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _BenchmarkShares:
     """Return the win shares on one benchmark of `n_benchmarks`."""
     if panel is None:
-        return _ShareMeans(one.mean_shares, one.mean_shares, win_share_means(one.shares, n_benchmarks))
+        return _BenchmarkShares(one.mean_shares, one.mean_shares, win_share_means(one.shares, n_benchmarks))
     aligned = one.load()
     instance_shares = aligned.win_shares(panel)
     shown = panel_win_shares(aligned.scores, panel, instance_shares)
     means = win_share_means(share_means(aligned, shown, one.scores.is_binary), n_benchmarks, panel)
-    return _ShareMeans(row_means(instance_shares), row_means(shown), means)
+    return _BenchmarkShares(row_means(instance_shares), row_means(shown), means)
 
 
 def make_rows(
-    measured: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
+    measures: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
 ) -> tuple[list[Row], RankedBy]:
-    """Rows in order of rank, and the number that ranks them.
+    """Make the rows in order of rank, and say which number ranks them.
 
     Parameters: table, benchmark -> model -> cell; method, unit of the intervals; times, as of `pooled_use`.
     """
-    models, columns, values = measured.models, measured.columns, measured.values
-    share, rate, macro = _averages(measured, table, method)
-    guarded_share = _guarded_shares(measured)
-    by, keys = _ranking(measured, guarded_share, scoring)
-    order = _order(measured, keys)
+    models, columns, values = measures.models, measures.columns, measures.values
+    share, rate, macro = _averages(measures, table, method)
+    guarded_share = _guarded_shares(measures)
+    by, keys = _rank_keys(measures, guarded_share, scoring)
+    order = _order(measures, keys)
     places = competition_ranks([keys[i] for i in order])
-    spread = win_rate_sd(values, measured.weights, measured.panel)
-    wider = _over_benchmarks(measured, method)
-    categories = _groups([column.category for column in columns])
-    subcategories = _groups([column.subcategory for column in columns])
+    spread = win_rate_sd(values, measures.weights, measures.panel)
+    wider = _averages_over_benchmarks(measures, method)
+    categories = _group_members([column.category for column in columns])
+    subcategories = _group_members([column.subcategory for column in columns])
     cells_of_models = [
         {c.benchmark: table[c.benchmark][models[i]] for c in columns if models[i] in table[c.benchmark]} for i in order
     ]
+    uses = _completion_uses(cells_of_models, times)
     rows = []
-    for place, i, cells, use in zip(places, order, cells_of_models, _uses(cells_of_models, times), strict=True):
+    for place, i, cells, use in zip(places, order, cells_of_models, uses, strict=True):
         has = ~np.isnan(values[i])
         rows.append(
             Row(
@@ -188,113 +186,112 @@ def make_rows(
                 rank_low=None,
                 rank_high=None,
                 tie_group=None,
-                win_share=_average(share, i, None),
-                win_rate=_average(rate, i, _known(spread[i])),
-                macro_average=_average(macro, i, weighted_sd(values[i][has], measured.weights[has])),
-                win_share_over_benchmarks=_average(wider[0], i, None) if wider and has.sum() > 1 else None,
-                macro_over_benchmarks=_average(wider[1], i, None) if wider and has.sum() > 1 else None,
+                win_share=_average(share, i),
+                win_rate=_average(rate, i, _none_if_nan(spread[i])),
+                macro_average=_average(macro, i, weighted_sd(values[i][has], measures.weights[has])),
+                win_share_over_benchmarks=_average(wider[0], i) if wider and has.sum() > 1 else None,
+                macro_over_benchmarks=_average(wider[1], i) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
                 coverage=int(has.sum()) / len(columns),
-                cost_usd=_cost(cells.values()),
+                cost_usd=_total_cost(cells),
                 use=use,
                 cells=cells,
-                categories=_group_means(values[i], measured.weights, categories),
-                subcategories=_group_means(values[i], measured.weights, subcategories),
-                guarded_win_rate=_known(measured.guarded[i]),
-                guarded_win_share=_known(guarded_share[i]),
-                macro_bounds=_macro_bounds(cells, columns, measured.weights),
+                categories=_group_means(values[i], measures.weights, categories),
+                subcategories=_group_means(values[i], measures.weights, subcategories),
+                guarded_win_rate=_none_if_nan(measures.guarded[i]),
+                guarded_win_share=_none_if_nan(guarded_share[i]),
+                macro_bounds=_macro_bounds(cells, columns, measures.weights),
             )
         )
     return rows, by
 
 
-def _uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterator[CompletionUse | None]:
-    """Yield what the completions of each model took. `rows`: its cells by benchmark."""
+def _completion_uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterator[CompletionUse | None]:
+    """Yield cost, tokens and time of the completions of each model. `rows`: its cells by benchmark."""
 
     def use_of(cells: Mapping[str, Cell]) -> CompletionUse | None:
-        return pooled_use((cell.use for cell in cells.values()), _cost(cells.values()), times)
+        return pooled_use((cell.use for cell in cells.values()), _total_cost(cells), times)
 
     return in_threads(use_of, rows, size=max((sum(len(c.ids) for c in cells.values()) for cells in rows), default=0))
 
 
-def rank_order(measured: LeaderboardMeasures, scoring: Rule) -> list[int]:
+def rank_order(measures: LeaderboardMeasures, scoring: Rule) -> list[int]:
     """Return the models in order of rank."""
-    return _order(measured, _ranking(measured, _guarded_shares(measured), scoring)[1])
+    return _order(measures, _rank_keys(measures, _guarded_shares(measures), scoring)[1])
 
 
-def _order(measured: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
+def _order(measures: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
     """Return the models in the order of these keys.
 
-    Models of equal rank are ordered by macro average with missing values as 0: gaps do not help there either.
+    Models of equal rank are ordered by macro average with missing values as 0, so that missing values never help.
     """
-    standing = np.round(row_means(np.nan_to_num(measured.values), measured.weights), DECIMALS)
-    models = measured.models
-    return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(standing[i]), models[i]))
+    guarded_macros = np.round(row_means(np.nan_to_num(measures.values), measures.weights), DECIMALS)
+    models = measures.models
+    return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(guarded_macros[i]), models[i]))
 
 
-def add_ranks(rows: Sequence[Row], pairs: AllPairs | None, *, tested: bool) -> list[Row]:
+def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     """Add the places that each model can have, and groups of ties, from the tests of all pairs.
 
     Against a panel the order of the tests can differ from that of the ranks. A rank is always one of the places.
+    `pairs`: None for a single model.
     """
-    if not tested:
-        return list(rows)
     n = len(rows)
-    apart = np.zeros((n, n), dtype=np.bool_)
+    is_better = np.zeros((n, n), dtype=np.bool_)
     if pairs is not None:
         place = {row.model: i for i, row in enumerate(rows)}
         at = np.array([place[model] for model in pairs.models])
         first, second = (at[some[pairs.is_separated]] for some in pair_indices(n))
-        apart[first, second] = True
-    worse, better = apart.sum(axis=1), apart.sum(axis=0)
-    groups = tie_groups(apart | apart.T)
+        is_better[first, second] = True
+    n_worse, n_better = is_better.sum(axis=1), is_better.sum(axis=0)
+    groups = tie_groups(is_better | is_better.T)
     return [
         replace(
             row,
-            rank_low=min(int(1 + better[i]), row.rank or n),
-            rank_high=max(int(n - worse[i]), row.rank or 1),
+            rank_low=min(int(1 + n_better[i]), row.rank or n),
+            rank_high=max(int(n - n_worse[i]), row.rank or 1),
             tie_group=groups[i],
         )
         for i, row in enumerate(rows)
     ]
 
 
-def _averages(measured: LeaderboardMeasures, table: Table, method: IntervalUnit) -> tuple[Averages, Averages, Averages]:
-    """Win shares, win rates and macro averages with the intervals that they have."""
-    n, weights = len(measured.models), measured.weights
+def _averages(measures: LeaderboardMeasures, table: Table, method: IntervalUnit) -> tuple[Averages, Averages, Averages]:
+    """Return win shares, win rates and macro averages, with intervals where there are any."""
+    n, weights = len(measures.models), measures.weights
     none = np.full(n, np.nan)
     if method == "benchmarks":
-        rate = averages_of_benchmarks(measured.won, weights)
-        macro = averages_of_benchmarks(measured.values, weights)
+        rate = averages_for_benchmarks(measures.won, weights)
+        macro = averages_for_benchmarks(measures.values, weights)
         return Averages(none, none, none), _rounded(rate), _rounded(macro)
-    rate = Averages(measured.win_rates, none, none)
+    rate = Averages(measures.win_rates, none, none)
     if method == "nothing":
-        return Averages(none, none, none), rate, Averages(measured.macros, none, none)
-    macro = average_over_benchmarks(measured.values, measured.macro_means, weights)
-    share = average_over_benchmarks(measured.shares, measured.share_means, weights)
-    if len(measured.columns) == 1:
-        macro = _of_cells(macro, measured, table)
+        return Averages(none, none, none), rate, Averages(measures.macros, none, none)
+    macro = averages_for_instances(measures.values, measures.macro_means, weights)
+    share = averages_for_instances(measures.shares, measures.share_means, weights)
+    if len(measures.columns) == 1:
+        macro = _with_cell_intervals(macro, measures, table)
     return _rounded(share), rate, _rounded(macro)
 
 
-def _over_benchmarks(measured: LeaderboardMeasures, method: IntervalUnit) -> tuple[Averages, Averages] | None:
-    """Win shares and macro averages with intervals for other benchmarks, where theirs are for other instances."""
+def _averages_over_benchmarks(measures: LeaderboardMeasures, method: IntervalUnit) -> tuple[Averages, Averages] | None:
+    """Return win shares and macro averages with intervals for other benchmarks; None if they have no others."""
     if method != "instances within benchmarks":
         return None
-    share, macro = (averages_of_benchmarks(one, measured.weights) for one in (measured.shares, measured.values))
+    share, macro = (averages_for_benchmarks(one, measures.weights) for one in (measures.shares, measures.values))
     return _rounded(share), _rounded(macro)
 
 
 def _rounded(averages: Averages) -> Averages:
-    """Cut off what depends on the order of sums."""
+    """Round averages, so that they do not depend on the order of sums."""
     return Averages(*(np.round(one, DECIMALS) for one in averages))
 
 
-def _of_cells(macro: Averages, measured: LeaderboardMeasures, table: Table) -> Averages:
-    """With one benchmark the interval of the macro average is that of the cell."""
-    (column,) = measured.columns
+def _with_cell_intervals(macro: Averages, measures: LeaderboardMeasures, table: Table) -> Averages:
+    """Return macro averages on a single benchmark with the intervals of its cells."""
+    (column,) = measures.columns
     low, high = macro.low.copy(), macro.high.copy()
-    for i, model in enumerate(measured.models):
+    for i, model in enumerate(measures.models):
         cell = table[column.benchmark].get(model)
         if cell is not None and cell.estimate is not None:
             ends = sorted((column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)))
@@ -302,99 +299,89 @@ def _of_cells(macro: Averages, measured: LeaderboardMeasures, table: Table) -> A
     return Averages(macro.value, low, high)
 
 
-def _guarded_shares(measured: LeaderboardMeasures) -> Floats:
-    """Win shares with missing benchmarks counted as losses to all that have one; nan where there are none."""
-    shares, n = measured.rank_shares, len(measured.models)
+def _guarded_shares(measures: LeaderboardMeasures) -> Floats:
+    """Return win shares with missing benchmarks counted as losses: shape (n_models,); nan without instance scores."""
+    shares, n = measures.rank_shares, len(measures.models)
     if n < 2 or np.isnan(shares).all():
         return np.full(n, np.nan)
-    if measured.panel is not None:
-        table = guarded_panel_shares(shares, measured.values, measured.panel)
-        return np.round(row_means(table, measured.weights), DECIMALS)
-    present = ~np.isnan(measured.values)
-    any_value = present.any(axis=0)
-    rivals = np.maximum(present.sum(axis=0) - 1, 0)
-    lacking = n - 1 - rivals
-    won = np.nan_to_num(shares, nan=0.5)  # no instance in common with a rival: neither won nor lost
-    guarded = np.where(present, (won * rivals + lacking) / (n - 1), (lacking - 1) / 2 / (n - 1))
-    return np.round(row_means(np.where(any_value, guarded, np.nan), measured.weights), DECIMALS)
+    return _guarded_averages(shares, measures.values, measures.weights, measures.panel)
 
 
-def _ranking(measured: LeaderboardMeasures, guarded_share: Floats, scoring: Rule) -> tuple[RankedBy, list[float]]:
+def _rank_keys(measures: LeaderboardMeasures, guarded_share: Floats, scoring: Rule) -> tuple[RankedBy, list[float]]:
     """Return the number that ranks, and a sort key per model, lowest for the best."""
-    if int(has_any_value(measured.values).sum()) == 1:
-        return "mean score", np.nan_to_num(-measured.macros, nan=1.0).tolist()
+    if int(has_any_value(measures.values).sum()) == 1:
+        return "mean score", np.nan_to_num(-measures.macros, nan=1.0).tolist()
     if scoring == "corrected" and not np.isnan(guarded_share).all():
         return "win share", np.nan_to_num(-guarded_share).tolist()
-    return "win rate", np.nan_to_num(-measured.guarded).tolist()
+    return "win rate", np.nan_to_num(-measures.guarded).tolist()
 
 
 def rank_bounds(
-    measured: LeaderboardMeasures, table: Table, numbers: Sequence[BenchmarkNumbers | None], scoring: Rule
+    measures: LeaderboardMeasures, table: Table, numbers: Sequence[BenchmarkNumbers | None], scoring: Rule
 ) -> dict[str, tuple[int, int]]:
-    """Model -> its rank if each of its missing scores were the best, and if each were the worst.
+    """Return model -> its rank if each of its missing scores were the best, and if each were the worst.
 
-    One model at a time, so that the others lose or win what it gained or lost; for those with missing scores, unless
-    they are many.
+    One model changes at a time, and the others lose or win what it gains or loses. Only for models with missing scores;
+    empty if these are more than `MOST_LACKING`.
 
     Parameters: numbers, as in `measure_instances`; empty if averages go by benchmarks.
     """
-    kept = {
-        i: np.array([1 - cells[model].share_missing if model in cells else 1.0 for cells in _cells_of(measured, table)])
-        for i, model in enumerate(measured.models)
+    rows = [table[column.benchmark] for column in measures.columns]
+    shares_known = {
+        i: np.array([1 - cells[model].share_missing if model in cells else 1.0 for cells in rows])
+        for i, model in enumerate(measures.models)
     }
-    lacking = [i for i, shares in kept.items() if (shares < 1).any()]
+    lacking = {i: shares for i, shares in shares_known.items() if (shares < 1).any()}
     if len(lacking) > MOST_LACKING:
         return {}
     found = {}
-    for i in lacking:
-        best, worst = (_rank_with(measured, numbers, i, kept[i], score, scoring) for score in (1.0, 0.0))
-        found[measured.models[i]] = (best, worst)
+    for i, shares in lacking.items():
+        best, worst = (_rank_if_missing_were(score, i, shares, measures, numbers, scoring) for score in (1.0, 0.0))
+        found[measures.models[i]] = (best, worst)
     return found
 
 
-def _rank_with(
-    measured: LeaderboardMeasures,
-    numbers: Sequence[BenchmarkNumbers | None],
-    i: int,
-    kept: Floats,
+def _rank_if_missing_were(
     score: float,
+    i: int,
+    share_known: Floats,
+    measures: LeaderboardMeasures,
+    numbers: Sequence[BenchmarkNumbers | None],
     scoring: Rule,
 ) -> int:
-    """Rank of model i with a score, 0..1, in place of each missing one. `kept`: its share of scores per benchmark."""
-    values, shares = measured.values.copy(), measured.rank_shares.copy()
-    values[i] = values[i] * kept + score * (1 - kept)
-    for j in np.flatnonzero((kept < 1) & ~np.isnan(shares[i])).tolist():
+    """Return the rank of model i with a score, 0..1, for each missing one.
+
+    `share_known`: shape (n_benchmarks,), share of the model's instances that have a score.
+    """
+    values, shares = measures.values.copy(), measures.rank_shares.copy()
+    values[i] = values[i] * share_known + score * (1 - share_known)
+    for j in np.flatnonzero((share_known < 1) & ~np.isnan(shares[i])).tolist():
         if (one := numbers[j]) is not None:
-            shares[:, j] = row_means(one.load().completed(i, score).win_shares(measured.panel))
+            shares[:, j] = row_means(one.load().completed(i, score).win_shares(measures.panel))
     changed = replace(
-        measured,
+        measures,
         values=values,
         rank_shares=shares,
-        guarded=_guarded_rates(values, measured.weights, measured.panel),
-        macros=np.round(row_means(values, measured.weights), DECIMALS),
+        guarded=_guarded_averages(win_shares(values, measures.panel), values, measures.weights, measures.panel),
+        macros=np.round(row_means(values, measures.weights), DECIMALS),
     )
-    _, keys = _ranking(changed, _guarded_shares(changed), scoring)
+    _, keys = _rank_keys(changed, _guarded_shares(changed), scoring)
     return 1 + sum(key < keys[i] for key in keys)
 
 
-def _cells_of(measured: LeaderboardMeasures, table: Table) -> list[Mapping[str, Cell]]:
-    """The cells of each benchmark, in order."""
-    return [table[column.benchmark] for column in measured.columns]
-
-
-def _known(value: float) -> float | None:
-    """A number, or None for nan."""
+def _none_if_nan(value: float) -> float | None:
+    """Return a number, or None for nan."""
     return None if np.isnan(value) else float(value)
 
 
-def _average(averages: Averages, i: int, sd: float | None) -> Average | None:
-    """One model's average; None if it has none."""
-    value, low, high = (_known(one[i]) for one in averages)
+def _average(averages: Averages, i: int, sd: float | None = None) -> Average | None:
+    """Return one model's average; None if it has none."""
+    value, low, high = (_none_if_nan(one[i]) for one in averages)
     return None if value is None else Average(value=value, low=low, high=high, sd=sd)
 
 
 def _macro_bounds(cells: Mapping[str, Cell], columns: Sequence[Column], weights: Floats) -> tuple[float, float] | None:
-    """Macro average with all missing scores the worst, and the best; None if nothing is missing."""
+    """Return the macro average with all missing scores the worst, and the best; None if nothing is missing."""
     sums, total, is_missing = [0.0, 0.0], 0.0, False
     for column, weight in zip(columns, weights.tolist(), strict=True):
         cell = cells.get(column.benchmark)
@@ -408,20 +395,18 @@ def _macro_bounds(cells: Mapping[str, Cell], columns: Sequence[Column], weights:
     return (sums[0] / total, sums[1] / total) if is_missing else None
 
 
-def _cost(cells: Iterable[Cell]) -> float | None:
-    """Sum of the costs; None if one is unknown."""
-    costs = [cell.cost_usd for cell in cells]
-    known = [cost for cost in costs if cost is not None]
-    return math.fsum(known) if known and len(known) == len(costs) else None
+def _total_cost(cells: Mapping[str, Cell]) -> float | None:
+    """Return the sum of the costs; None if one is unknown, or there is no cell."""
+    return sum_costs(cell.cost_usd for cell in cells.values()).usd if cells else None
 
 
-def _groups(names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    """Group -> which benchmarks are in it, by name."""
+def _group_members(names: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    """Return group -> whether each benchmark is in it. `names`: the group of each benchmark."""
     return {group: np.array([name == group for name in names]) for group in sorted(set(names))}
 
 
 def _group_means(values: Floats, weights: Floats, groups: Mapping[str, NDArray[np.bool_]]) -> dict[str, GroupMean]:
-    """Group -> weighted mean of one model's normalized values, shape (n_benchmarks,), in it."""
+    """Return group -> weighted mean in it of one model's normalized values, shape (n_benchmarks,)."""
     means = {}
     is_known = ~np.isnan(values)
     for group, members in groups.items():

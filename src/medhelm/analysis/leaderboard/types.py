@@ -26,7 +26,7 @@ RankedBy = Literal["win share", "win rate", "mean score"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average:
-    """An average over benchmarks and how far it can be trusted."""
+    """An average over benchmarks with its interval and spread."""
 
     value: float
     """The average."""

@@ -11,18 +11,19 @@ from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
+from medhelm.domain.text import listed
 
-SAMPLE_ROWS = "These are invented sample rows, no measure of real performance."
+SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance."
 """First sentence on results of the sample tier."""
 
 NAMES = 5
 """Most names written out in one sentence."""
 
 FASTER = 0.9
-"""Largest median time, as a share of the leader's, that is worth a sentence: times vary with the load of a server."""
+"""Largest median time, as a share of the leader's, that is worth a sentence: times vary with server load."""
 
 NOTICED = 0.5
-"""Smallest difference of median times in seconds that is worth a sentence: nobody chooses a model for less."""
+"""Smallest difference of median times in seconds that is worth a sentence."""
 
 
 def verdict(board: Leaderboard) -> list[str]:
@@ -105,7 +106,7 @@ def _lost_to_failures(board: Leaderboard) -> int:
 
 
 def _ranking_value(board: Leaderboard, row: Row) -> float | None:
-    """The number that ranks a model."""
+    """Return the number that ranks a model."""
     if board.ranked_by == "mean score":
         return row.macro_average.value if row.macro_average else None
     return row.guarded_win_share if board.ranked_by == "win share" else row.guarded_win_rate
@@ -219,7 +220,4 @@ def _faster(first: Row, found: Alternatives) -> str:
 
 def _names(rows: Sequence[Row]) -> str:
     """Join the names of models, cut after `NAMES`."""
-    names = [row.model for row in rows]
-    if len(names) > NAMES:
-        return f"{', '.join(names[:NAMES])} and {len(names) - NAMES} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([row.model for row in rows], NAMES)

@@ -1,12 +1,12 @@
-"""The arithmetic of a leaderboard, on arrays: win rates, with and without a guard against gaps, their spread, ranks.
+"""Arrays of win rates, with and without missing values counted as losses, their spread, ranks and groups of ties.
 
 `values` has one row per model and one column per benchmark: normalized so that 1 is best, nan where a model has none.
 `weights` has one number above 0 per benchmark, how much it counts. Two values are equal when they agree to twelve
 decimals, so that the order of a sum cannot make a winner.
 
 A win rate compares a model only with rivals that have a value too. Ranks go by the guarded win rate, in which a missing
-value counts as below every value that is there, and as a tie with another missing one. It is made for one purpose: who
-leaves out a benchmark never gains by it, neither against all nor, where every instance has a score, against one rival.
+value is below every other value and ties with another missing one. So a model never gains by leaving out a benchmark,
+neither against all rivals nor, where every instance has a score, against one rival.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from numpy.typing import NDArray
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 DECIMALS = 12
-"""Precision to which two means are compared."""
+"""Decimals to which two means are compared."""
 
 BLOCK = 100_000
 """Most scores sorted at once: they stay in the processor's cache."""
 
 
-def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
-    """Share of rivals that each model's answer beats, instance by instance; a tie counts one half.
+def win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
+    """Return the share of rivals that each model beats, column by column; a tie counts one half.
+
+    A column is an instance, or a benchmark with its means: then these are win rates.
 
     Parameters: scores, shape (n_models, n), nan if missing; panel, shape (n_models,), the models to be beaten; None:
-    all. Where a panel is given, a member's own answer counts as one more tie: all models meet the same panel.
-    Returns: shape (n_models, n); nan where a model has no score, or meets nobody who has.
+    all. Where a panel is given, a member's own score counts as one more tie: all models meet the same panel.
+    Returns: shape (n_models, n); nan where a model has no score, or meets no model that has one.
     """
     members = np.ones(len(scores)) if panel is None else panel.astype(float)
     own_ties = 1.0 if panel is None else 0.0
@@ -45,7 +47,7 @@ def instance_win_shares(scores: Floats, panel: NDArray[np.bool_] | None = None) 
 
 
 def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
-    """Win shares of 0/1 scores: on each instance there are two values, one for each score."""
+    """Compute win shares of 0/1 scores: in each column there is one for each score."""
     is_right = scores == 1
     right, met = members @ is_right, members @ ~np.isnan(scores)
     wrong, rivals = met - right, met - own_ties
@@ -56,7 +58,7 @@ def _binary_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floa
 
 
 def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floats:
-    """Win shares of any scores: shape (n, n_models), one row per instance.
+    """Compute win shares of any scores: shape (n, n_models), one row per column of `win_shares`.
 
     Parameters: members, shape (n_models,), 1 for a model to be beaten; own_ties, number of ties that are a model's own.
     """
@@ -79,13 +81,13 @@ def _sorted_win_shares(scores: Floats, members: Floats, own_ties: float) -> Floa
 
 
 def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> Floats:
-    """Win shares on a benchmark whose number is a ratio, such as balanced accuracy: one half and half the lead.
+    """Compute win shares on a benchmark whose number is a ratio, such as balanced accuracy: 1/2 plus half the lead.
 
     A single instance has no score there that could be better or worse than another model's. The mean over instances is
     one half plus half the lead over the mean of the rivals, as it is for right-or-wrong answers.
 
     Parameters: values, shape (n_models, n), normalized, with the ratios as their means, nan if missing; panel and
-    returns, as of `instance_win_shares`.
+    returns, as of `win_shares`.
     """
     present = ~np.isnan(values)
     filled = np.nan_to_num(values)
@@ -97,19 +99,11 @@ def ratio_win_shares(values: Floats, panel: NDArray[np.bool_] | None = None) -> 
         return np.where(present & (met > 0), 0.5 + (values - total / met) / 2, np.nan)
 
 
-def win_table(values: Floats) -> Floats:
-    """Share of rivals that each model beats on each benchmark, among those that have a value; a tie counts one half.
+def guarded_win_shares(shares: Floats, values: Floats) -> Floats:
+    """Return win shares among all rivals, a missing value being below all others and equal to another missing one.
 
-    Parameters: values, shape (n_models, n_benchmarks). Returns: the same shape; nan for a model without a value, or
-    without a rival that has one.
-    """
-    return instance_win_shares(values)
-
-
-def guarded_table(values: Floats) -> Floats:
-    """The same among all rivals, a missing value being below all others and equal to another missing one.
-
-    Returns: the same shape; nan for benchmarks without any value, and throughout if there is a single model.
+    Parameters: shares, shape (n_models, n_benchmarks), against the rivals that have a value; values, alike, nan if
+    missing. Returns: the same shape; nan for benchmarks without any value, and throughout if there is a single model.
     """
     n = len(values)
     if n == 1:
@@ -117,7 +111,7 @@ def guarded_table(values: Floats) -> Floats:
     present = ~np.isnan(values)
     rivals = np.maximum(present.sum(axis=0) - 1, 0)
     lacking = n - 1 - rivals
-    beaten = np.nan_to_num(win_table(values)) * rivals + lacking
+    beaten = np.nan_to_num(shares, nan=0.5) * rivals + lacking  # no instance in common: neither won nor lost
     guarded = np.where(present, beaten, (lacking - 1) / 2) / (n - 1)
     return np.where(has_any_value(values), guarded, np.nan)
 
@@ -148,23 +142,11 @@ def win_rate_sd(values: Floats, weights: Floats | None = None, panel: NDArray[np
     return spread
 
 
-def row_means(table: Floats, weights: Floats | None = None) -> Floats:
-    """Mean of each row over the columns that have a value, weighted if need be; nan for a row without any."""
-    present = ~np.isnan(table)
-    if weights is None:
-        count = present.sum(axis=-1).astype(float)
-        total = np.where(present, table, 0.0).sum(axis=-1)
-    else:
-        count = (present * weights).sum(axis=-1)
-        total = np.where(present, table * weights, 0.0).sum(axis=-1)
-    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
-
-
 def weighted_sd(values: Floats, weights: Floats) -> float | None:
-    """Sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, with W the sum of w and m their mean.
+    """Return the sample SD of weighted values: sum of w (v - m)^2 over W - (sum of w^2) / W, W being the sum of w.
 
     For equal weights, of whatever size, it is the SD with divisor n - 1: a weight says how much a benchmark counts, and
-    does not make one benchmark into two.
+    does not turn one benchmark into two.
     Parameters: values, shape (n,), without nan. Returns: None for fewer than two.
     """
     if len(values) < 2:
@@ -175,7 +157,7 @@ def weighted_sd(values: Floats, weights: Floats) -> float | None:
 
 
 def competition_ranks(keys: Sequence[object]) -> list[int]:
-    """Ranks of entries that are sorted, best first: equal keys share a rank, the next rank is skipped.
+    """Return the ranks of sorted entries, best first: equal keys share a rank, the next rank is skipped.
 
     >>> competition_ranks(["a", "b", "b", "c"])
     [1, 2, 2, 4]

@@ -8,6 +8,7 @@ For coefficients of agreement this matters: plain percentiles of 10 or 20 instan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ def bootstrap_statistic(
     *,
     clusters: Clusters = None,
 ) -> BootstrapResult:
-    """Percentile bootstrap of a statistic, by rows or by whole clusters of rows.
+    """Compute the percentile bootstrap of a statistic, by rows or by whole clusters of rows.
 
     Draws for which the statistic is undefined are left out and counted: where there are many, the interval is about the
     draws that worked. The interval is widened to hold the value, if need be, and is not cut to any range.
@@ -78,19 +79,31 @@ def bootstrap_statistic(
     if len(defined) < MIN_RESAMPLES:
         reason = f"the statistic is undefined for {undefined} of {draws} draws"
         return BootstrapResult(value=value, low=None, high=None, draws=len(defined), undefined=undefined, reason=reason)
-    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
-    low, high = (float(end) for end in np.quantile(defined, [tail, 1 - tail]))
+    low, high = percentile_interval(np.array(defined), k)
     return BootstrapResult(
         value=value, low=min(low, value), high=max(high, value), draws=len(defined), undefined=undefined
     )
 
 
+def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
+    """Return the 95% percentile interval of draws from k >= 2 clusters, with the tails of Student's t.
+
+    Draws that are nan are left out; if fewer than `MIN_RESAMPLES` remain, the limits are minus and plus infinity.
+    """
+    known = drawn[~np.isnan(drawn)]
+    if len(known) < MIN_RESAMPLES:
+        return -math.inf, math.inf
+    tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
+
+
 def _defined(value: float | None) -> float | None:
-    """The value, or None for nan and infinity."""
+    """Return the value, or None for nan and infinity."""
     return float(value) if value is not None and np.isfinite(value) else None
 
 
 def _drawn(k: int, members: list[NDArray[np.intp]] | None, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Row numbers of k - 1 clusters drawn with replacement; `members` is None where every row is a cluster."""
+    """Draw k - 1 clusters with replacement, and return their rows. `members`: None where every row is a cluster."""
     chosen = rng.integers(0, k, size=k - 1)
     return chosen if members is None else np.concatenate([members[code] for code in chosen])

@@ -52,7 +52,7 @@ def cluster_codes(clusters: Clusters, n: int) -> tuple[NDArray[np.intp], int]:
 
 
 def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, Floats]:
-    """Sums and counts of the scores in each cluster.
+    """Return sums and counts of the scores in each cluster.
 
     Parameters: scores, shape (m, n), nan if missing; codes, shape (n,), values 0 to k - 1.
     Returns: sums and counts, both of shape (k, m).
@@ -104,7 +104,7 @@ def draw_means(sums: Floats, counts: Floats, rng: np.random.Generator, draws: in
 
 
 def _distinct_columns(sums: Floats, counts: Floats) -> tuple[list[int], list[int]]:
-    """First of each set of equal columns, and for every column which of those it equals."""
+    """Return the first of each set of equal columns, and for every column which of those it equals."""
     seen: dict[bytes, int] = {}
     first: list[int] = []
     place: list[int] = []

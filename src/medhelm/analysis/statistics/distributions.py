@@ -28,7 +28,7 @@ LARGEST_LOG = 700.0
 
 
 def f_cdf(f: float, df1: float, df2: float) -> float:
-    """Probability that F with `df1` and `df2` degrees of freedom is at most `f`.
+    """Return the probability that F with `df1` and `df2` degrees of freedom is at most `f`.
 
     Raises: ValueError unless both degrees of freedom are positive and finite and f is a number.
 
@@ -45,7 +45,7 @@ def f_cdf(f: float, df1: float, df2: float) -> float:
 
 @lru_cache(maxsize=4096)
 def f_quantile(p: float, df1: float, df2: float) -> float:
-    """The value that F with `df1` and `df2` degrees of freedom stays below with probability `p`, 0 < p < 1.
+    """Return the value that F with `df1` and `df2` degrees of freedom stays below with probability `p`, 0 < p < 1.
 
     Returns: a positive number; 0.0 or infinity where it would be too small or too large for a float.
     Raises: ValueError unless 0 < p < 1 and both degrees of freedom are positive and finite.
@@ -58,8 +58,9 @@ def f_quantile(p: float, df1: float, df2: float) -> float:
     return math.exp(odds) if odds <= LARGEST_LOG else math.inf
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
-    """The value that Student's t with `df` degrees of freedom stays below with probability `p`, 0 < p < 1.
+    """Return the value that Student's t with `df` degrees of freedom stays below with probability `p`, 0 < p < 1.
 
     Returns: a number; infinite where its square would be too large for a float.
     Raises: ValueError unless 0 < p < 1 and df is positive and finite.
@@ -83,7 +84,7 @@ def _check(*degrees: float) -> None:
 
 
 def _beta(odds: float, a: float, b: float) -> tuple[float, float]:
-    """I_x(a, b) and 1 - I_x(a, b) for x = 1 / (1 + exp(-odds)); the smaller of the two keeps all its digits."""
+    """Return I_x(a, b) and 1 - I_x(a, b) for x = 1 / (1 + exp(-odds)); the smaller one keeps all its digits."""
     x, y = _logistic(odds), _logistic(-odds)
     if x <= (a + 1) / (a + b + 2):
         lower = _density(x, y, a, b) * _fraction(x, a, b) / a
@@ -93,12 +94,12 @@ def _beta(odds: float, a: float, b: float) -> tuple[float, float]:
 
 
 def _logistic(odds: float) -> float:
-    """1 / (1 + exp(-odds)), without overflow."""
+    """Return 1 / (1 + exp(-odds)), without overflow."""
     return 1 / (1 + math.exp(-odds)) if odds > -LARGEST_LOG else math.exp(odds)
 
 
 def _density(x: float, y: float, a: float, b: float) -> float:
-    """x^a y^b / B(a, b) for y = 1 - x: the slope of I_x(a, b) along log(x / y)."""
+    """Return x^a y^b / B(a, b) for y = 1 - x: the slope of I_x(a, b) along log(x / y)."""
     if x == 0 or y == 0:
         return 0.0
     n = a + b
@@ -110,7 +111,7 @@ def _density(x: float, y: float, a: float, b: float) -> float:
 
 
 def _log_ratio(ratio: float, excess: float) -> float:
-    """log(ratio) - excess for ratio = 1 + excess; the sum of both excesses in `_density` is nothing."""
+    """Return log(ratio) - excess for ratio = 1 + excess; in `_density` the excesses times a and b add up to 0."""
     return (math.log1p(excess) if abs(excess) < 0.5 else math.log(ratio)) - excess
 
 
@@ -123,7 +124,7 @@ def _stirling_rest(z: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of I_x(a, b), by the method of Lentz as modified by Thompson and Barnett (1986)."""
+    """Return the continued fraction of I_x(a, b), by Lentz's method as modified by Thompson and Barnett (1986)."""
     value = back = 1.0
     front = math.inf
     for step in count(1):
@@ -141,12 +142,12 @@ def _fraction(x: float, a: float, b: float) -> float:
 
 
 def _not_zero(value: float) -> float:
-    """The value, or a tiny one in its place."""
+    """Return the value, or a tiny one in place of 0."""
     return value if value != 0 else TINY
 
 
 def _beta_quantile(p: float, a: float, b: float) -> float:
-    """log(x / (1 - x)) of the x with I_x(a, b) = p, by Newton's method within a shrinking bracket.
+    """Return log(x / (1 - x)) for I_x(a, b) = p, by Newton's method within a shrinking bracket.
 
     Returns: plus or minus infinity beyond `LARGEST_LOG`.
     Raises: ValueError unless 0 < p < 1.

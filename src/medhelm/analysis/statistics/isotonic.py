@@ -1,7 +1,7 @@
 """The rising curve that fits best: isotonic regression by pooling adjacent violators.
 
 Of all functions that never fall, the one with the smallest sum of squares to the points (Ayer et al. 1955, Ann. Math.
-Stat. 26). It asks nothing of the form of the relation but its direction.
+Stat. 26). It assumes nothing about the form of the relation but its direction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Curve(NamedTuple):
     """Values there, never falling."""
 
     def at(self, places: Floats, slope: float = 0.0) -> Floats:
-        """Values at any places; outside the knots the curve goes on with a slope, level if none is given.
+        """Return values at any places; outside the knots the curve continues with a slope, level if none is given.
 
         >>> Curve(np.array([1.0, 3.0]), np.array([2.0, 4.0])).at(np.array([0.0, 2.0, 5.0]), slope=0.5).tolist()
         [1.5, 3.0, 5.0]

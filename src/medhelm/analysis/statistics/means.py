@@ -1,4 +1,4 @@
-"""Means with intervals, and minimum detectable effects.
+"""Means with intervals.
 
 All intervals are two-sided 95%. A failure is nan on the way in: left out of every number and counted. How an interval
 is made depends on the scores alone, and its `method` names it:
@@ -7,11 +7,11 @@ is made depends on the scores alone, and its `method` names it:
     wilson-effective  other scores, fewer than 20 independent units: Wilson's interval of as many 0/1 scores with the
                       same mean as vary as much, fewer by the ratio of quantiles of Student's t
     skew-t            other scores: mean and standard error with Student's t, corrected for the skewness of the scores
-                      by Hall's transformation (`skewness`)
+                      by Hall's transformation (`spread_of_sum`)
     t                 without that correction: fewer than five units on a scale without an end, such as `density`
     constant          other scores, equal in all units: see `constant_interval`
-    single            other scores, one unit only: the whole scale, because one says nothing of the spread
-    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratios`
+    single            other scores, one unit only: the whole scale, because one does not show any spread
+    mover             a ratio, or a mean of ratios over labels, such as balanced accuracy: see `ratio_metrics`
 
     -by-cluster       added where instances are not independent: units are clusters, and their effective number counts
 
@@ -25,8 +25,7 @@ units, `normal` for scores that are not 0/1, and `-clustered` at the end of a na
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -35,8 +34,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.skewness import spread_of_sum
-from medhelm.domain import Estimate
+from medhelm.domain import RULES, Estimate, Rule
 
 NORMAL = NormalDist()
 """The standard normal distribution."""
@@ -45,16 +43,16 @@ Z95 = NORMAL.inv_cdf(0.975)
 """Quantile of the normal distribution behind 95% intervals."""
 
 MDE_FACTOR = 1.96 + 0.84
-"""Standard errors that a true difference must measure to be found at the 5% level in four of five tries."""
+"""Size of a true difference, in standard errors, that is found at the 5% level in four of five tries."""
 
 DRAWS = 2000
 """Number of bootstrap resamples for one interval."""
 
 FEW = 20
-"""Effective number of units below which Wilson's interval serves better than a correction for estimated skewness."""
+"""Effective number of units below which Wilson's interval is better than a correction for estimated skewness."""
 
 FEWEST = 5
-"""The same where Wilson's interval cannot serve, because the scale has no end."""
+"""The same where Wilson's interval does not apply, because the scale has no end."""
 
 BY_CLUSTER = "-by-cluster"
 """End of the name of a method whose units are clusters."""
@@ -63,20 +61,19 @@ FLAT = 1e-12
 """Standard error, relative to the scale or the value, below which units are equal but for rounding errors."""
 
 
-def wilson_interval(successes: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Score interval of a proportion (Wilson 1927, J. Am. Stat. Assoc. 22): within 0..1, never of width zero.
+def wilson_interval(successes: float, n: float) -> tuple[float, float]:
+    """Return the 95% score interval of a proportion (Wilson 1927, J. Am. Stat. Assoc. 22): within 0..1, never empty.
 
     Parameters: successes out of n; neither need be whole, n may be an effective number of instances.
-    Raises: ValueError unless 0 <= successes <= n, n > 0 and 0 < confidence < 1.
+    Raises: ValueError unless 0 <= successes <= n and n > 0.
 
     >>> low, high = wilson_interval(81, 263)
     >>> f"{low:.4f} {high:.4f}"
     '0.2553 0.3662'
     """
-    if not (n > 0 and 0 <= successes <= n and 0 < confidence < 1):
-        raise ValueError(f"no proportion: {successes} of {n} at confidence {confidence}")
-    z = NORMAL.inv_cdf((1 + confidence) / 2)
-    p = successes / n
+    if not (n > 0 and 0 <= successes <= n):
+        raise ValueError(f"{successes} of {n} is not a proportion")
+    z, p = Z95, successes / n
     centre = p + z * z / (2 * n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
@@ -170,7 +167,7 @@ def effective_size(scores: Floats, clusters: Clusters) -> float:
 
 
 def constant_interval(value: float, k: float, low: float, high: float) -> tuple[float, float]:
-    """Interval of a mean when all k independent units have the same score.
+    """Return the interval of a mean when all k independent units have the same score.
 
     Up to a share q of other outcomes could have stayed unseen, q being the upper Wilson limit of 0 in k; at worst they
     lie at an end of the scale. For scores at an end this is the Wilson interval of k in k.
@@ -180,7 +177,7 @@ def constant_interval(value: float, k: float, low: float, high: float) -> tuple[
 
 
 def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, high: float) -> Floats:
-    """Variances that give normal intervals the widths of `constant_interval`.
+    """Return variances that give normal intervals the widths of `constant_interval`.
 
     Parameters: k, any shape, the number of units with the same score; low and high, the ends of the scale.
     """
@@ -189,7 +186,7 @@ def constant_variance(k: NDArray[np.float64] | NDArray[np.intp], low: float, hig
 
 
 def estimate(values: Floats, clusters: Clusters = None, *, low: float, high: float) -> Estimate | None:
-    """Mean score of a run with its 95% interval, by the method that fits the scores (see the head of this module).
+    """Estimate the mean score of a run with its 95% interval, by the method that fits the scores (see the module).
 
     Parameters: values, shape (n,), nan for a failed instance; clusters, n names; low and high, ends of the scale.
     Returns: None when nothing was scored. The interval lies within the scale and contains the mean.
@@ -270,7 +267,7 @@ def ratio_interval(
 
 
 def _bounded_interval(found: UnitTotals, low: float, high: float) -> tuple[tuple[float, float], str]:
-    """Interval of a ratio on a scale with two ends."""
+    """Return the interval of a ratio on a scale with two ends."""
     value, effective = found.value, found.effective_units
     if effective < FEW:
         p = (value - low) / (high - low)
@@ -282,7 +279,7 @@ def _bounded_interval(found: UnitTotals, low: float, high: float) -> tuple[tuple
 
 
 def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
-    """Interval of a ratio by Student's t, corrected for skewness unless there are too few units to estimate it."""
+    """Return the interval of a ratio by Student's t, corrected for skewness unless there are too few units for that."""
     value, df = found.value, found.effective_units - 1
     if df + 1 < FEWEST:
         half = found.standard_error * _t95(df)
@@ -291,9 +288,8 @@ def _student_interval(found: UnitTotals) -> tuple[tuple[float, float], str]:
     return (value - spread.below, value + spread.above), "skew-t"
 
 
-@lru_cache(maxsize=4096)
 def _t95(df: float) -> float:
-    """Quantile of Student's t behind 95% intervals; infinite without degrees of freedom."""
+    """Return the quantile of Student's t for 95% intervals; infinite without degrees of freedom."""
     return t_quantile(0.975, df) if df > 0 else math.inf
 
 
@@ -305,38 +301,93 @@ def _wilson_on(value: float, n: float, low: float, high: float) -> tuple[float, 
     return low + ends[0] * span, low + ends[1] * span
 
 
-def minimum_detectable_effect(scores: Floats, clusters: Clusters = None) -> float | None:
-    """Smallest true difference between two models that would be found in four of five tries at the 5% level.
-
-    The mean over all pairs of models of `pair_effects`.
-
-    Parameters: scores, shape (n_models, n), aligned by instance, normalized to 0..1, nan if missing.
-    Returns: None unless some pair shares two instances.
-    """
-    effects = pair_effects(scores, clusters)
-    return float(np.mean(effects)) if effects else None
-
-
-def pair_effects(scores: Floats, clusters: Clusters = None) -> list[float]:
-    """The minimum detectable effect of every pair of models that shares two instances or more.
-
-    (1.96 + 0.84) times the standard error of the paired difference. With independent instances that error is
-    sd / sqrt(n), sd the population standard deviation of the differences (Bedi et al. 2025, appendix E).
-    """
-    codes, k = cluster_codes(clusters, scores.shape[1])
-    effects = []
-    for i, j in combinations(range(len(scores)), 2):
-        difference = scores[i] - scores[j]
-        shared = ~np.isnan(difference)
-        if int(shared.sum()) >= 2:
-            effects.append(MDE_FACTOR * population_standard_error(difference[shared], codes[shared], k))
-    return effects
-
-
 def population_standard_error(values: Floats, codes: NDArray[np.intp], k: int) -> float:
-    """Standard error of a mean with divisor n instead of n - 1, clusters taken together.
+    """Return the standard error of a mean with divisor n instead of n - 1, clusters taken together.
 
     Parameters: values, shape (n,), without nan; codes, shape (n,), 0 to k - 1.
     """
     totals = np.bincount(codes, weights=values - values.mean(), minlength=k)
     return float(np.sqrt(totals @ totals) / len(values))
+
+
+def row_means(table: Floats, weights: Floats | None = None) -> Floats:
+    """Return the mean of each row over the columns that have a value, optionally weighted; nan for an empty row."""
+    present = ~np.isnan(table)
+    if weights is None:
+        count = present.sum(axis=-1).astype(float)
+        total = np.where(present, table, 0.0).sum(axis=-1)
+    else:
+        count = (present * weights).sum(axis=-1)
+        total = np.where(present, table * weights, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
+
+
+class SumSpread(NamedTuple):
+    """Uncertainty of a sum of independent shares."""
+
+    error: float
+    """Standard error."""
+    below: float
+    """Distance of the lower 95% limit, not negative."""
+    above: float
+    """Distance of the upper 95% limit, not negative."""
+
+
+def spread_of_sum(
+    shares: Floats, is_rated: NDArray[np.bool_] | None = None, df: float | None = None, weights: Floats | None = None
+) -> SumSpread:
+    """Compute the standard error of a sum of independent shares, and both half-widths of its 95% interval.
+
+    Scores near an end of their scale are skewed: most completions are perfect and a few are bad. A symmetrical interval
+    of their mean is then too short on the side of the few. Hall (1992, J. R. Stat. Soc. B 54) transforms the t
+    statistic with its skewness by an increasing cubic, whose result is nearly Student's t; the interval inverts that.
+
+    Parameters
+    ----------
+    shares : array, shape (k,)
+        Contribution of each unit to the estimate beyond its mean; they sum to about 0 and are not all 0.
+    is_rated : array of bool, shape (k,), optional
+        Units whose shares were estimated together and therefore lack a degree of freedom; by default all. At least 3.
+    df : float, optional
+        Degrees of freedom; by default one less than the number of such units.
+    weights : array, optional
+        Weights of such units, by default equal: unequal ones count as fewer units (Kish 1965).
+
+    >>> spread = spread_of_sum(np.array([-0.3, 0.1, 0.1, 0.1]))
+    >>> f"{spread.error:.3f} {spread.below:.3f} {spread.above:.3f}"
+    '0.400 2.795 0.707'
+    """
+    rated = np.ones(len(shares), dtype=bool) if is_rated is None else is_rated
+    units = float(rated.sum()) if weights is None else max(float(weights.sum() ** 2 / (weights @ weights)), 3.0)
+    squares = shares * shares
+    total = float(squares.sum())
+    error = math.sqrt(total + float(squares[rated].sum()) / (units - 1))
+    skewness = float((squares * shares).sum()) / total**1.5 * math.sqrt(units * (units - 1)) / (units - 2)
+    quantile = t_quantile(0.975, units - 1 if df is None else df)
+    return SumSpread(error, error * _invert_hall(quantile, skewness), -error * _invert_hall(-quantile, skewness))
+
+
+def _invert_hall(quantile: float, skewness: float) -> float:
+    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at a quantile."""
+    if abs(skewness) < 1e-6:
+        return quantile
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)
+
+
+def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:
+    """Return the mean of a metric by group of instances, under each rule, and how many instances have a score.
+
+    Parameters: groups, the group of each instance; scores, rule -> score of each instance, nan if missing. A rule that
+    is not in `scores` has no mean.
+    """
+    means: dict[str, dict[str, float | None]] = {group: {"n": 0} for group in sorted(set(groups))}
+    for rule in RULES:
+        by_group: dict[str, list[float]] = {group: [] for group in means}
+        for group, score in zip(groups, scores.get(rule, ()), strict=False):
+            if not math.isnan(score):
+                by_group[group].append(score)
+        for group, own in by_group.items():
+            means[group][rule] = sum(own) / len(own) if own else None
+            if rule in scores:
+                means[group]["n"] = len(own)
+    return means

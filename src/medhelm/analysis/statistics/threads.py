@@ -1,4 +1,4 @@
-"""Computes several results at a time: NumPy lets other threads work while it sorts, multiplies and sums."""
+"""Compute several results at a time: NumPy lets other threads work while it sorts, multiplies and sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from os import cpu_count
 from typing import TypeVar
 
 LEAST = 200_000
-"""Numbers in one result from which threads pay."""
+"""Numbers in one result from which threads are worth their cost."""
 
 MOST_THREADS = 4
 """More threads would need more memory, each for arrays of its own."""
@@ -44,7 +44,7 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item], *, siz
 def _reuse_memory() -> None:
     """Let the C library of Linux keep the memory of freed arrays for the next ones.
 
-    Otherwise the system takes it back and clears it for each array anew: a seventh of the time of a large leaderboard.
+    Otherwise the system takes it back and clears it again for each array: a seventh of the time of a large leaderboard.
     The library keeps blocks up to the size of the largest one that was ever freed, so this makes and frees one. It is
     never written, and takes no memory.
     """

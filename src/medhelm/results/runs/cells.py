@@ -10,7 +10,7 @@ import numpy as np
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import comparison_values, linearized
+from medhelm.analysis.statistics.ratio_metrics import comparison_values, linearized
 from medhelm.domain import JURY, ConstantBaseline, Rule, Run
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.titles import metric_title

@@ -10,7 +10,7 @@ import numpy as np
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratios import estimate_ratios, linearized
+from medhelm.analysis.statistics.ratio_metrics import estimate_ratios, linearized
 from medhelm.domain import Estimate, Rule, Run
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by

@@ -15,7 +15,7 @@ PERFECT = 1 - 1e-12
 
 
 def pearson(x: Floats, y: Floats) -> Coefficient:
-    """Product-moment correlation, with Fisher's 95% interval: standard error 1 / sqrt(n - 3) of the z-transform.
+    """Compute the product-moment correlation with Fisher's 95% interval: z has the standard error 1 / sqrt(n - 3).
 
     Parameters: x and y, shape (n,), nan if missing; pairs with a nan are left out and counted.
     Returns: value -1..1, None for fewer than two pairs or if one side is constant. No interval for fewer than four
@@ -25,7 +25,7 @@ def pearson(x: Floats, y: Floats) -> Coefficient:
 
 
 def spearman(x: Floats, y: Floats) -> Coefficient:
-    """Rank correlation, ties getting their average rank, with Fisher's 95% interval.
+    """Compute the rank correlation, ties getting their average rank, with Fisher's 95% interval.
 
     The standard error of the z-transform is sqrt((1 + r^2 / 2) / (n - 3)) (Bonett and Wright 2000, Psychometrika 65),
     meant for continuous values; for grades with many ties see `bootstrap_statistic`.
@@ -40,7 +40,7 @@ def spearman(x: Floats, y: Floats) -> Coefficient:
 
 
 def average_ranks(values: Floats) -> Floats:
-    """Ranks from 1, equal values sharing the mean of theirs.
+    """Return ranks from 1; equal values share the mean of their ranks.
 
     >>> average_ranks(np.array([30.0, 10.0, 30.0])).tolist()
     [2.5, 1.0, 2.5]
@@ -51,7 +51,7 @@ def average_ranks(values: Floats) -> Floats:
 
 
 def _correlation(x: Floats, y: Floats, *, ranked: bool) -> Coefficient:
-    """Either correlation: the second is the first of ranks."""
+    """Compute either correlation: Spearman's is Pearson's of the ranks."""
     both = np.stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)])
     there = ~np.isnan(both).any(axis=0)
     left, right = both[:, there]

@@ -78,7 +78,7 @@ def _entries(scored: NDArray[np.intp], parts: Sequence[Parts]) -> _Entries:
 
 
 def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:
-    """Values whose mean is the number that `parts` make.
+    """Return values whose mean is the number that `parts` make.
 
     Parameters: values, shape (n,), each instance's own score, nan for a failure; parts, n of them, those of failures
     not looked at; None if the number is the mean of the scores, which then are returned as they are.
@@ -106,7 +106,7 @@ def linearized(values: Floats, parts: Sequence[Parts] | None) -> Floats:
 
 
 def comparison_values(values: Floats, parts: Sequence[Parts]) -> Floats:
-    """Values whose mean is the number that `parts` make, and whose differences between two models can be tested.
+    """Return values whose mean is the number that `parts` make, and whose differences between models can be tested.
 
     Where every instance counts once, in one label, as in balanced accuracy and means of groups, these are the scores,
     weighted so that labels count alike: an instance on which two models score the same has no difference. Linearized

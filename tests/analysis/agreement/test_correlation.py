@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from medhelm.analysis.agreement import correlation
+from medhelm.analysis.agreement.correlation import average_ranks, pearson, spearman
 from medhelm.analysis.agreement.raters import Coefficient
-from medhelm.analysis.statistics import correlation
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.correlation import average_ranks, pearson, spearman
 
 quick = settings(max_examples=100, deadline=None, database=None)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.win_rates import instance_win_shares, ratio_win_shares
+from medhelm.analysis.leaderboard.win_rates import ratio_win_shares, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_codes
 from medhelm.errors import UserError
 
@@ -28,8 +28,8 @@ class AlignedScores:
     """True if all models that were run at all were asked the same instances."""
     ratio_values: Floats | None = None
     """Values to compare models with, as `scores`, on a benchmark whose number is a ratio; see `Cell.tested`."""
-    _known: list[Floats] = field(default_factory=list, repr=False)
-    """Win shares among all models, once they were needed."""
+    _cached_shares: list[Floats] = field(default_factory=list, repr=False)
+    """Win shares among all models, once they were computed."""
 
     @property
     def tested(self) -> Floats:
@@ -37,36 +37,36 @@ class AlignedScores:
         return self.scores if self.ratio_values is None else self.ratio_values
 
     def win_shares(self, panel: NDArray[np.bool_] | None = None) -> Floats:
-        """Share of rivals that each model beats, instance by instance: `instance_win_shares`, `ratio_win_shares`."""
-        if panel is None and self._known:
-            return self._known[0]
+        """Return the share of rivals that each model beats, instance by instance; see `win_rates.win_shares`."""
+        if panel is None and self._cached_shares:
+            return self._cached_shares[0]
         if self.ratio_values is None:
-            found = instance_win_shares(self.scores, panel)
+            found = win_shares(self.scores, panel)
         else:
             found = ratio_win_shares(self.ratio_values, panel)
         if panel is None:
-            self._known.append(found)
+            self._cached_shares.append(found)
         return found
 
     def completed(self, row: int, score: float) -> AlignedScores:
-        """Return the same with a score, 0..1, in place of each missing one of a model."""
+        """Return a copy with a score, 0..1, for each missing one of a model."""
 
         def filled(values: Floats) -> Floats:
             copy = values.copy()
             copy[row] = np.nan_to_num(copy[row], nan=score)
             return copy
 
-        return self._changed(filled)
+        return self._map_scores(filled)
 
     def reordered(self, order: Sequence[int]) -> AlignedScores:
-        """Return the same with the models in another order, or some of them."""
+        """Return a copy with the models in another order, or some of them."""
         if list(order) == list(range(len(self.scores))):
             return self
-        return self._changed(lambda values: values[list(order)])
+        return self._map_scores(lambda values: values[list(order)])
 
-    def _changed(self, change: Callable[[Floats], Floats]) -> AlignedScores:
+    def _map_scores(self, change: Callable[[Floats], Floats]) -> AlignedScores:
         ratio_values = None if self.ratio_values is None else change(self.ratio_values)
-        return replace(self, scores=change(self.scores), ratio_values=ratio_values, _known=[])
+        return replace(self, scores=change(self.scores), ratio_values=ratio_values, _cached_shares=[])
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
@@ -76,7 +76,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
     Raises: UserError if ids, scores and clusters of a cell differ in number, an id comes twice, or a score is infinite.
     """
     with_scores = [cell for cell in cells.values() if cell.scores is not None]
-    placed = _Places(with_scores)
+    placed = _InstancePositions(with_scores)
     scores = np.full((len(models), placed.n), np.nan)
     ratio_values = scores.copy() if any(cell.tested is not None for cell in with_scores) else None
     names: NDArray[np.object_] | None = None
@@ -98,7 +98,7 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
     return AlignedScores(scores, codes, k, placed.same, ratio_values)
 
 
-class _Places:
+class _InstancePositions:
     """Positions of the instances of each cell in the sorted list of all ids."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -107,24 +107,24 @@ class _Places:
         for cell in cells:
             _check_scores(cell)
             if id(cell.ids) not in lists:
-                _check_names(cell)
+                _check_ids(cell)
                 lists[id(cell.ids)] = cell.ids
         ids = sorted(set().union(*lists.values()))
         self._place = {name: position for position, name in enumerate(ids)}
-        self._known: dict[int, NDArray[np.intp]] = {}
+        self._positions_of: dict[int, NDArray[np.intp]] = {}
         self.n = len(ids)
         self.same = all(len(one) == self.n for one in lists.values())
 
     def of(self, ids: Sequence[str]) -> NDArray[np.intp]:
-        """Positions, in the order of `ids`."""
-        if id(ids) not in self._known:
+        """Return the positions, in the order of `ids`."""
+        if id(ids) not in self._positions_of:
             found = map(self._place.__getitem__, ids)
-            self._known[id(ids)] = np.fromiter(found, dtype=np.intp, count=len(ids))
-        return self._known[id(ids)]
+            self._positions_of[id(ids)] = np.fromiter(found, dtype=np.intp, count=len(ids))
+        return self._positions_of[id(ids)]
 
 
 def _check_scores(cell: Cell) -> None:
-    """Refuse a cell whose parts do not fit together, and infinite scores."""
+    """Raise UserError for a cell whose ids, scores and clusters differ in number, and for infinite scores."""
     scores = () if cell.scores is None else cell.scores
     clusters = scores if cell.clusters is None else cell.clusters
     if not len(cell.ids) == len(scores) == len(clusters):
@@ -139,8 +139,8 @@ def _check_scores(cell: Cell) -> None:
         )
 
 
-def _check_names(cell: Cell) -> None:
-    """Refuse a cell in which two instances have one name."""
+def _check_ids(cell: Cell) -> None:
+    """Raise UserError for a cell in which two instances have the same id."""
     if len(set(cell.ids)) < len(cell.ids):
         place = f"{cell.model} on {cell.benchmark}"
         raise UserError(f"{place}: an instance id comes twice. Give every instance of a benchmark its own id.")

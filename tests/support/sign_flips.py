@@ -1,0 +1,11 @@
+"""The sign-flip test of one row of totals."""
+
+from __future__ import annotations
+
+from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+
+
+def sign_flip_test(totals: Floats) -> float:
+    """Return the p-value of totals, shape (k,)."""
+    return float(sign_flip_tests(totals[None, :])[0])
