@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from medhelm import __version__
-from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.printing import warn
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import MedHelmError, MissingError
 from medhelm.io.lazy_mapping import LazyMapping
 

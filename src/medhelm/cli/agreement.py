@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    format_option,
-    load,
-    run_filter_options,
-    seed_option,
-    shared_options,
-)
+from medhelm.cli.common.options import format_option, run_filter_options, seed_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    format_option,
-    shared_options,
-)
+from medhelm.cli.common.options import format_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 
 
 @click.command()

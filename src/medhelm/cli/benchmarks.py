@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    FORMATS,
-    Shared,
-    limit_option,
-    load,
-    open_datasets,
-    own_data_option,
-    sample_option,
-    shared_options,
-    tier_option,
-)
+from medhelm.cli.common.options import FORMATS, limit_option, own_data_option, sample_option, tier_option
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, open_datasets, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Tier

@@ -8,16 +8,15 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.cli.release import print_release_comparison
 from medhelm.errors import UserError
 

@@ -9,17 +9,15 @@ import click
 
 from medhelm.cli.common.options import (
     Dollars,
-    Shared,
     format_option,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
+from medhelm.cli.common.shared import Shared, pricing_of, shared_options
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy

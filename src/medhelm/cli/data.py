@@ -8,15 +8,10 @@ from pathlib import Path
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    existing_audit_log,
-    load,
-    proxy_option,
-    shared_options,
-)
+from medhelm.cli.common.options import proxy_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, existing_audit_log, load, shared_options
 from medhelm.errors import UserError
 
 _names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)

@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     allow_host_option,
-    existing_audit_log,
-    load,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
 )
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, existing_audit_log, load, pricing_of, shared_options
 from medhelm.cli.serve import make_site, published_option, releases_option, suites_option
 
 if TYPE_CHECKING:

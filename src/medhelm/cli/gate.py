@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    shared_options,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import stored_tier_option
 from medhelm.cli.common.output import write_output
+from medhelm.cli.common.shared import Shared, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule

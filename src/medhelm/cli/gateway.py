@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Dollars,
-    Shared,
-    allow_host_option,
-    pricing_of,
-    service_options,
-    shared_options,
-)
+from medhelm.cli.common.options import Dollars, allow_host_option, service_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, pricing_of, shared_options
 from medhelm.errors import MedHelmError, UserError
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 

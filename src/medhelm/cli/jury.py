@@ -10,18 +10,15 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
-    load,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
     completers_option,
     format_option,
-    load,
     panel_option,
     prices_option,
-    pricing_of,
     published_options,
     rank_baselines_option,
     resample_option,
     run_filter_options,
     scoring_option,
     shared_benchmarks_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

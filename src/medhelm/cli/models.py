@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    existing_audit_log,
-    proxy_option,
-    shared_options,
-)
+from medhelm.cli.common.options import proxy_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, existing_audit_log, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Model

@@ -9,18 +9,17 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
     prices_option,
     run_filter_options,
     run_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like, shard_option
 from medhelm.errors import UserError
 

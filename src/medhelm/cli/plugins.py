@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 
 
 @click.group(invoke_without_command=True)

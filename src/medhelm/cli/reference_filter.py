@@ -11,17 +11,15 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     limit_option,
-    load,
     request_options,
     sample_option,
     scoring_option,
     seed_option,
-    shared_options,
     tier_option,
 )
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.errors import UserError
 

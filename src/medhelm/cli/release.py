@@ -12,7 +12,6 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     completers_option,
     format_option,
@@ -21,12 +20,12 @@ from medhelm.cli.common.options import (
     resample_option,
     scoring_option,
     shared_benchmarks_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import as_shown, print_json
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

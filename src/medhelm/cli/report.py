@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
-    load,
     prices_option,
-    pricing_of,
     published_options,
     run_filter_options,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier

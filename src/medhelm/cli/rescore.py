@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.cluster import cluster_options
-from medhelm.cli.common.options import (
-    RUBRICS,
-    Shared,
-    judge_options,
-    load,
-    request_options,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import RUBRICS, cluster_options, judge_options, request_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError

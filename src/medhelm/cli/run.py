@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.cluster import cluster_options
-from medhelm.cli.common.options import (
-    Shared,
-    load,
-    run_options,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import cluster_options, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError

@@ -10,16 +10,15 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     format_option,
     model_filter_options,
     run_filter_options,
     scoring_option,
-    shared_options,
 )
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    run_filter_options,
-    scoring_option,
-    shared_options,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import run_filter_options, scoring_option, stored_tier_option
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:

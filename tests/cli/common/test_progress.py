@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.cli.common import progress
-from medhelm.cli.common.options import Shared
+from medhelm.cli.common.shared import Shared
 from medhelm.domain import Usage
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from medhelm.cli.common.options import Shared, add_options
+from medhelm.cli.common.options import add_options
+from medhelm.cli.common.shared import Shared
 
 Command = Callable[..., int]
 
