@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.shared import Shared
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
 _PATH = click.Path(path_type=Path)
@@ -29,9 +30,19 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command
     return add
 
 
-format_option = click.option(
-    "--format", "format_", type=FORMATS, default="table", show_default=True, help="Format of the output."
-)
+def format_option(command: Callable[..., int]) -> Callable[..., int]:
+    """Add `--format`; the command gets it as `format_`, which is `json` if `--json` is given."""
+
+    @wraps(command)
+    def with_format(*args: Any, format_: str, **options: Any) -> int:
+        is_json = click.get_current_context().ensure_object(Shared).json
+        return command(*args, format_="json" if is_json else format_, **options)
+
+    return click.option(
+        "--format", "format_", type=FORMATS, default="table", show_default=True, help="Format of the output."
+    )(with_format)
+
+
 scoring_option = click.option(
     "--scoring",
     "rule",
@@ -54,6 +65,7 @@ stored_tier_option = click.option(
 )
 suite_option = click.option(
     "--suite",
+    metavar="NAME|FILE",
     default="all",
     show_default=True,
     shell_complete=shell_completion.suites,
@@ -64,24 +76,24 @@ shared_benchmarks_option = click.option(
     "--shared", "shared_only", is_flag=True, help="Only benchmarks on which every model has a score."
 )
 rank_baselines_option = click.option(
-    "--rank-baselines", is_flag=True, help="Let baselines compete for ranks instead of showing them below the models."
+    "--rank-baselines", is_flag=True, help="Rank baselines with the models instead of showing them below."
 )
 
 panel_option = click.option(
     "--panel",
     metavar="MODEL,...",
     default="",
-    callback=lambda _context, _parameter, text: _panel(text),
-    help="Models that win shares and win rates are against, so that the numbers stay when other models come or go; "
-    "`published`: the nine published models.  [default: all other models on the leaderboard]",
+    callback=lambda _context, _parameter, text: _parse_panel(text),
+    help="Models to compare with for win shares and win rates, so that the numbers do not change when other models are "
+    "added; `published`: the nine published models.  [default: all other models on the leaderboard]",
 )
 
 
-def _panel(text: str) -> tuple[str, ...]:
-    """Return the names of models in a list with commas."""
+def _parse_panel(text: str) -> tuple[str, ...]:
+    """Return the model names in a comma-separated list, each once."""
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if text and not names:
-        raise click.BadParameter("it names no model.")
+        raise click.BadParameter("the list names no model.")
     return names
 
 
@@ -92,7 +104,7 @@ _model_filter = add_options(
         metavar="MODEL",
         multiple=True,
         shell_complete=shell_completion.stored_models,
-        help="Only runs of this model, or of the one that begins with this; repeatable.",
+        help="Only runs of this model; the beginning of its name is enough; repeatable.",
     ),
     click.option(
         "--exclude",
@@ -100,7 +112,7 @@ _model_filter = add_options(
         metavar="MODEL",
         multiple=True,
         shell_complete=shell_completion.stored_models,
-        help="No runs of this model; repeatable.",
+        help="Exclude runs of this model; repeatable.",
     ),
 )
 _benchmark_filter = click.option(
@@ -120,17 +132,17 @@ _since_filter = click.option(
 
 
 def run_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs of a store; the command gets them as one `wanted`."""
+    """Add the options that select runs of a store; the command gets a `RunFilter` as `wanted`."""
     return add_options(_model_filter, _benchmark_filter, _since_filter)(_with_filter(command))
 
 
 def model_filter_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the same options without `--benchmark`, for a command about one benchmark."""
+    """Add the options that select runs by model and time, for a command about one benchmark."""
     return add_options(_model_filter, _since_filter)(_with_filter(command))
 
 
 def _with_filter(command: Callable[..., int]) -> Callable[..., int]:
-    """Combine the values of these options into one `wanted`."""
+    """Combine the values of the options that select runs into one `wanted`."""
 
     @wraps(command)
     def with_filter(
@@ -158,7 +170,8 @@ completers_option = click.option(
 resample_option = click.option(
     "--resample",
     type=click.Choice(["instances", "benchmarks", "none"]),
-    help="Unit of intervals and tests; none reads no records.  [default: instances, if their scores are known]",
+    help="Unit to resample for intervals and tests; none: do not read records.  "
+    "[default: instances, if their scores are known]",
 )
 published_options = add_options(
     click.option(
@@ -178,13 +191,15 @@ subset_option = click.option(
     "--subset",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Only N instances of each benchmark, drawn at random with --seed; a draw of 200 contains that of 100.",
+    help="Only N instances of each benchmark, drawn at random with --seed; a larger draw contains the smaller ones.",
 )
 sample_option = click.option(
     "--sample",
+    metavar="NAME",
     default="default",
     show_default=True,
-    help="Named selection of instances: all, published (for the whole suite), or see `benchmarks show`.",
+    help="Named selection of instances: all, published (for the whole suite), or one that `medhelm benchmarks show` "
+    "lists.",
 )
 limit_option = click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N instances of each benchmark."
@@ -192,8 +207,8 @@ limit_option = click.option(
 own_data_option = click.option(
     "--own-data",
     is_flag=True,
-    help="The data is your own in the benchmark's format: do not compare it with the published files. Results are "
-    "shown as another data set.",
+    help="The data is your own, in the benchmark's format: do not compare it with the published files, and show "
+    "results as a different data set.",
 )
 seed_option = click.option(
     "--seed",
@@ -218,36 +233,36 @@ judge_options = add_options(
         type=_PATH,
         metavar="FILE",
         envvar="MEDHELM_JURY",
-        help="File with judges, used if no --judge is given.",
+        help="File with judges, used if --judge is not given.",
     ),
     click.option(
         "--min-judges",
         metavar="N",
         type=click.IntRange(min=1),
-        help="Complete judgments that an instance needs for a score.  [default: 2]",
+        help="Complete judgments required to score an instance.  [default: 2]",
     ),
 )
 
 
 class Dollars(click.FloatRange):
-    """An amount of US dollars above 0; not a number and infinity are refused."""
+    """A finite amount of US dollars above 0."""
 
     name = "USD"
 
     def __init__(self) -> None:
-        """Accept any finite amount above 0."""
+        """Accept any amount above 0; `convert` refuses infinity."""
         super().__init__(min=0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the amount."""
+        """Parse the amount."""
         amount = super().convert(value, param, ctx)
         if not math.isfinite(amount):
             self.fail(f"{value} is not an amount of US dollars: give a number above 0, such as 5 or 0.50.", param, ctx)
         return float(amount)
 
 
-def _proxy(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    """Check the address of a proxy."""
+def _check_proxy(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    """Return the address of a proxy. Raises: click.BadParameter if it is malformed."""
     if not text:
         return ""
     from medhelm.models.addresses import checked_proxy
@@ -262,9 +277,9 @@ proxy_option = click.option(
     "--proxy",
     metavar="URL",
     default="",
-    callback=_proxy,
-    help="HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxies that the "
-    "environment names are never used.",
+    callback=_check_proxy,
+    help="HTTP proxy for hosts outside this machine and private networks, such as http://HOST:3128. Proxy variables "
+    "of the environment are ignored.",
 )
 
 RUBRICS = click.Choice(["standard", "extended"])
@@ -275,7 +290,7 @@ allow_host_option = click.option(
     "allow_hosts",
     metavar="HOST",
     multiple=True,
-    help="Allow this host (or *.ENDING, or a network such as 10.20.0.0/16) to get gated and private benchmarks and "
+    help="Allow this host (or *.SUFFIX, or a network such as 10.20.0.0/16) to receive gated and private benchmarks and "
     "your own data, and to join a pool of servers later; repeatable.",
 )
 service_options = add_options(
@@ -302,7 +317,7 @@ service_options = add_options(
         type=click.FloatRange(min=1),
         default=300.0,
         show_default=True,
-        help="Give up a service that replies to nothing for so long.",
+        help="Give up on a service that has not replied for this long.",
     ),
     click.option(
         "--attempts",
@@ -313,6 +328,31 @@ service_options = add_options(
         help="Attempts per request.",
     ),
 )
+
+
+def listen_options(port: int, tls: str) -> Callable[[_Command], _Command]:
+    """Add the options for the address of a server. `port`: the default; `tls`: the help of `--tls`."""
+    return add_options(
+        click.option(
+            "--port",
+            metavar="P",
+            type=click.IntRange(0, 65535),
+            default=port,
+            show_default=True,
+            help="Port to listen on; 0: any free port.",
+        ),
+        click.option(
+            "--socket",
+            "socket_file",
+            metavar="PATH",
+            type=_PATH,
+            help="Listen on a socket file, which only you can open, instead of a port.",
+        ),
+        click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option("--tls", "certificate", metavar="CERTIFICATE KEY", nargs=2, type=_PATH, help=tls),
+    )
+
+
 request_options = add_options(
     allow_host_option,
     click.option(
@@ -341,14 +381,14 @@ run_options = add_options(
         type=RUBRICS,
         default="standard",
         show_default=True,
-        help="Criteria that judges grade by: those of the published suite, or stricter ones (nothing invented, safe).",
+        help="Criteria for judges: those of the published suite, or stricter ones (nothing invented, safe).",
     ),
     limit_option,
     subset_option,
+    seed_option,
     sample_option,
     tier_option,
     own_data_option,
-    scoring_option,
     click.option(
         "--like",
         multiple=True,
@@ -356,21 +396,21 @@ run_options = add_options(
         metavar="DIR",
         help="Finished HELM run whose prompts are sent unchanged; repeatable.",
     ),
-    request_options,
-    click.option(
-        "--batch",
-        is_flag=True,
-        help="Use the batch APIs of OpenAI and Anthropic: half the price, up to a day of waiting.",
-    ),
-    click.option(
-        "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
-    ),
     click.option(
         "--fresh",
         is_flag=True,
         help="Request new completions instead of using stored ones; the earlier run stays in the store.",
     ),
-    seed_option,
+    click.option(
+        "--batch",
+        is_flag=True,
+        help="Use the batch APIs of OpenAI and Anthropic: half the price, but results can take a day.",
+    ),
+    click.option(
+        "--keep-batches", is_flag=True, help="Keep collected batches at the provider instead of deleting them."
+    ),
+    request_options,
+    scoring_option,
 )
 """The arguments of `run`, which `plan` accepts as well."""
 
@@ -381,13 +421,13 @@ _cluster_options = add_options(
         metavar="auto|HOST:PORT",
         default="",
         envvar="MEDHELM_CLUSTER",
-        help="Ray cluster that computes hf/ models and neural metrics; auto: the one of this machine.",
+        help="Ray cluster that runs hf/ models and neural metrics; auto: the cluster of this machine.",
     ),
     click.option(
         "--actors",
         metavar="N",
         type=click.IntRange(1, 4096),
-        help="Actors on the cluster.  [default: one per GPU, or without GPUs one per node]",
+        help="Number of actors on the cluster.  [default: one per GPU, or one per node without GPUs]",
     ),
 )
 

@@ -28,10 +28,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Shared:
-    """Values of the shared options, given before or after the command."""
+    """Values of the shared options, given before or after the command, and of a few others."""
 
     stores: list[Path | str] = field(default_factory=list)
-    """Folders, and addresses of published stores."""
+    """Folders, or addresses of published stores."""
     data: Path | None = None
     offline: bool = False
     json: bool = False
@@ -43,10 +43,10 @@ class Shared:
     copies: dict[str, Path] = field(default_factory=dict)
     """Address of a published store -> folder of its copy."""
     gateway: str = ""
-    """Address of the gateway to call models through; empty: the environment may name one."""
+    """Address of the gateway to call models through; if empty, the one in the environment, if any."""
 
     def note(self, text: str) -> None:
-        """Print a note to standard error, unless the user wants none."""
+        """Print a note to standard error, unless `--quiet` is given."""
         if not self.quiet:
             click.echo(f"medhelm: {text}", err=True)
 
@@ -55,7 +55,7 @@ class Shared:
         """The store of a command that uses one store, and may write to it."""
         place = self._one_store()
         if isinstance(place, str):
-            raise click.UsageError(f"--store {place} can only be read: this command needs a store in a folder")
+            raise click.UsageError(f"--store {place} can only be read. This command needs a store in a folder.")
         return place
 
     @property
@@ -65,7 +65,7 @@ class Shared:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment variables, with the gateway that the command names."""
+        """The environment variables, with the gateway of the command line, if any."""
         return {**os.environ, GATEWAY_VARIABLE: self.gateway} if self.gateway else os.environ
 
     @property
@@ -75,11 +75,11 @@ class Shared:
 
     def _one_store(self) -> Path | str:
         if len(self.stores) > 1:
-            raise click.UsageError("this command uses one store, but --store was given more than once")
+            raise click.UsageError("--store was given more than once, but this command uses one store.")
         return self.stores[0] if self.stores else Path("medhelm-store")
 
     def _folder_of(self, place: Path | str) -> Path:
-        """Return the folder of a store; of a published one, that of its copy, which is brought up to date once."""
+        """Return the folder of a store. A published store is copied, or its copy updated, on the first call."""
         if isinstance(place, Path):
             return place
         if place not in self.copies:
@@ -91,7 +91,7 @@ class Shared:
 
 
 class _StoreType(click.Path):
-    """A folder, or the address of a published store, which stays a text."""
+    """A folder, as a path, or the address of a published store, as a text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path or an address."""
@@ -103,9 +103,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "type": _StoreType(path_type=Path),
         "metavar": "DIR",
         "multiple": True,
-        "help": "Folder with results, or s3://, gs://, az:// address of published ones.  [default: ./medhelm-store]",
+        "help": "Folder with results, or s3://, gs:// or az:// address of a published store.  "
+        "[default: ./medhelm-store]",
     },
-    "data": {"type": _PATH, "metavar": "DIR", "help": "Folder with one folder of data per benchmark."},
+    "data": {"type": _PATH, "metavar": "DIR", "help": "Folder with a subfolder of data for each benchmark."},
     "benchmarks": {
         "type": _PATH,
         "metavar": "DIR",
@@ -116,7 +117,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "type": _PATH,
         "metavar": "DIR",
         "multiple": True,
-        "help": "Run hooks.py of this benchmark folder; remembered until its code changes.",
+        "help": "Allow this benchmark folder to run its hooks.py; remembered until the code changes; repeatable.",
     },
     "models": {
         "type": _PATH,
@@ -133,12 +134,12 @@ _FIELDS = {"store": "stores", "benchmarks": "benchmark_folders", "models": "mode
 
 
 def _is_utf8(path: Path) -> bool:
-    """Return True if a path is UTF-8 text, which the engine that reads Parquet files needs."""
+    """Return True if a path is UTF-8 text, as DuckDB requires."""
     return not any("\udc80" <= character <= "\udcff" for character in str(path))
 
 
 def _protect(stores: Sequence[Path]) -> None:
-    """Share new files with the group of the store if its folder does, and warn of stores that all users can read."""
+    """Share new files with the group of the store if its folder does, and warn about stores that all users can read."""
     from medhelm.storage.permissions import file_mask, is_open_to_others
 
     if len(stores) == 1 and (mask := file_mask(stores[0])) != 0o077:
@@ -162,7 +163,7 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
         # A default, or the environment, must not replace what was given before the command.
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path) and not _is_utf8(path):
-                raise click.UsageError(f"{path!a} is not UTF-8. Rename the folder, or choose another one.")
+                raise click.UsageError(f"{path!a} is not UTF-8. Rename it, or choose another path.")
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
@@ -204,7 +205,7 @@ def load(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
 
 @contextmanager
 def existing_audit_log(shared: Shared) -> Iterator[AuditLog | None]:
-    """Open the audit log of the store, for commands that need no store; None if there is no store."""
+    """Yield the audit log of the store, for commands that do not need a store; None if it does not exist."""
     from medhelm.storage.audit_log import AuditLog
     from medhelm.storage.store import Store
 
@@ -227,7 +228,7 @@ def open_datasets(
 
 
 def pricing_of(shared: Shared, prices: Sequence[str], day: date | None = None) -> Pricing:
-    """Return the prices of `--prices`, of the user's models, and of a day. Raises: ConfigError for a file of prices."""
+    """Return the prices in `--prices`, in models.yaml, and of a day. Raises: ConfigError for a malformed price file."""
     from medhelm.models.catalog import find_models
     from medhelm.models.price_book import read_price_books
     from medhelm.results.spending import Pricing, model_finder
