@@ -230,7 +230,8 @@ def test_remove_restore_and_purge(store: Path, medhelm: Medhelm) -> None:
 def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     done = medhelm("runs", "remove", "--model", "openai/a")
     assert done.code == 2
-    assert "Remove 3 runs? There is no terminal to ask on: repeat the command with --yes. Nothing was removed." in done.err
+    question = "Remove 3 runs? There is no terminal to ask on"
+    assert f"{question}: repeat the command with --yes. Nothing was removed." in done.err
     assert medhelm("runs", "remove", "--model", "openai/a", "--dry-run").code == 0
     plan = medhelm("runs", "remove", "--model", "openai/a", "--dry-run", "--json").json
     assert (plan["removal"], len(plan["runs"])) == (None, 3)

@@ -47,12 +47,18 @@ def table_options(command: Command) -> Command:
     def with_width(*args: Any, wide: bool, **options: Any) -> int:
         from medhelm.reports.tables import fitted
 
-        is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None if it was closed before the start
-        with fitted(shutil.get_terminal_size().columns) if is_terminal and not wide else nullcontext():
+        width = None if wide else terminal_width()
+        with fitted(width) if width else nullcontext():
             return command(*args, **options)
 
     wide = click.option("--wide", is_flag=True, help="Show all columns, even if they do not fit the terminal.")
     return wide(output_option(with_width))
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal; None if the output goes to a file or a pipe."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None if it was closed before the start
+    return shutil.get_terminal_size().columns if is_terminal else None
 
 
 def write_output(path: Path, text: str) -> None:
