@@ -78,7 +78,7 @@ class RecordError(DataError):
     """A record is not well-formed CSV."""
 
     def __init__(self, path: Path, line: int, words: str) -> None:
-        """`line`: that on which the record begins."""
+        """`line`: line on which the record begins."""
         super().__init__(f"{path}, line {line}: {words}")
         self.line = line
         """Line on which the record begins."""
@@ -166,7 +166,7 @@ def read_records(path: Path, found: TextTableFormat) -> Iterator[tuple[int, list
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether a file is a workbook by its first bytes, whatever its name."""
+    """Return True if the first bytes of a file are those of a workbook, whatever its name."""
     with open_bytes(path) as file:
         return file.read(4).startswith(_WORKBOOK_SIGNATURES)
 
@@ -305,12 +305,12 @@ def _refuse_other_lines(path: Path, encoding: str) -> None:
 
 
 def _is_blank(cells: Iterable[str]) -> bool:
-    """Return whether a row holds only spaces and delimiters."""
+    """Return True if a row holds only spaces and delimiters."""
     return not any(cell.strip().strip(DELIMITERS) for cell in cells)
 
 
 def _read_head(file: TextIO) -> tuple[str, bool]:
-    """Return the first lines, and whether they are all. Damage further on is reported when the rows are read."""
+    """Return the first lines, and True if they are the whole file. Later damage is reported when rows are read."""
     lines: list[str] = []
     n_characters = 0
     try:
@@ -325,7 +325,7 @@ def _read_head(file: TextIO) -> tuple[str, bool]:
 
 
 def _head_records(text: str, delimiter: str, *, is_whole: bool) -> list[tuple[int, list[str]]]:
-    """Return the first records with content, each with its line; the last one is left out if it may be cut off."""
+    """Return the first records with content, each with its line; the last one is dropped if it may be incomplete."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found: list[tuple[int, list[str]]] = []
     start = 1
