@@ -83,7 +83,7 @@ def test_a_release_never_changes(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["", ".hidden", "../up", "a/b", "a b", "-x", "x" * 81, "é"])
 def test_names_that_are_no_file_names_are_refused(store: Store, name: str) -> None:
-    with pytest.raises(UserError, match="a release cannot be called"):
+    with pytest.raises(UserError, match="a release cannot be named"):
         write_release(store, release(name))
     assert release_names(store) == []
 
