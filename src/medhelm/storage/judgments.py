@@ -79,7 +79,7 @@ class JudgmentWriter:
     """Writes both files; of a shard, a third one."""
 
     def __init__(self, folder: Path, *, is_shard: bool = False) -> None:
-        """`folder`: the folder of the run. `is_shard`: also write what merging needs and cannot be derived."""
+        """`folder`: the folder of the run. `is_shard`: also write the subscores, which merging needs."""
         self._judgments, self._replies = (ParquetWriter(folder / name, columns) for name, columns in _FILES.items())
         self._subscores = ParquetWriter(folder / SUBSCORES, SUBSCORE_COLUMNS) if is_shard else None
 
@@ -154,9 +154,9 @@ def read_judgments(run: Run) -> Judgments:
 
 
 def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Return ids of instances, and for each judge the mean grade of their completions over all criteria, high is good.
+    """Return ids of instances, and for each judge the mean grade of their completions over all criteria.
 
-    nan where the judgment of a criterion failed. Empty without a jury.
+    Higher is better; nan if the judgment of a criterion failed. Empty without a jury.
     """
     import numpy as np
 
@@ -200,7 +200,7 @@ def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
 
 
 class JudgedCompletion(NamedTuple):
-    """All that judges said about one completion of a shard."""
+    """All judgments, replies and subscores of one completion of a shard."""
 
     judgments: list[Judgment]
     replies: list[JudgeReply]
@@ -287,7 +287,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
 
 
 def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
-    """Convert such a row to a completion with this text."""
+    """Convert a row with COMPLETION_COLUMNS to a completion with this text."""
     failure = None
     if row["failure_code"] is not None:
         failure = Failure(row["failure_boundary"], row["failure_code"], row["failure_message"] or "")

@@ -126,7 +126,7 @@ def create(folder: Path) -> Store:
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
             (folder / part).mkdir(mode=0o770, exist_ok=True)
-        _probe(folder)
+        _check_writable(folder)
     except OSError as error:
         raise StoreError(
             f"the store {folder} cannot be written: {error.strerror or error}. "
@@ -151,7 +151,9 @@ def open_store(folder: Path) -> Store:
     except OSError as error:
         raise StoreError(f"the store {folder} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{manifest} is damaged or not a store's. Name another folder with --store.") from None
+        raise StoreError(
+            f"{manifest} is damaged, or does not belong to a store. Name another folder with --store."
+        ) from None
     if found not in (FORMAT, ENCRYPTED):
         raise StoreError(
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT} "
@@ -176,8 +178,8 @@ def _write_manifest(manifest: Path) -> None:
     write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
 
 
-def _probe(folder: Path) -> None:
-    """Write and remove a small file, to detect a full or read-only disk before anything is sent."""
+def _check_writable(folder: Path) -> None:
+    """Detect a full or read-only disk before anything is sent, by writing and removing a small file."""
     from medhelm.io.work_folders import WorkFolder
 
     with WorkFolder(folder) as work:
@@ -185,10 +187,12 @@ def _probe(folder: Path) -> None:
 
 
 def _refuse_other_content(folder: Path) -> None:
-    """Refuse a folder with other content: it is not a store."""
+    """Raise StoreError for a file, and for a folder with other content."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
     occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
     # Checked last, because another process may have created the store in between.
     if occupied and not (folder / "store.json").exists():
-        raise StoreError(f"{folder} is not empty and holds no store.json. Name an empty or new folder with --store.")
+        raise StoreError(
+            f"{folder} is not empty and not a store: it has no store.json. Name a new or empty folder with --store."
+        )

@@ -52,7 +52,7 @@ def find_bought(store: Store, digest: bytes) -> BoughtCompletion | None:
 
 
 def _runs(store: Store) -> list[Run]:
-    """Return the runs that a service was asked for, the latest first."""
+    """Return the runs with requests to a service, the latest first."""
     found = []
     for path in chain(store.folder.glob(f"runs/*/[!.]*/{NAME}"), store.removed_folder.glob(f"[!.]*/*/[!.]*/{NAME}")):
         try:
@@ -77,7 +77,7 @@ def _of_run(run: Run) -> Iterator[BoughtCompletion]:
             if reply.request_digest:
                 yield BoughtCompletion(reply.request_digest, reply.judge, _dated(reply.completion, run))
     except (duckdb.Error, ValueError, KeyError, TypeError):
-        return  # damaged, as the commands that read the run report
+        return  # damaged: the commands that read the run report it
 
 
 def _dated(completion: Completion, run: Run) -> Completion:
