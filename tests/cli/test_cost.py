@@ -162,7 +162,7 @@ def test_other_prices_wherever_a_cost_is_shown(store: Path, medhelm: Medhelm, tm
 def test_published_costs_keep_their_prices(medhelm: Medhelm, command: tuple[str, ...]) -> None:
     done = medhelm(*command, "--published-only", "--prices", "paper-2025-05-12")
     assert done.code == 2
-    assert "--prices is for runs in a store" in done.err
+    assert "--prices are for runs in a store" in done.err
 
 
 def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(

@@ -20,7 +20,7 @@ from medhelm.cli.common.options import (
 )
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, existing_audit_log, load, pricing_of, shared_options
-from medhelm.cli.serve import make_site, published_option, releases_option, suites_option
+from medhelm.cli.serve import make_site, site_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -188,26 +188,10 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     show_default=True,
     help="Number of cases per benchmark that are written with their text.",
 )
-@suites_option
-@published_option
-@releases_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
-def site(
-    shared: Shared,
-    folder: Path,
-    texts: bool,
-    most_cases: int,
-    suites: tuple[Path, ...],
-    with_published: bool,
-    releases: tuple[Path, ...],
-    wanted: RunFilter,
-    tier: Tier | None,
-    rule: Rule,
-) -> int:
+def site(shared: Shared, /, folder: Path, texts: bool, most_cases: int, **contents: Any) -> int:
     """Write the pages of `medhelm serve` as files.
 
     Double-click index.html to open them, or put them on any web server. For benchmarks that are not public, they hold
@@ -219,16 +203,7 @@ def site(
     """
     from medhelm.web.export import export_site
 
-    made = make_site(
-        shared,
-        suites=suites,
-        with_published=with_published,
-        releases=releases,
-        wanted=wanted,
-        tier=tier,
-        rule=rule,
-        with_text=texts,
-    )
+    made = make_site(shared, with_text=texts, **contents)
     return _print_result(export_site(made, folder, most_cases=most_cases), shared)
 
 

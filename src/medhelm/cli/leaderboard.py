@@ -199,7 +199,7 @@ def _check_sources(
 ) -> None:
     """Raise UserError for sources that exclude each other, and for options that published results exclude."""
     if prices and (published_only or scores):
-        raise UserError("--prices is for runs in a store. Leave it out, or leave out --published-only and --scores.")
+        raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if with_published or published_only or scores:
         _check_at_most_one(with_published=with_published, published_only=published_only, scores=scores, **others)
     if PUBLISHED in panel:

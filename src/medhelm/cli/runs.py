@@ -100,7 +100,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
     from medhelm.results.runs.stored import stored_runs
 
     found = _filter(choices).apply(stored_runs(shared.all_stores, removed=removed))
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(runs_report.stored_as_json(found))
     elif found:
         click.echo(_table(found, format_), nl=False)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.options import listen_options, run_filter_options, scoring_option, stored_tier_option
+from medhelm.cli.common.options import (
+    add_options,
+    listen_options,
+    run_filter_options,
+    scoring_option,
+    stored_tier_option,
+)
 from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
@@ -16,29 +22,33 @@ if TYPE_CHECKING:
     from medhelm.results.runs.selection import RunFilter
     from medhelm.web.site import Site
 
-suites_option = click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File of your own suite to offer on the leaderboard; repeatable.",
+site_options = add_options(
+    click.option(
+        "--suite",
+        "suites",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of your own suite to offer on the leaderboard; repeatable.",
+    ),
+    click.option(
+        "--with-published",
+        is_flag=True,
+        help="Offer the nine published models on the leaderboard, alone and with your own.",
+    ),
+    click.option(
+        "--release",
+        "releases",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Folder of a release in another store to offer for comparison; repeatable.",
+    ),
+    run_filter_options,
+    stored_tier_option,
+    scoring_option,
 )
-
-published_option = click.option(
-    "--with-published",
-    is_flag=True,
-    help="Offer the nine published models on the leaderboard, alone and with your own.",
-)
-
-releases_option = click.option(
-    "--release",
-    "releases",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of a release in another store to offer for comparison; repeatable.",
-)
+"""The options of `make_site`."""
 
 
 @click.command()
@@ -57,12 +67,7 @@ releases_option = click.option(
     multiple=True,
     help="With --tls: host name by which browsers reach this machine; repeatable.",
 )
-@suites_option
-@published_option
-@releases_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@site_options
 @shared_options("store", "data", "benchmarks", "trust")
 @click.pass_obj
 def serve(
@@ -74,12 +79,7 @@ def serve(
     proxy_hosts: tuple[str, ...],
     certificate: tuple[Path, Path] | None,
     names: tuple[str, ...],
-    suites: tuple[Path, ...],
-    with_published: bool,
-    releases: tuple[Path, ...],
-    wanted: RunFilter,
-    tier: Tier | None,
-    rule: Rule,
+    **contents: Any,
 ) -> int:
     """Show the results in a browser.
 
@@ -113,17 +113,8 @@ def serve(
         if socket_file:
             click.echo(f"Forward a port to the socket first: ssh -L PORT:{socket_file.absolute()} HOST")
 
-    site = make_site(
-        shared,
-        suites=suites,
-        with_published=with_published,
-        releases=releases,
-        wanted=wanted,
-        tier=tier,
-        rule=rule,
-    )
     try:
-        serve_site(site, where, announce)
+        serve_site(make_site(shared, **contents), where, announce)
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
     return 0
