@@ -76,7 +76,7 @@ class YamlDocument:
         return None
 
     def line_with(self, path: KeyPath, snippet: str) -> int | None:
-        """Return the first line from `path` on that equals or contains `snippet`; by default the line of `path`.
+        """Return the first line from `path` on that equals or contains `snippet`; if there is none, the line of `path`.
 
         Use it to locate a place within a long text.
         """
@@ -136,9 +136,9 @@ def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, An
         valid = model.model_validate(document.data, context=dict(context or {}))
     except ValidationError as error:
         details = error.errors(include_url=False)
-        told = {problem.line for problem in document.problems}
+        reported = {problem.line for problem in document.problems}
         found = [_problem(document, model, detail) for detail in details]
-        found = [problem for problem in found if problem.line is None or problem.line not in told]
+        found = [problem for problem in found if problem.line is None or problem.line not in reported]
         raise ConfigError(document.place, [*document.problems, *found]) from None
     if document.problems:
         raise ConfigError(document.place, document.problems)
