@@ -33,7 +33,7 @@ def benchmarks() -> None:
 
 
 @benchmarks.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 @table_options
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
@@ -61,7 +61,7 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @benchmarks.command("show")
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @output_option
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
@@ -87,7 +87,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 @click.option("--format", type=FORMATS, default="md", show_default=True, help="Format of the output.")
 @table_options
 @shared_options("benchmarks", "json")
@@ -157,7 +157,7 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @click.option(
     "--count", metavar="N", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts."
 )
@@ -188,7 +188,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @limit_option
 @sample_option
 @tier_option
@@ -213,7 +213,9 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=shell_completion.benchmarks)
+@click.argument(
+    "names", nargs=-1, required=True, metavar="BENCHMARK|GROUP...", shell_complete=shell_completion.benchmarks
+)
 @click.option(
     "--model",
     "models",

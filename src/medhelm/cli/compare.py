@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
 @click.option(
     "--all", "everything", is_flag=True, help="Compare every pair of models; the default if no models are named."
 )

@@ -14,7 +14,7 @@ from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, existing_audit_log, load, shared_options
 from medhelm.errors import UserError
 
-_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+_names = click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 
 
 @click.group()
@@ -126,7 +126,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
 
 
 @data.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @click.option("--rows", metavar="N", type=click.IntRange(min=1), help="Only the first N invented rows.")
 @click.option(
     "--out",

@@ -63,7 +63,7 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
 
 
 @import_.command("inspect")
-@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -84,7 +84,7 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 
 
 @import_.command("lm-eval")
-@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")

@@ -106,7 +106,7 @@ _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.argument("models", metavar="[MODEL_A MODEL_B]", nargs=-1, shell_complete=shell_completion.stored_models)
 @click.option(
     "--difference",
     metavar="D",

@@ -94,7 +94,7 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
 
 @click.command()
 @click.argument("first", metavar="RELEASE_A", shell_complete=shell_completion.releases)
-@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=shell_completion.releases)
+@click.argument("second", metavar="[RELEASE_B]", default="current", shell_complete=shell_completion.releases)
 @format_option
 @table_options
 @shared_options("store", "json")
