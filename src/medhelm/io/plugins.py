@@ -126,7 +126,7 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         """Return the plug-in with this name; None for built-in or unknown names. Raises: UserError if two have it."""
         if name in self._taken:
             return None
-        return only(declared(self.group).get(name, ()))
+        return only_plugin(declared(self.group).get(name, ()))
 
     def why_not(self, name: str) -> str:
         """Return why the plug-in with this name cannot be used; "" if it can be used or does not exist."""
@@ -145,20 +145,20 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         found = {}
         for name, plugins in declared(self.group).items():
             for plugin in plugins:
-                why = str(taken(plugin)) if name in self._taken else self.why_not(name)
+                why = str(name_taken(plugin)) if name in self._taken else self.why_not(name)
                 if why:
                     found[plugin] = why
         return found
 
 
-def taken(plugin: Plugin, name: str = "") -> UserError:
+def name_taken(plugin: Plugin, name: str = "") -> UserError:
     """Return the error for a plug-in whose name, or other `name`, is already a built-in or a user's own name."""
     return UserError(
         f"{plugin.in_words} uses the name `{name or plugin.name}`, which is already taken. Rename it in the package."
     )
 
 
-def only(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
+def only_plugin(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
     """Return the only one of these plug-ins; None if there are none. Raises: UserError if there are more."""
     if len(plugins) < 2:
         return plugins[0] if plugins else None
@@ -207,7 +207,8 @@ def _scan(path: tuple[str, ...]) -> tuple[frozenset[Plugin], tuple[str, ...]]:  
             seen.add(name.lower())
             found.update(_plugins(distribution))
         except Exception as error:  # noqa: BLE001 - third-party metadata may be malformed in any way
-            problems.append(f"the entry points of {_place(distribution)} cannot be read: {last_line(error)}.")
+            place = getattr(distribution, "_path", "a package")
+            problems.append(f"the entry points of {place} cannot be read: {last_line(error)}.")
     return frozenset(found), tuple(problems)
 
 
@@ -218,10 +219,6 @@ def _plugins(distribution: Distribution) -> Iterator[Plugin]:
             yield Plugin(
                 group=point.group, name=point.name, package=package, version=version, target=point.value.strip()
             )
-
-
-def _place(distribution: Distribution) -> str:
-    return str(getattr(distribution, "_path", "a package"))
 
 
 def check_plugin_name(plugin: Plugin) -> None:

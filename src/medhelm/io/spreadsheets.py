@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -180,7 +181,7 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
     """
     if path.suffix.lower() in WORKBOOKS:
         return _read_workbook(path)
-    try:
+    with _config_errors(path):
         check_file(path)
         if path.stat().st_size > MAX_BYTES:
             raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Split it.")
@@ -188,12 +189,6 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
             raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
         found = find_format(path, expected=expected)
         records = [(line, cells) for line, cells in read_records(path, found) if not _is_blank(cells)]
-    except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
-    except RecordError as error:
-        raise ConfigError(str(path), [Problem(error.words, error.line)]) from None
-    except DataError as error:
-        raise _refusal(path, _without_place(error, path)) from None
     if not records:
         raise _refusal(path, "the file is empty.")
     if any("\0" in cell for _, cells in records for cell in cells):
@@ -262,15 +257,11 @@ def is_percentage(cell: str) -> bool:
 
 def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
-    try:
+    with _config_errors(path):
         check_file(path)
         from medhelm.io.office import read_sheet  # lazy: most tables are text
 
         found = list(read_sheet(path, Source(kind="xlsx")))
-    except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
-    except DataError as error:
-        raise _refusal(path, _without_place(error, path)) from None
     if len(found) < 2:
         raise _refusal(path, "the first sheet has no rows below a header.")
     (line, names), *rows = found
@@ -284,6 +275,19 @@ def _read_workbook(path: Path) -> Spreadsheet:
 
 
 _NO_TEXT = "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as `CSV UTF-8`, or as .xlsx."
+
+
+@contextmanager
+def _config_errors(path: Path) -> Iterator[None]:
+    """Convert errors in this block to a ConfigError about the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    except RecordError as error:
+        raise ConfigError(str(path), [Problem(error.words, error.line)]) from None
+    except DataError as error:
+        raise _refusal(path, _without_place(error, path)) from None
 
 
 def _without_place(error: DataError, path: Path) -> str:

@@ -104,7 +104,7 @@ def read_yaml(path: Path) -> YamlDocument:
     Raises: ConfigError if nothing can be read: missing file, not UTF-8, not YAML.
     """
     place = str(path)
-    text = _read_text(path, place)
+    text = _read_text(path)
     walk = _Walk()
     try:
         node = _compose(text)
@@ -220,16 +220,16 @@ def _plain(text: str) -> Any:
     return text
 
 
-def _read_text(path: Path, place: str) -> str:
+def _read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise ConfigError(place, [Problem(f"cannot be read: {error.strerror or error}.")]) from None
+        raise ConfigError(str(path), [Problem(f"cannot be read: {error.strerror or error}.")]) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(place, [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
+        raise ConfigError(str(path), [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
 
 
 def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Problem:
