@@ -1,4 +1,4 @@
-"""`medhelm plan` and `medhelm power`: what a run would cost, and what it could show."""
+"""`medhelm plan` and `medhelm power`: the cost of a run, and the differences that it can detect."""
 
 from __future__ import annotations
 

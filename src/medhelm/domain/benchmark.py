@@ -66,7 +66,7 @@ class Source:
     sheet: str = ""
     """For workbooks: name of the sheet; empty for the first sheet."""
     encoding: str = "utf-8-sig"
-    """Text encoding of the files; by default UTF-8 with or without a byte order mark, or for tables what is found."""
+    """Text encoding of the files: by default UTF-8 with or without a byte order mark, detected for tables."""
     delimiter: str = ""
     """For CSV: character between cells; empty to find it."""
     header_row: int | None = None

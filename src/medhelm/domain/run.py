@@ -248,7 +248,7 @@ class Run(Displayable):
     def rubric(self) -> str:
         """Name of the rubric that judges used; empty without judges, or if the benchmark has one rubric only.
 
-        Empty as well for imported runs: judges of another harness read its wording.
+        Also empty for imported runs, whose judges read the wording of another harness.
         """
         if self.jury_result is None or self.has_imported_completions:
             return ""

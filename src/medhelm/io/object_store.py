@@ -1,7 +1,7 @@
 """A folder in an object store (S3, Google Cloud Storage, Azure): list, read, and create; objects never change.
 
 `obstore` sends the requests; it is an extra. It does not use our HTTP client, so each address is checked by the egress
-policy before the first request, each object is noted in the audit log, and proxies and credentials come from the
+policy before the first request, each object is recorded in the audit log, and proxies and credentials come from the
 variables in `VARIABLES` only, never from instance metadata.
 """
 

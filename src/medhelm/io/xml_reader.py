@@ -27,11 +27,11 @@ ATTRIBUTE = "@"
 
 
 def read_xml(path: Path, source: Source) -> Iterator[Row]:
-    """Yield one row per element named by `source.rows`, a name or a path such as `List/Answer`; else per child of root.
+    """Yield one row per element named by `source.rows`, a name or path such as `List/Answer`, or per child of the root.
 
-    Attributes become `@NAME`. A child element becomes a text if it contains only text, else a mapping; several of one
-    name become a list. The element's own text becomes `#text`, unless it is white space between elements. Names keep
-    their prefix. A matching element inside another matching element is part of it, not a row.
+    Attributes become `@NAME`. A child element becomes a text if it contains only text, else a mapping; elements with
+    the same name become a list. The element's own text becomes `#text`, unless it is white space between elements.
+    Names keep their prefix. A matching element inside another matching element is part of it, not a row.
     """
     collector = _Rows(tuple(source.rows.split("/")) if source.rows else ())
     parser = _parser(str(path), collector)
@@ -96,7 +96,7 @@ class _Node:
         return self.content
 
     def add(self, name: str, value: object) -> None:
-        """Add a child element; several with the same name become a list."""
+        """Add a child element; elements with the same name become a list."""
         self.n_elements += 1
         if name not in self.content:
             self.content[name] = value

@@ -286,7 +286,7 @@ class AuditCheck:
     problem: str
     """The first break of the chain, with its line in the file; "" if there is none."""
     has_head: bool
-    """True if the chain contains the hash that was asked for."""
+    """True if the chain contains the requested hash, or none was requested."""
 
 
 def check_chain(path: Path, head: str = "") -> AuditCheck:

@@ -131,7 +131,7 @@ class JsonForm(Generic[T]):
         """Convert columns of `write_many` to values. Equal contents become one object.
 
         `not_stored`: for each value the fields that are not stored.
-        Raises: as `read`; AttributeError, KeyError, IndexError or ValueError for what are no such columns.
+        Raises: as `read`; AttributeError, KeyError, IndexError or ValueError for anything else than such columns.
         """
         found = [dict(more) for more in not_stored]
         for key, (contents, places, absent) in columns.items():

@@ -43,7 +43,7 @@ CREATE TABLE reservations (
 ) WITHOUT ROWID;
 CREATE INDEX reservations_by_digest ON reservations (digest);
 """
-"""`price` is what a completion in the cache is charged by: the JSON of the model's price."""
+"""`price` is the JSON of the model's price, by which a completion in the cache is charged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class DamagedRunError(StoreError):
 
 
 FORMAT = 1
-"""Version of the file, under its key `format`. Files without the key are of version 1 as well."""
+"""Version of the file, under its key `format`. Files without the key have version 1."""
 
 TAXONOMY = JsonForm(Taxonomy, key_map("category subcategory task"), shared=True)
 

@@ -138,7 +138,7 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
             (new / MANIFEST).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for one in runs:
             with _disk_errors(one.folder):
-                restore_run(one.folder)  # what an interrupted replacement left is deleted
+                restore_run(one.folder)  # deletes leftovers of an interrupted replacement
         moved = _move(runs, lambda one: place / one.folder.parent.name / one.folder.name)
         _clear_derived(store, runs)
     return Removal(

@@ -4,7 +4,7 @@ STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
 │                        encrypted store (see `io.encryption`)
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
-├── budget.sqlite        limit on what all commands spend, if there is one (see `storage.ledger`)
+├── budget.sqlite        spending limit of all commands, if there is one (see `storage.ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
@@ -12,8 +12,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
-├── derived/             what was read and computed from many runs, kept to save time; may be deleted (see
-│                        `storage.derived`)
+├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)

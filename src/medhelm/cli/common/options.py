@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that commands share."""
 
 from __future__ import annotations
 
@@ -412,7 +412,7 @@ run_options = add_options(
     request_options,
     scoring_option,
 )
-"""The arguments of `run`, which `plan` accepts as well."""
+"""The arguments of `run` and `plan`."""
 
 
 _cluster_options = add_options(

@@ -70,7 +70,7 @@ class Shared:
 
     @property
     def all_stores(self) -> list[Path]:
-        """The stores of a command that can read several."""
+        """The stores of a command that can read more than one."""
         return [self._folder_of(place) for place in self.stores or [self._one_store()]]
 
     def _one_store(self) -> Path | str:

@@ -63,7 +63,7 @@ def plain_size(path: Path) -> int:
 
 
 class EncryptedFile(io.RawIOBase):
-    """Encrypts what is appended, and decrypts what is read. The last chunk is in memory until the file is closed."""
+    """Encrypts appended bytes, and decrypts bytes that are read. Keeps the last chunk in memory until it is closed."""
 
     def __init__(self, file: BinaryIO | io.FileIO, key: StoreKey, role: str, *, is_new: bool = False) -> None:
         """Start a new file, or check an existing one by its last chunk. Raises: DecryptionError."""

@@ -140,7 +140,7 @@ def _unwrap(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
 def read_user_keys(environment: Mapping[str, str]) -> list[bytes]:
     """Return the keys that the environment names, at least one; the first is for new stores.
 
-    Raises: MissingError if it names none; StoreError if it names several places, or what it names holds no key.
+    Raises: MissingError if it names none; StoreError if it names more than one place, or a place without a key.
     """
     named = [name for name in (VARIABLE, f"{VARIABLE}_FILE", f"{VARIABLE}_COMMAND") if environment.get(name)]
     if not named:

@@ -1,8 +1,8 @@
-"""Folders of this process whose files with text are encrypted, and access to files that may lie in one.
+"""Encrypted folders of this process, and access to files that may be in one.
 
 A store that was unlocked is registered here. Everything that writes or reads text in a store goes through `open_file`,
 `read_text`, `output_folder.write_confidential`, `temporary_file`, or `address` for files that DuckDB opens. In other
-folders these do what the functions of Python do.
+folders these functions do the same as those of Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Completions that the records of a store's runs hold, by request digest: most of what its cache holds.
+"""Reads the completions in the records of a store's runs, by request digest.
 
-They replace a cache that was lost, or a row of it that was damaged. Completions outside records, such as those of runs
-that were interrupted before anything was scored, are in the cache alone.
+They replace a lost cache, or a damaged row of it. Completions that are not in records, such as those of runs that were
+interrupted before anything was scored, are only in the cache.
 """
 
 from __future__ import annotations
