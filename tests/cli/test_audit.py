@@ -155,7 +155,7 @@ def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: P
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:-1]))
     shortened = medhelm("audit", "verify", *store, "--head", head)
-    assert (shortened.code, "Entries at the end were removed" in shortened.err) == (1, True)
+    assert (shortened.code, "entries at the end were removed" in shortened.err) == (1, True)
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
     changed = medhelm("audit", "verify", *store)
     assert (changed.code, "line 2 does not follow" in changed.err) == (1, True)

@@ -98,6 +98,7 @@ def cli() -> None:
     First steps:
       medhelm demo
       medhelm benchmarks list
+      medhelm data fetch pubmed_qa --data DIR
       medhelm run pubmed_qa --data DIR --model openai/gpt-4o
       medhelm leaderboard
 

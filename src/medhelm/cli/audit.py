@@ -121,7 +121,7 @@ def verify(shared: Shared, /, head: str) -> int:
     found = check_chain(path, head)
     problem = found.problem
     if not problem and not found.has_head:
-        problem = f"no entry has the hash {head}. Entries at the end were removed, or the log was rewritten."
+        problem = f"no entry has the hash {head}: entries at the end were removed, or the log was rewritten"
     if shared.json:
         content = {"entries": found.n, "head": found.head, "interrupted": found.n_interrupted, "problem": problem}
         print_json({"intact": not problem, **content})
