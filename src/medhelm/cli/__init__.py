@@ -33,6 +33,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "gateway": ("gateway:gateway", "Call models for other processes and machines."),
         "merge": ("merge:merge", "Merge shards into complete runs."),
     },
+    "Benchmarks, data and models": {
+        "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
+        "data": ("data:data", "Locate, download and verify data."),
+        "models": ("models:models", "List models and check that they respond."),
+        "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
+        "plugins": ("plugins:plugins", "List and check installed plug-ins."),
+        "docs": ("serve:docs", "List or print the documentation."),
+    },
     "Results": {
         "leaderboard": ("leaderboard:leaderboard", "Rank models by win share."),
         "serve": ("serve:serve", "Show the results in a browser."),
@@ -51,14 +59,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("release:diff", "Compare two releases."),
         "verify": ("release:verify", "Recompute the leaderboard and compare."),
         "gate": ("gate:gate", "Fail a build if a model got worse."),
-    },
-    "Benchmarks, data and models": {
-        "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
-        "data": ("data:data", "Locate, download and verify data."),
-        "models": ("models:models", "List models and check that they respond."),
-        "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
-        "plugins": ("plugins:plugins", "List and check installed plug-ins."),
-        "docs": ("serve:docs", "List or print the documentation."),
     },
     "The store": {
         "runs": ("runs:runs", "List, show and remove runs."),
