@@ -104,12 +104,12 @@ class ObjectStore:
         self._audit = audit
         self._client = _open(self.url, service, self._policy)
 
-    def sizes(self, prefix: str = "") -> dict[str, int]:
-        """List objects: key below the folder -> bytes. Raises: MissingError."""
+    def sizes(self) -> dict[str, int]:
+        """List all objects: key below the folder -> bytes. Raises: MissingError."""
         import obstore
 
         with self._errors():
-            return {one["path"]: one["size"] for page in obstore.list(self._client, prefix or None) for one in page}
+            return {one["path"]: one["size"] for page in obstore.list(self._client) for one in page}
 
     def read(self, key: str) -> bytes | None:
         """Read an object; None if there is none. Raises: MissingError."""

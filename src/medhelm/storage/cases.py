@@ -62,11 +62,8 @@ def url_key(text: str) -> str:
     if PLAIN_KEY.fullmatch(text) and not RESERVED.fullmatch(text):
         return text
     readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
-    return f"{readable or 'x'}{SEPARATOR}{_short_digest(text)}"
-
-
-def _short_digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    return f"{readable or 'x'}{SEPARATOR}{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,16 +143,12 @@ def read_run(path: Path) -> Run:
             raise TypeError("it is not a JSON object")
         version = content.pop("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
-            raise _newer(path, version)
+            raise StoreError(
+                f"{path} has format {version}, and this version of medhelm reads formats up to {FORMAT}: a newer "
+                "medhelm wrote it. Update medhelm, or name another folder with --store."
+            )
         if version != FORMAT:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", path.parent) from error
-
-
-def _newer(path: Path, version: int) -> StoreError:
-    return StoreError(
-        f"{path} has format {version}, and this version of medhelm reads formats up to {FORMAT}: a newer medhelm wrote "
-        "it. Update medhelm, or name another folder with --store."
-    )

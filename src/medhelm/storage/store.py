@@ -121,7 +121,7 @@ def create(folder: Path) -> Store:
             from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
 
             make_private_folder(folder)
-            _write_manifest(manifest)
+            write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
             (folder / part).mkdir(mode=0o770, exist_ok=True)
@@ -171,10 +171,6 @@ def open_store(folder: Path) -> Store:
 
     clear_store(folder, store.lock_file_of)
     return store
-
-
-def _write_manifest(manifest: Path) -> None:
-    write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
 
 
 def _check_writable(folder: Path) -> None:

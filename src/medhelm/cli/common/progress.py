@@ -26,6 +26,9 @@ REFRESH_PER_S = 5
 REPORT_INTERVAL_S = 60.0
 """Time between two lines if there is no terminal."""
 
+BAR_WIDTH = 16
+"""Characters of a progress bar."""
+
 
 class MinuteLines:
     """Progress listener that prints one line a minute and notes, for output that is not a terminal."""
@@ -215,9 +218,9 @@ def _cost(runs: Sequence[RunRecorder]) -> str:
     return "cost ?" if None in costs else f"{sum(cost or 0.0 for cost in costs):.2f} USD"
 
 
-def _bar(done: int, n: int, width: int = 16) -> str:
-    filled = width * done // n if n else width
-    return "█" * filled + "░" * (width - filled)
+def _bar(done: int, n: int) -> str:
+    filled = BAR_WIDTH * done // n if n else BAR_WIDTH
+    return "█" * filled + "░" * (BAR_WIDTH - filled)
 
 
 def progress_listener(shared: Shared) -> AbstractContextManager[ProgressListener]:
