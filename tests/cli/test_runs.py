@@ -230,7 +230,7 @@ def test_remove_restore_and_purge(store: Path, medhelm: Medhelm) -> None:
 def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     done = medhelm("runs", "remove", "--model", "openai/a")
     assert done.code == 2
-    question = "Remove 3 runs? There is no terminal to ask on"
+    question = "Remove 3 runs? This cannot be asked without a terminal"
     assert f"{question}: repeat the command with --yes. Nothing was removed." in done.err
     assert medhelm("runs", "remove", "--model", "openai/a", "--dry-run").code == 0
     plan = medhelm("runs", "remove", "--model", "openai/a", "--dry-run", "--json").json

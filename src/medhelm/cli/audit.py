@@ -107,7 +107,7 @@ def verify(shared: Shared, /, head: str) -> int:
 
     Each entry holds the hash of the previous one. This reveals every change, insertion and removal, except entries
     removed from the end and a rewritten log. To detect these too, save the printed hash elsewhere and give it with
-    --head later. Exit codes: 1 if the log was changed, 2 if there is no log.
+    --head later. Exit codes: 1 if the log was changed, 2 if the log is missing.
 
     \b
     Examples:
