@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Judgment, Record, Run, Usage
-from medhelm.errors import StoreError
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
+from medhelm.storage.run_file import stored_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -262,9 +262,7 @@ def _rows(
     run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
 ) -> list[tuple[Any, ...]]:
     """Read columns of one of the files, in the order written; empty without a jury."""
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    path = run.folder / file
+    path = stored_folder(run) / file
     if not path.exists():
         return []
     with connect() as connection:

@@ -23,7 +23,7 @@ from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
 from medhelm.storage.json_form import JsonForm, key_map
-from medhelm.storage.run_file import ORIGIN, PRICE
+from medhelm.storage.run_file import ORIGIN, PRICE, stored_folder
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import Store
 
@@ -58,11 +58,9 @@ RELEASE = JsonForm(
 
 def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
     """Return the provenance of a stored run. `model`: its name on the leaderboard."""
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    judged = run.jury_result
+    folder, judged = stored_folder(run), run.jury_result
     judges = judged.jury.judges if judged else ()
-    said = reported_models(run.folder / "replies.parquet", "judge") if judged else {}
+    said = reported_models(folder / "replies.parquet", "judge") if judged else {}
     priced = ([run.resolved_model] if run.resolved_model else []) + list(judges)
     return CellProvenance(
         model=model,
@@ -75,9 +73,9 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         data=run.data_digest,
         prompts=prompts_digest(read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))),
         settings=dict(run.settings),
-        records=file_digest(run.folder / "records.parquet"),
-        judgments=file_digest(run.folder / "judgments.parquet"),
-        snapshots=reported_models(run.folder / "records.parquet").get("", []),
+        records=file_digest(folder / "records.parquet"),
+        judgments=file_digest(folder / "judgments.parquet"),
+        snapshots=reported_models(folder / "records.parquet").get("", []),
         jury={judge.name: said.get(judge.name, []) for judge in judges},
         min_judges=judged.jury.min_judges if judged else 0,
         prices={one.name: PRICE.write(one.price) if one.price else None for one in priced},

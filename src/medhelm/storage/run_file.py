@@ -124,6 +124,13 @@ RUN = JsonForm(
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""
 
 
+def stored_folder(run: Run) -> Path:
+    """Return the folder of a run. Raises: StoreError if the run is not stored."""
+    if run.folder is None:
+        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
+    return run.folder
+
+
 def new_folder(final: Path) -> Path:
     """Return the folder in which a run is written before it is put in place."""
     return final.with_name(NEW + final.name)
