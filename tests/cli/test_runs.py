@@ -231,7 +231,7 @@ def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkey
     done = medhelm("runs", "remove", "--model", "openai/a")
     assert done.code == 2
     question = "Remove 3 runs? This cannot be asked without a terminal"
-    assert f"{question}: repeat the command with --yes. Nothing was removed." in done.err
+    assert f"{question}. Repeat the command with --yes. Nothing was removed." in done.err
     assert medhelm("runs", "remove", "--model", "openai/a", "--dry-run").code == 0
     plan = medhelm("runs", "remove", "--model", "openai/a", "--dry-run", "--json").json
     assert (plan["removal"], len(plan["runs"])) == (None, 3)

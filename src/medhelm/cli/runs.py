@@ -416,7 +416,7 @@ def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UserError(f"{question} This cannot be asked without a terminal: repeat the command with --yes. {refusal}")
+        raise UserError(f"{question} This cannot be asked without a terminal. Repeat the command with --yes. {refusal}")
     if click.confirm(question, err=True):
         return True
     click.echo(refusal, err=True)
