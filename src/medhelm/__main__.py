@@ -8,17 +8,17 @@ import os
 import sys
 
 GARBAGE_AFTER = 50_000
-"""New objects before Python looks for garbage. Its own choice of 700 costs a tenth of the start-up time."""
+"""Number of new objects before Python collects garbage. The default of 700 costs a tenth of the start-up time."""
 
 
 def start() -> None:
     """Run the command line, and end the process at once.
 
-    By then every file is closed; taking apart a hundred modules one by one would take as long as loading them.
+    All files are closed by then, and unloading a hundred modules one by one would take as long as loading them.
     """
     os.umask(0o077)  # prompts and completions may hold patient data: files are for their owner, from the first byte
     gc.set_threshold(GARBAGE_AFTER)
-    # Pydantic would search every installed package for plug-ins, of which this program uses none.
+    # Pydantic would search every installed package for its plug-ins, which this program does not use.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Our matrices are small: more threads would wait for each other, three times as long where other work is going on.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -320,8 +320,11 @@ def test_power_is_a_calculator_without_a_store(medhelm: Medhelm) -> None:
     [
         (["--disagreement", "0.2"], "give --difference"),
         (["--disagreement", "0.2", "--difference", "0.3"], "differ by no more"),
-        (["--disagreement", "0.2", "--sd", "0.3", "--difference", "0.1"], "give one of --disagreement, --sd"),
-        (["a", "b", "--sd", "0.3", "--difference", "0.1"], "they cannot be combined"),
+        (
+            ["--disagreement", "0.2", "--sd", "0.3", "--difference", "0.1"],
+            "--disagreement, --sd and names of models cannot be combined",
+        ),
+        (["a", "b", "--sd", "0.3", "--difference", "0.1"], "names of models cannot be combined"),
         (["--instances", "100"], "need --disagreement or --sd"),
         (["a"], "name two models"),
         (["--difference", "3"], "3"),

@@ -88,7 +88,7 @@ def test_numbers_against_a_panel_stay_when_a_model_comes(medhelm: Medhelm, store
     [
         ("baseline/majorty", "`baseline/majorty` is not on the leaderboard. Did you mean `baseline/majority`?"),
         ("published", "no benchmark has both own and published results"),
-        (", ,", "it names no model"),
+        (", ,", "the list names no model"),
     ],
 )
 def test_an_impossible_panel_is_refused(medhelm: Medhelm, store: Path, panel: str, said: str) -> None:

@@ -155,7 +155,7 @@ def test_a_part_that_is_none_is_refused(medhelm: Medhelm, place: Path, text: str
 def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> None:
     medhelm("run", place, "--model", "baseline/majority", "--store", "a")
     found = merge(medhelm, place, "a")
-    assert (found.code, "no shards in a. `medhelm run --shard I/N` makes them." in found.err) == (2, True)
+    assert (found.code, "no shards in a. `medhelm run --shard I/N` writes them." in found.err) == (2, True)
 
 
 def test_encrypted_shards_are_merged_into_an_encrypted_store_only(

@@ -188,7 +188,7 @@ def test_the_extended_rubric_needs_judges_and_a_benchmark_that_has_it(
     model = names(server, "mock", option="--model")
     for command in ("run", "plan"):
         without = medhelm(command, "aci_bench", "--tier", "sample", *model, "--rubric", "extended")
-        assert (without.code, "is for judges. Name some with --judge" in without.err) == (2, True)
+        assert (without.code, "needs judges. Name them with --judge" in without.err) == (2, True)
         lacking = medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended")
         assert (lacking.code, "letters: only one rubric is defined" in lacking.err) == (2, True)
     assert server.count == 0

@@ -127,7 +127,7 @@ def test_several_stores_and_none(store: Path, medhelm: Medhelm, tmp_path: Path) 
     assert [(row["store"], row["model"]) for row in rows(done.out)][-1] == ("theirs", "z/z")
     assert medhelm("runs", "list", "--store", "nowhere").code == 2
     make_store(tmp_path / "empty", {})
-    assert medhelm("runs", "list", "--store", "empty").out == "the store holds no run; `medhelm run` makes some\n"
+    assert medhelm("runs", "list", "--store", "empty").out == "the store has no runs; `medhelm run` adds some\n"
     assert medhelm("runs", "list", "--removed").out == "no run was removed\n"
 
 
@@ -230,7 +230,8 @@ def test_remove_restore_and_purge(store: Path, medhelm: Medhelm) -> None:
 def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
     done = medhelm("runs", "remove", "--model", "openai/a")
     assert done.code == 2
-    assert "no terminal to ask on: Remove 3 runs? Repeat the command with --yes. Nothing was removed." in done.err
+    question = "Remove 3 runs? This cannot be asked without a terminal"
+    assert f"{question}. Repeat the command with --yes. Nothing was removed." in done.err
     assert medhelm("runs", "remove", "--model", "openai/a", "--dry-run").code == 0
     plan = medhelm("runs", "remove", "--model", "openai/a", "--dry-run", "--json").json
     assert (plan["removal"], len(plan["runs"])) == (None, 3)
@@ -250,9 +251,9 @@ def test_nothing_happens_without_an_answer(store: Path, medhelm: Medhelm, monkey
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["remove"], "select runs in one way"),
-        (["remove", "abcdef", "--all"], "select runs in one way"),
-        (["remove", "--all", "--tier", "real"], "select runs in one way"),
+        (["remove"], "but only one of these"),
+        (["remove", "abcdef", "--all"], "but only one of these"),
+        (["remove", "--all", "--tier", "real"], "but only one of these"),
         (["remove", "abcdef", "--yes"], "no run with the id"),
         (["restore", "2026"], "no removal `2026`. There is none."),
         (["purge", "20", "--yes"], "too short for a removal"),

@@ -28,9 +28,9 @@ def test_nothing_but_the_store_is_left_behind(tmp_path: Path) -> None:
     [
         ('{"medhelm_store": 99}', "layout version 99"),
         ('{"medhelm_store": "1"}', "layout version '1'"),
-        ("{}", "damaged or not a store"),
-        ("[]", "damaged or not a store"),
-        ("not json", "damaged or not a store"),
+        ("{}", "does not belong to a store"),
+        ("[]", "does not belong to a store"),
+        ("not json", "does not belong to a store"),
     ],
 )
 def test_a_store_of_another_version_is_refused_and_left_alone(tmp_path: Path, content: str, said: str) -> None:
@@ -44,7 +44,7 @@ def test_a_store_of_another_version_is_refused_and_left_alone(tmp_path: Path, co
 
 def test_a_folder_with_other_things_in_it_is_not_made_a_store(tmp_path: Path) -> None:
     (tmp_path / "thesis.docx").write_bytes(b"years of work")
-    with pytest.raises(StoreError, match=r"holds no store\.json"):
+    with pytest.raises(StoreError, match=r"has no store\.json"):
         create(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.docx"]
 

@@ -26,7 +26,7 @@ from medhelm.benchmarks.names import check_name, slug
 from medhelm.domain import Benchmark
 from medhelm.errors import ConfigError, UserError, suggestion
 from medhelm.io import plugins
-from medhelm.io.plugins import Plugin, check_plugin_name, declared, only, taken
+from medhelm.io.plugins import Plugin, check_plugin_name, declared, name_taken, only_plugin
 
 GROUPS: Mapping[str, Callable[[Benchmark], bool]] = {
     "all": lambda _: True,
@@ -333,9 +333,9 @@ def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
     places: dict[str, list[tuple[Plugin, Path]]] = {}
     for name, entries in declared(plugins.BENCHMARKS).items():
         try:
-            plugin = only(entries)
+            plugin = only_plugin(entries)
             if plugin is None or name in own:
-                raise taken(entries[0])
+                raise name_taken(entries[0])
             folders = list(_plugin_folders(plugin))
         except UserError as error:
             found.problems[name] = str(error)
@@ -345,9 +345,9 @@ def find_packaged_benchmarks(own: Collection[str]) -> PackagedBenchmarks:
             places.setdefault(folder.name, []).append((plugin, folder))
     for name, found_in in places.items():
         try:
-            plugin = only([plugin for plugin, _ in found_in], name)
+            plugin = only_plugin([plugin for plugin, _ in found_in], name)
             if plugin is None or name in own:
-                raise taken(found_in[0][0], name)
+                raise name_taken(found_in[0][0], name)
         except UserError as error:
             found.problems[name] = str(error)
         else:

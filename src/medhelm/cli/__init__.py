@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from medhelm import __version__
-from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.printing import warn
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import MedHelmError, MissingError
 from medhelm.io.lazy_mapping import LazyMapping
 
@@ -26,28 +26,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("run:demo", "Run the baselines on invented sample rows."),
         "run": ("run:run", "Evaluate models on benchmarks."),
         "plan": ("plan:plan", "Show what a run would send and cost."),
-        "gateway": ("gateway:gateway", "Call models for other processes and machines."),
-        "merge": ("merge:merge", "Merge the shards of runs into a store."),
-        "batches": ("batches:batches", "List batches that are not collected yet."),
         "rescore": ("rescore:rescore", "Recompute scores of stored completions."),
         "rejudge": ("rescore:rejudge", "Grade stored completions with other judges."),
         "filter-references": ("reference_filter:filter_references", "Mark references the prompt cannot support."),
-    },
-    "Results": {
-        "leaderboard": ("leaderboard:leaderboard", "Rank models by win share."),
-        "serve": ("serve:serve", "Show the results in a browser."),
-        "compare": ("compare:compare", "Test whether models differ significantly."),
-        "show": ("runs:show", "Show one instance and all completions."),
-        "runs": ("runs:runs", "List, show and remove runs."),
-        "purge": ("runs:purge_store", "Delete text from a store for good."),
-        "cost": ("cost:cost", "Show what was spent, by model or benchmark."),
-        "budget": ("cost:budget", "Limit what all commands spend in a store."),
-        "power": ("plan:power", "Show which differences can be detected."),
-        "report": ("report:report", "Write the paper's tables and figures."),
-    },
-    "Judges": {
-        "jury": ("jury:jury", "Measure the quality of the judges."),
-        "agreement": ("agreement:agreement", "Compare the jury with clinicians' ratings."),
+        "batches": ("batches:batches", "List batches that are not collected yet."),
+        "gateway": ("gateway:gateway", "Call models for other processes and machines."),
+        "merge": ("merge:merge", "Merge shards into complete runs."),
     },
     "Benchmarks, data and models": {
         "benchmarks": ("benchmarks:benchmarks", "List, preview and check benchmarks."),
@@ -55,30 +39,48 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "models": ("models:models", "List models and check that they respond."),
         "taxonomy": ("benchmarks:taxonomy", "Show medical tasks and their benchmarks."),
         "plugins": ("plugins:plugins", "List and check installed plug-ins."),
-        "docs": ("serve:docs", "List or print the documents."),
+        "docs": ("serve:docs", "List or print the documentation."),
+    },
+    "Results": {
+        "leaderboard": ("leaderboard:leaderboard", "Rank models by win share."),
+        "serve": ("serve:serve", "Show the results in a browser."),
+        "compare": ("compare:compare", "Test whether models differ significantly."),
+        "show": ("runs:show", "Show one instance and its completions."),
+        "cost": ("cost:cost", "Show what was spent, by model or benchmark."),
+        "power": ("plan:power", "Show which differences can be detected."),
+        "report": ("report:report", "Write the paper's tables and figures."),
+    },
+    "Judges": {
+        "jury": ("jury:jury", "Measure the quality of the judges."),
+        "agreement": ("agreement:agreement", "Compare the jury with clinicians' ratings."),
+    },
+    "Releases": {
+        "release": ("release:release", "Freeze the leaderboard under a name."),
+        "diff": ("release:diff", "Compare two releases."),
+        "verify": ("release:verify", "Recompute the leaderboard and compare."),
+        "gate": ("gate:gate", "Fail a build if a model got worse."),
+    },
+    "The store": {
+        "runs": ("runs:runs", "List, show and remove runs."),
+        "budget": ("cost:budget", "Limit what is spent in a store."),
+        "audit": ("audit:audit", "Show and verify what was sent."),
+        "purge": ("runs:purge_store", "Delete text from a store for good."),
+        "encrypt": ("encrypt:encrypt", "Encrypt a store, or create an encrypted one."),
+        "decrypt": ("encrypt:decrypt", "Convert an encrypted store to plain files."),
     },
     "Exchange with other tools": {
         "import": ("import_:import_", "Import runs of HELM, Inspect or lm-eval."),
         "export": ("export:export", "Export tables, HELM files, a card or a site."),
     },
-    "Trust": {
-        "gate": ("gate:gate", "Fail a build if a model got worse."),
-        "release": ("release:release", "Freeze the leaderboard under a name."),
-        "diff": ("release:diff", "Compare two releases."),
-        "verify": ("release:verify", "Recompute the leaderboard and compare."),
-        "audit": ("audit:audit", "Show and verify what was sent."),
-        "encrypt": ("encrypt:encrypt", "Encrypt a store, or create an encrypted one."),
-        "decrypt": ("encrypt:decrypt", "Turn an encrypted store into plain files."),
-    },
 }
-"""Heading in the help -> its commands, in the order of a first use -> module of this package and function; summary."""
+"""Heading in the help -> command -> its function, as `module:function` in this package, and its summary."""
 
 
 class GroupedCommands(click.Group):
     """A group whose help lists the commands under headings."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each heading, all with the same column widths."""
+        """Write one section per heading, all with the same column widths."""
         del ctx
         width = max(map(len, self.commands))
         for heading, names in GROUPS.items():
@@ -96,10 +98,11 @@ def cli() -> None:
     First steps:
       medhelm demo
       medhelm benchmarks list
+      medhelm data fetch pubmed_qa --data DIR
       medhelm run pubmed_qa --data DIR --model openai/gpt-4o
       medhelm leaderboard
 
-    The options below may be given before or after a command.
+    The options below can be given before or after a command.
     """
 
 
@@ -109,17 +112,17 @@ cli.commands = LazyMapping(  # type: ignore[assignment]
 )
 
 
-def _is_lack_of_memory(error: BaseException | None) -> bool:
-    """Return True if memory could not be allocated, not even for the code of a library."""
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Return True if memory could not be allocated, be it for data or for the code of a library."""
     if isinstance(error, BaseExceptionGroup):
-        return any(map(_is_lack_of_memory, error.exceptions))
+        return any(map(_is_out_of_memory, error.exceptions))
     if isinstance(error, ImportError):
         return "failed to map segment" in str(error) or "annot allocate memory" in str(error)
     return isinstance(error, MemoryError)
 
 
-def _show_damaged_runs() -> None:
-    """Print warnings of damaged runs as messages, each once."""
+def _print_damaged_run_warnings() -> None:
+    """Print warnings about damaged runs as messages, each one once."""
     import warnings
 
     usual = warnings.showwarning
@@ -139,7 +142,7 @@ def _show_damaged_runs() -> None:
 def main() -> None:
     """Run the command line and end with its exit code."""
     output = sys.stdout
-    _show_damaged_runs()
+    _print_damaged_run_warnings()
     try:
         code = cli.main(standalone_mode=False, obj=Shared())
     except click.exceptions.NoArgsIsHelpError as error:
@@ -169,7 +172,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = MissingError.exit_code
     except Exception as error:
-        if not _is_lack_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         warn("there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept.")
         code = MissingError.exit_code

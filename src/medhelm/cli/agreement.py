@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    format_option,
-    load,
-    run_filter_options,
-    seed_option,
-    shared_options,
-)
+from medhelm.cli.common.options import format_option, run_filter_options, seed_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -25,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class _RatingsOrCommand(click.Group):
-    """A command with an argument that also has subcommands: their names are not read as the argument."""
+    """A command that has an argument and subcommands; the name of a subcommand is not read as the argument."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse options after the argument too, unless a subcommand comes first."""
+        """Parse a subcommand if its name comes first, else the argument and the options around it."""
         if args and args[0] in self.commands:
             return super().parse_args(ctx, ["", *args])
         ctx.allow_interspersed_args = True
@@ -36,16 +30,15 @@ class _RatingsOrCommand(click.Group):
 
 
 class _RatingsArgument(click.Argument):
-    """An argument that the usage of subcommands does not show."""
+    """An argument that is not part of the usage of subcommands."""
 
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the argument for the command itself, nothing for its subcommands."""
+        """Return the argument for the command itself, and nothing for its subcommands."""
         return super().get_usage_pieces(ctx) if isinstance(ctx.command, _RatingsOrCommand) else []
 
 
 @click.group(cls=_RatingsOrCommand, invoke_without_command=True, subcommand_metavar="| sample [OPTIONS] FILE")
 @click.argument("ratings", cls=_RatingsArgument, type=click.Path(path_type=Path), required=False)
-@format_option
 @click.option(
     "--scale",
     type=float,
@@ -61,9 +54,12 @@ class _RatingsArgument(click.Argument):
     metavar="WIDTH",
     help="Instead of RATINGS: number of completions to rate for an interval of this width.",
 )
-@click.option("--expected-icc", type=float, default=0.75, show_default=True, help="With --plan: expected ICC.")
+@click.option(
+    "--expected-icc", metavar="ICC", type=float, default=0.75, show_default=True, help="With --plan: expected ICC."
+)
 @click.option(
     "--raters",
+    metavar="N",
     type=click.IntRange(min=2),
     default=2,
     show_default=True,
@@ -71,13 +67,17 @@ class _RatingsArgument(click.Argument):
 )
 @click.option(
     "--assurance",
+    metavar="P",
     type=float,
     default=0.8,
     show_default=True,
     help="With --plan: probability that the interval is at most this wide.",
 )
 @click.option(
-    "--population", type=click.IntRange(min=2), help="With --plan: number of completions in all.  [default: unlimited]"
+    "--population",
+    metavar="N",
+    type=click.IntRange(min=2),
+    help="With --plan: total number of completions.  [default: unlimited]",
 )
 @click.option(
     "--scoring",
@@ -88,6 +88,7 @@ class _RatingsArgument(click.Argument):
     help="Agreement among clinicians from all ratings at once, or as the mean over pairs as in the paper.",
 )
 @run_filter_options
+@format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_context
@@ -120,16 +121,13 @@ def agreement(
     if context.invoked_subcommand:
         return 0
     shared: Shared = context.obj
-    format_ = "json" if shared.json else format_
     if widths and ratings is None:
         _print_plan(widths, expected_icc, raters, assurance, population, format_)
         return 0
     if widths or ratings is None:
-        raise click.UsageError("give either a file of ratings or --plan WIDTH")
+        raise click.UsageError("give either a file of ratings or --plan WIDTH.")
     if scale and not scale[0] < scale[1]:
-        raise click.UsageError(
-            f"--scale: the lowest grade must be below the highest, not {scale[0]:g} and {scale[1]:g}"
-        )
+        raise click.UsageError(f"--scale {scale[0]:g} {scale[1]:g}: the lowest grade must be below the highest.")
     _print_agreement(shared, ratings, scale, format_, rule, wanted)
     return 0
 
@@ -138,6 +136,7 @@ def agreement(
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--size",
+    metavar="N",
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
@@ -146,13 +145,14 @@ def agreement(
 @seed_option
 @click.option(
     "--raters",
+    metavar="N",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
     help="Raters per completion, each with a row to fill in.",
 )
-@click.option("--by-score", is_flag=True, help="Draw rare jury scores more often.")
-@click.option("--show-models", is_flag=True, help="Write names of models, not codes.")
+@click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
+@click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
 @run_filter_options
 @shared_options("store", "json")
 @click.pass_obj
@@ -181,7 +181,7 @@ def sample(
     from medhelm.results.agreement import draw_rating_sample, rater_names
 
     if file.exists():
-        raise click.UsageError(f"{file} exists and may hold ratings. Choose another file, or remove it.")
+        raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
     found = draw_rating_sample(
         shared.store_to_read, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted
     )

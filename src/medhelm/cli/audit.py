@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.io.http.hosts import host_of
 
 if TYPE_CHECKING:
     from medhelm.storage.audit_log import AuditEntry
 
 _SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
-"""Fields of an entry that the table shows; workers only if a gateway sent something for them."""
+"""Fields of an entry in the table; `worker` only if a gateway sent requests for workers."""
 
 
 @click.group()
@@ -42,25 +42,25 @@ def audit() -> None:
     "--since",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
     metavar="DATE",
-    help="Only entries from this day or time on, in UTC.",
+    help="Only requests since this day or time, in UTC.",
 )
-@click.option("--host", default="", metavar="HOST", help="Only entries about this host.")
-@click.option("--benchmark", default="", metavar="BENCHMARK", help="Only entries about this benchmark.")
+@click.option("--host", default="", metavar="HOST", help="Only requests to this host.")
+@click.option("--benchmark", default="", metavar="BENCHMARK", help="Only requests about this benchmark.")
 @click.option(
     "--last",
     default=20,
     show_default=True,
     metavar="N",
     type=click.IntRange(min=0),
-    help="List the N latest entries.",
+    help="Number of latest entries to list.",
 )
 @table_options
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, last: int) -> int:
-    """Show what was sent where.
+    """Show what was sent, and where.
 
-    Sums of requests and bytes by destination and benchmark, then the latest entries.
+    Shows requests and bytes by destination and benchmark, then the latest entries.
 
     \b
     Examples:
@@ -72,13 +72,13 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
 
     shown: deque[AuditEntry] = deque(maxlen=last)
 
-    def wanted() -> Iterator[AuditEntry]:
+    def matching() -> Iterator[AuditEntry]:
         for entry in read_audit_log(open_store(shared.store).audit_file):
-            if _is_wanted(entry, since, host.lower(), benchmark):
+            if _matches(entry, since, host.lower(), benchmark):
                 shown.append(entry)
                 yield entry
 
-    totals = total_requests(wanted())
+    totals = total_requests(matching())
     if shared.json:
         entries = [{"line": entry.line, **entry.content} for entry in shown]
         print_json({"totals": [asdict(total) for total in totals], "entries": entries})
@@ -97,15 +97,17 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
 
 
 @audit.command()
-@click.option("--head", default="", metavar="HASH", help="Hash that an earlier `audit verify` printed, or its start.")
+@click.option(
+    "--head", default="", metavar="HASH", help="Hash that an earlier `audit verify` printed, or the beginning of it."
+)
 @shared_options("store", "json")
 @click.pass_obj
 def verify(shared: Shared, /, head: str) -> int:
     """Check that the log is intact.
 
-    Each entry holds the hash of the one before. That finds every change, insertion and removal except a removal at the
-    end, or a log that was written anew: note the printed hash elsewhere, and give it with --head later. Exit codes: 1
-    if the log was changed, 2 if there is none.
+    Each entry holds the hash of the previous one. This reveals every change, insertion and removal, except entries
+    removed from the end and a rewritten log. To detect these too, save the printed hash elsewhere and give it with
+    --head later. Exit codes: 1 if the log was changed, 2 if the log is missing.
 
     \b
     Examples:
@@ -119,12 +121,12 @@ def verify(shared: Shared, /, head: str) -> int:
     found = check_chain(path, head)
     problem = found.problem
     if not problem and not found.has_head:
-        problem = f"no entry has the hash {head}: entries at the end were removed, or the log was written anew"
+        problem = f"no entry has the hash {head}: entries at the end were removed, or the log was rewritten"
     if shared.json:
         content = {"entries": found.n, "head": found.head, "interrupted": found.n_interrupted, "problem": problem}
         print_json({"intact": not problem, **content})
     elif not problem:
-        interrupted = f"; {found.n_interrupted} more were not written whole" if found.n_interrupted else ""
+        interrupted = f"; {found.n_interrupted} more are incomplete" if found.n_interrupted else ""
         click.echo(f"{path}: {found.n:,} entries, intact{interrupted}\nhead {found.head}")
     if problem:
         click.echo(f"medhelm: {path}: {problem}", err=True)
@@ -132,7 +134,7 @@ def verify(shared: Shared, /, head: str) -> int:
 
 
 def _cell(entry: AuditEntry, name: str) -> str | int | None:
-    """Return a field as the table shows it; for a lookup or a cluster, its machines instead of the model."""
+    """Return a field as shown in the table. For a lookup or a cluster, addresses are shown instead of the model."""
     value = entry.content.get(name)
     if entry.content.get("action") == "lookup" and name == "model":
         return "lookup: " + ", ".join(map(str, entry.content.get("addresses", ())))
@@ -144,7 +146,7 @@ def _cell(entry: AuditEntry, name: str) -> str | int | None:
     return value
 
 
-def _is_wanted(entry: AuditEntry, since: datetime | None, host: str, benchmark: str) -> bool:
+def _matches(entry: AuditEntry, since: datetime | None, host: str, benchmark: str) -> bool:
     content = entry.content
     destination = str(content.get("destination", ""))
     return (

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    format_option,
-    shared_options,
-)
+from medhelm.cli.common.options import format_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 
 
 @click.command()
@@ -21,8 +18,7 @@ from medhelm.cli.common.printing import print_json
 def batches(shared: Shared, format_: str) -> int:
     """List batches that are not collected yet.
 
-    Reads the store and makes no network requests. To collect a batch and delete it at the provider, repeat the command
-    that submitted it, with --batch.
+    Sends nothing. To collect a batch and delete it at the provider, repeat the command that submitted it, with --batch.
 
     \b
     Example:
@@ -33,7 +29,7 @@ def batches(shared: Shared, format_: str) -> int:
     from medhelm.storage.store import open_store
 
     found = [batch for batch in Batches(open_store(shared.store)).all() if batch.state != "deleted"]
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(batches_report.as_json(found))
     elif found:
         click.echo(batches_report.to_table(found, format_), nl=False)
@@ -41,8 +37,8 @@ def batches(shared: Shared, format_: str) -> int:
         click.echo("no batch is pending")
     if any(batch.state == "collected" for batch in found):
         click.echo(
-            "collected: the completions are in the store, and the provider still holds requests and completions. "
-            "Repeat the command with --batch, and without --keep-batches, to delete them there.",
+            "collected: the completions are in the store, but the provider still holds requests and completions. To "
+            "delete them there, repeat the command with --batch and without --keep-batches.",
             err=True,
         )
     return 0

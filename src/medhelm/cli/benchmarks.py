@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    FORMATS,
-    Shared,
-    limit_option,
-    load,
-    open_datasets,
-    own_data_option,
-    sample_option,
-    shared_options,
-    tier_option,
-)
+from medhelm.cli.common.options import FORMATS, limit_option, own_data_option, sample_option, tier_option
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, open_datasets, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Tier
@@ -42,14 +33,14 @@ def benchmarks() -> None:
 
 
 @benchmarks.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 @table_options
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
     """List benchmarks and their data.
 
-    Additional benchmarks, outside the suite, come last.
+    Benchmarks outside the suite come last.
 
     \b
     Example:
@@ -70,14 +61,14 @@ def list_benchmarks(shared: Shared, names: tuple[str, ...]) -> int:
 
 
 @benchmarks.command("show")
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @output_option
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def show_benchmark(shared: Shared, name: str) -> int:
     """Show the definition of a benchmark.
 
-    Prints task, data, prompt, limits and metrics.
+    Shows its task, data, prompt, limits and metrics.
 
     \b
     Example:
@@ -96,7 +87,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, metavar="[NAME or GROUP]...", shell_complete=shell_completion.benchmarks)
+@click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 @click.option("--format", type=FORMATS, default="md", show_default=True, help="Format of the output.")
 @table_options
 @shared_options("benchmarks", "json")
@@ -104,7 +95,7 @@ def show_benchmark(shared: Shared, name: str) -> int:
 def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     """Compare published and corrected rules.
 
-    Shows, for each benchmark, both scoring rules and the reason why they differ.
+    Shows both scoring rules of each benchmark, and why they differ.
 
     \b
     Example:
@@ -127,7 +118,8 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     "--out",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Parent of the new folder.  [default: current folder]",
+    metavar="DIR",
+    help="Folder in which to create the new one.  [default: current folder]",
 )
 @click.option(
     "--from", "table", metavar="FILE", type=click.Path(path_type=Path), help="CSV file or workbook with your data."
@@ -138,8 +130,8 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
 def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -> int:
     """Create a folder for your own benchmark.
 
-    It holds a commented definition and invented rows, and passes `medhelm benchmarks check`. With --from, the purpose
-    of each column is guessed and the definition is for your data, which is copied into the folder.
+    The folder holds a commented definition and invented rows, and passes `medhelm benchmarks check`. With --from, your
+    data is copied into the folder, and the definition is a guess at the purpose of each column.
 
     \b
     Examples:
@@ -151,7 +143,7 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
     from medhelm.benchmarks.scaffold import scaffold
 
     if answer and table is None:
-        raise click.UsageError("--answer names a column of the file of --from, which is missing")
+        raise click.UsageError("--answer names a column of the file that --from names: add --from.")
     check_new_name(name, shared.benchmark_folders)
     place, guessed = benchmark_from_table(name, table, out, answer=answer) if table else (scaffold(name, out), [])
     path = str(place) if "/" in str(place) else f"./{place}"
@@ -165,17 +157,19 @@ def new(shared: Shared, name: str, out: Path, table: Path | None, answer: str) -
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
-@click.option("--count", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts.")
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
+@click.option(
+    "--count", metavar="N", type=click.IntRange(min=1), default=3, show_default=True, help="Number of prompts."
+)
 @sample_option
 @tier_option
 @own_data_option
 @shared_options("data", "benchmarks", "trust", "json")
 @click.pass_obj
 def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_data: bool) -> int:
-    """Show the first prompts as models read them.
+    """Show the first prompts as sent to models.
 
-    Sends nothing.
+    Nothing is sent.
 
     \b
     Example:
@@ -194,7 +188,7 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
 
 
 @benchmarks.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
 @limit_option
 @sample_option
 @tier_option
@@ -202,9 +196,9 @@ def preview(shared: Shared, name: str, count: int, sample: str, tier: Tier, own_
 @shared_options("data", "benchmarks", "trust")
 @click.pass_obj
 def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: Tier, own_data: bool) -> int:
-    """Write all instances as JSON lines.
+    """Print all instances as JSON lines.
 
-    Each line holds id, fields, references, choices, messages and max_tokens of an instance that would be evaluated.
+    Each line holds the id, fields, references, choices, messages and max_tokens of an instance.
 
     \b
     Example:
@@ -219,13 +213,13 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
 
 
 @benchmarks.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=shell_completion.benchmarks)
-@sample_option
-@tier_option
-@own_data_option
+@click.argument(
+    "names", nargs=-1, required=True, metavar="BENCHMARK|GROUP...", shell_complete=shell_completion.benchmarks
+)
 @click.option(
     "--model",
     "models",
+    metavar="MODEL",
     multiple=True,
     help="Check that every prompt fits this model; repeatable.",
     shell_complete=shell_completion.models,
@@ -235,6 +229,9 @@ def instances(shared: Shared, name: str, limit: int | None, sample: str, tier: T
     metavar="PIPELINE",
     help="Also look for names, places and numbers with Presidio and this spaCy pipeline, such as en_core_web_lg.",
 )
+@sample_option
+@tier_option
+@own_data_option
 @output_option
 @shared_options("data", "benchmarks", "trust", "models", "json")
 @click.pass_obj
@@ -251,13 +248,13 @@ def check(
 
     Scores each reference as if it were a completion. Lists repeated or contradictory questions, references contained
     in the prompt, nearly constant references, options that differ only in case, prompts that are too long for a model,
-    characters garbled by a wrong encoding, and what looks like a personal identifier: it says which categories of
-    HIPAA it looks for, and does not de-identify. In a group, benchmarks without data are skipped. Exit codes: 0 if
-    every reference gets the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named
-    benchmark is missing.
+    characters garbled by a wrong encoding, and possible personal identifiers, with the HIPAA categories that were
+    searched. It does not de-identify. In a group, benchmarks without data are skipped. Exit codes: 0 if every reference
+    gets the best score or has an explanation, 1 otherwise, 2 if data is wrong, 4 if data of a named benchmark is
+    missing.
 
     \b
-    Example:
+    Examples:
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
@@ -266,7 +263,7 @@ def check(
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json
 
-    windows = _windows(shared, models)
+    windows = _context_windows(shared, models)
     groups = [load(shared, [name]) for name in names]
     done = check_all(
         groups,
@@ -282,25 +279,16 @@ def check(
         search = {"searched": list(IDENTIFIERS), "unsearched": list(UNSEARCHED), "presidio": entities}
         print_json({"benchmarks": plain_json(done.checks), "skipped": list(done.skipped), "identifier_search": search})
     else:
-        click.echo(
-            "\n\n".join(
-                [
-                    *(benchmarks_report.check_text(plain_json(check)) for check in done.checks),
-                    *(
-                        [benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities)]
-                        if done.checks
-                        else []
-                    ),
-                    *benchmarks_report.skipped_text(done.skipped),
-                ]
-            )
-        )
+        parts = [benchmarks_report.check_text(plain_json(check)) for check in done.checks]
+        if parts:
+            parts.append(benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities))
+        click.echo("\n\n".join([*parts, *benchmarks_report.skipped_text(done.skipped)]))
     for error in done.errors:
         click.echo(f"medhelm: {error}", err=True)
     return done.exit_code
 
 
-def _windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
+def _context_windows(shared: Shared, names: Sequence[str]) -> dict[str, int]:
     """Return the context window of each model in tokens. Raises: UserError if one is unknown."""
     from medhelm.errors import UserError
     from medhelm.models.catalog import find_models

@@ -8,16 +8,15 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.cli.release import print_release_comparison
 from medhelm.errors import UserError
 
@@ -30,8 +29,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", metavar="[A B ...]", nargs=-1, shell_complete=shell_completion.stored_models)
-@click.option("--all", "everything", is_flag=True, help="Compare every pair of models, as without names.")
+@click.argument("models", metavar="[MODEL|RELEASE]...", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.option(
+    "--all", "everything", is_flag=True, help="Compare every pair of models; the default if no models are named."
+)
 @click.option(
     "--adjust",
     "adjustment",
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
     help="Rows if more than two models are compared: pairs, benchmarks, or pairs on each benchmark.  "
     "[default: overall]",
 )
-@click.option("--published-only", is_flag=True, help="Compare the published models; only their means are known.")
+@click.option(
+    "--published-only", is_flag=True, help="Compare the published models by their means; nothing else is known."
+)
 @suite_option
 @run_filter_options
 @format_option
@@ -72,7 +75,8 @@ def compare(
     """Test whether models differ significantly.
 
     Shows paired differences on the same instances, with confidence intervals and adjusted p-values: for two models on
-    each benchmark; for more models, for none or with --all, for every pair. For releases, the same as `medhelm diff`.
+    each benchmark, otherwise for every pair of the named models, or of all models. Given releases, it does the same as
+    `medhelm diff`.
 
     \b
     Examples:
@@ -87,12 +91,11 @@ def compare(
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")
-    if releases := _releases(shared, models):
-        print_release_comparison(shared, *releases, "json" if shared.json else format_)
+    if releases := _find_releases(shared, models):
+        print_release_comparison(shared, *releases, format_)
         return 0
     if len(models) == 1:
         raise UserError(f"one model cannot be compared: {models[0]}. Name a second model, or none for every pair.")
-    format_ = "json" if shared.json else format_
     if published_only:
         refuse_filter(wanted)
         if by in ("benchmark", "test"):
@@ -130,10 +133,10 @@ def compare(
     return 0
 
 
-def _releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the two releases that are named, the second of which may be left out; None if none is named.
+def _find_releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the two named releases, the second one by default the current store; None if no release is named.
 
-    Raises: UserError for releases beside models, and for more than two.
+    Raises: UserError if releases and models are mixed, or for more than two names.
     """
     from pathlib import Path
 
@@ -152,12 +155,12 @@ def _releases(shared: Shared, names: tuple[str, ...]) -> tuple[str, str] | None:
             f"`medhelm gate --against {releases[0]}` tests whether models got worse since then."
         )
     if len(names) > 2:
-        raise UserError("two releases can be compared at a time.")
+        raise UserError(f"two releases can be compared at a time, not {len(names)}: {', '.join(names)}.")
     return names[0], names[1] if len(names) == 2 else CURRENT
 
 
 def _print_pair(pair: Comparison, format_: str) -> None:
-    """Print two models: the verdict, every benchmark, and remarks."""
+    """Print a comparison of two models: the verdict, every benchmark, and remarks."""
     from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":
@@ -172,7 +175,7 @@ def _print_pair(pair: Comparison, format_: str) -> None:
 
 
 def _print_pairs(found: ComparedPairs, adjustment: Adjustment, by: str | None, format_: str) -> None:
-    """Print the verdict, every pair, and below it a summary in sentences."""
+    """Print a comparison of all pairs: the verdict, every pair, and a summary in sentences."""
     from medhelm.reports import comparison as comparison_report
 
     if format_ == "json":

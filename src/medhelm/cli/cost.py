@@ -9,17 +9,15 @@ import click
 
 from medhelm.cli.common.options import (
     Dollars,
-    Shared,
     format_option,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
+from medhelm.cli.common.shared import Shared, pricing_of, shared_options
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import CostRule, GroupBy
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@format_option
 @click.option(
     "--by",
     type=click.Choice(["model", "benchmark", "judge", "run"]),
@@ -43,16 +40,20 @@ if TYPE_CHECKING:
     type=click.Choice(["bill", "ceiling"]),
     default="bill",
     show_default=True,
-    help="bill: the tokens that providers counted. ceiling: also the published rule, which takes every completion to "
-    "be as long as its limit.",
+    help="bill: the tokens that providers counted; ceiling: also the published rule, which assumes that every "
+    "completion is as long as its limit.",
 )
 @prices_option
 @click.option(
-    "--at", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Use prices of this day.  [default: day of the run]"
+    "--at",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Use the prices of this day.  [default: day of the run]",
 )
 @suite_option
 @run_filter_options
 @scoring_option
+@format_option
 @table_options
 @shared_options("store", "models", "json")
 @click.pass_obj
@@ -70,8 +71,8 @@ def cost(
 ) -> int:
     """Show what was spent, by model or benchmark.
 
-    The bill is the cost of repeating the stored runs. Spent is the amount that was paid: each request counts once.
-    Costs of several --store are added up.
+    The bill is the cost of repeating the stored runs. Spent is the amount that was paid: each request counts once. The
+    costs of all --store are added up.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def cost(
 
     pricing = pricing_of(shared, prices, at.date() if at else None)
     bill = make_bill(shared.all_stores, pricing, by=by, rule=cost_rule, scoring=rule, suite=suite, runs=wanted)
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(cost_report.as_json(bill))
         return 0
     bill = renamed(bill, short_names(name for name, _ in bill.prices))
@@ -102,10 +103,10 @@ def cost(
 @click.group()
 @shared_options()
 def budget() -> None:
-    """Limit what all commands spend in a store.
+    """Limit what is spent in a store.
 
-    run, rejudge, filter-references and batches reserve the most that each request can cost before it is sent, all in
-    one sum. They stop with exit code 3 before the limit is passed.
+    Before run, rejudge, filter-references or a batch sends a request, it reserves the most that the request can cost.
+    Commands stop with exit code 3 before all of them together pass the limit.
 
     \b
     Examples:
@@ -120,9 +121,9 @@ def budget() -> None:
 @shared_options("store", "models", "json")
 @click.pass_obj
 def set_(shared: Shared, /, limit_usd: float, prices: tuple[str, ...]) -> int:
-    """Set the limit in US dollars, or another one.
+    """Set or change the limit in US dollars.
 
-    What was spent in the store before counts, too.
+    What was already spent in the store counts too.
 
     \b
     Example:
@@ -154,7 +155,7 @@ def show(shared: Shared, /) -> int:
 def release(shared: Shared, /) -> int:
     """Release what killed commands reserved.
 
-    Their requests in flight may have been billed. Compare with the bill of the provider first.
+    Requests that were in flight may have been billed: check the provider's bill first.
 
     \b
     Example:

@@ -8,18 +8,13 @@ from pathlib import Path
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    existing_audit_log,
-    load,
-    proxy_option,
-    shared_options,
-)
+from medhelm.cli.common.options import proxy_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, existing_audit_log, load, shared_options
 from medhelm.errors import UserError
 
-_names = click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
+_names = click.argument("names", nargs=-1, metavar="[BENCHMARK|GROUP]...", shell_complete=shell_completion.benchmarks)
 
 
 @click.group()
@@ -42,7 +37,7 @@ def data() -> None:
 def status(shared: Shared, names: tuple[str, ...]) -> int:
     """Show source, license and state of data.
 
-    Lists the agreement that gated data needs, and the files that are missing.
+    Also lists missing files, and the agreements that gated data requires.
 
     \b
     Example:
@@ -64,7 +59,7 @@ def status(shared: Shared, names: tuple[str, ...]) -> int:
 @shared_options("data", "benchmarks", "json")
 @click.pass_obj
 def verify(shared: Shared, names: tuple[str, ...]) -> int:
-    """Compare checksums of the data files.
+    """Verify checksums of data files.
 
     Exit codes: 0 if all files match the definitions, 2 if a file differs, 4 if data of a named benchmark is missing.
 
@@ -96,7 +91,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     """Download public data into --data DIR.
 
     Downloads the pinned revision and verifies its checksums. Resumes after an interruption and keeps valid files. If
-    there is a store, its audit log gets an entry for each request.
+    the store exists, each request is written to its audit log.
 
     \b
     Example:
@@ -107,7 +102,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     from medhelm.reports.json_output import plain_json
 
     if shared.data is None:
-        raise UserError("no data folder was given. Name one with --data DIR or MEDHELM_DATA. Nothing was downloaded.")
+        raise UserError("no data folder was named. Give --data DIR or set MEDHELM_DATA. Nothing was downloaded.")
     wanted = load(shared, names or ["public"])
     with existing_audit_log(shared) as audit:
         done = fetch_data(
@@ -131,14 +126,15 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
 
 
 @data.command()
-@click.argument("name", shell_complete=shell_completion.benchmarks)
-@click.option("--rows", type=click.IntRange(min=1), help="Only the first N invented rows.")
+@click.argument("name", metavar="BENCHMARK", shell_complete=shell_completion.benchmarks)
+@click.option("--rows", metavar="N", type=click.IntRange(min=1), help="Only the first N invented rows.")
 @click.option(
     "--out",
+    metavar="DIR",
     type=click.Path(path_type=Path),
     default=Path("sample-data"),
     show_default=True,
-    help="Parent of the new folder.",
+    help="Folder in which to create the new one.",
 )
 @shared_options("benchmarks", "json")
 @click.pass_obj

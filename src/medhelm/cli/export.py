@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     allow_host_option,
-    existing_audit_log,
-    load,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
 )
 from medhelm.cli.common.printing import print_json
-from medhelm.cli.serve import make_site, published_option, releases_option, suites_option
+from medhelm.cli.common.shared import Shared, existing_audit_log, load, pricing_of, shared_options
+from medhelm.cli.serve import make_site, site_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
@@ -54,7 +50,7 @@ def export() -> None:
 
 
 def selection_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that select runs; the command gets them as one `wanted`."""
+    """Add the options that select runs; the command gets an `ExportRequest` as `wanted`."""
 
     @wraps(command)
     def with_selection(*args: Any, wanted: RunFilter, tier: Tier | None, **options: Any) -> int:
@@ -70,27 +66,22 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
 
 @export.command()
 @folder_argument
-@selection_options
 @click.option(
     "--scoring",
     "rule",
     type=click.Choice(["published", "corrected"]),
     default="published",
     show_default=True,
-    help="Scoring rule to write; HELM's files hold one.",
+    help="Scoring rule to write; HELM's files hold only one.",
 )
-@click.option(
-    "--suite",
-    default="medhelm",
-    show_default=True,
-    help="Name of the HELM suite to write.",
-)
+@click.option("--suite", metavar="NAME", default="medhelm", show_default=True, help="Name of the HELM suite to write.")
+@selection_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite: str) -> int:
     """Write HELM's files.
 
-    Writes prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
+    Writes the prompts, completions, judgments and scores of the runs that count for the leaderboard. If prompts or
     completions contain patient data, so do these files.
 
     \b
@@ -105,7 +96,7 @@ def helm(shared: Shared, folder: Path, wanted: ExportRequest, rule: Rule, suite:
     done = export_helm(
         shared.store_to_read, folder, rule=rule, suite=suite, wanted=wanted, definitions=_definitions(shared)
     )
-    return _say(done, shared)
+    return _print_result(done, shared)
 
 
 text_option = click.option(
@@ -118,8 +109,8 @@ text_option = click.option(
 
 @export.command()
 @folder_argument
-@selection_options
 @text_option
+@selection_options
 @prices_option
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
@@ -132,13 +123,13 @@ def csv(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, prices
     Example:
       medhelm export csv tables --benchmark pubmed_qa
     """
-    return _tables(shared, folder, "csv", _priced(shared, wanted, prices), texts)
+    return _export_tables(shared, folder, "csv", _priced(shared, wanted, prices), texts)
 
 
 @export.command()
 @folder_argument
-@selection_options
 @text_option
+@selection_options
 @prices_option
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
@@ -151,7 +142,7 @@ def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, pr
     Example:
       medhelm export parquet tables
     """
-    return _tables(shared, folder, "parquet", _priced(shared, wanted, prices), texts)
+    return _export_tables(shared, folder, "parquet", _priced(shared, wanted, prices), texts)
 
 
 @export.command()
@@ -164,8 +155,8 @@ def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, pr
 def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices: tuple[str, ...]) -> int:
     """Write a one-page evaluation card.
 
-    The card lists models, data, methods and results. Into DIR it is written as Markdown, HTML (for printing) and JSON;
-    into a FILE in the format of its ending, .md, .html or .json. It contains no patient text and no server address.
+    The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON; a
+    FILE has the format of its suffix: .md, .html or .json. The card contains no patient text and no server address.
 
     \b
     Example:
@@ -175,7 +166,7 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
 
     wanted = _priced(shared, wanted, prices)
     done = export_card(shared.store_to_read, place, rule=rule, wanted=wanted, definitions=_definitions(shared))
-    return _say(done, shared)
+    return _print_result(done, shared)
 
 
 @export.command()
@@ -188,32 +179,16 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Cases of each benchmark with texts.",
+    help="Number of cases per benchmark that are written with their text.",
 )
-@suites_option
-@published_option
-@releases_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
 @click.pass_obj
-def site(
-    shared: Shared,
-    folder: Path,
-    texts: bool,
-    most_cases: int,
-    suites: tuple[Path, ...],
-    with_published: bool,
-    releases: tuple[Path, ...],
-    wanted: RunFilter,
-    tier: Tier | None,
-    rule: Rule,
-) -> int:
+def site(shared: Shared, /, folder: Path, texts: bool, most_cases: int, **contents: Any) -> int:
     """Write the pages of `medhelm serve` as files.
 
-    They open by a double click on index.html, and from any web server. Of benchmarks that are not public they hold
-    numbers only, unless --with-text is given. They hold no address of a model's server.
+    Double-click index.html to open them, or put them on any web server. For benchmarks that are not public, they hold
+    only numbers, unless --with-text is given. They never hold the address of a model server.
 
     \b
     Example:
@@ -221,17 +196,8 @@ def site(
     """
     from medhelm.web.export import export_site
 
-    made = make_site(
-        shared,
-        suites=suites,
-        with_published=with_published,
-        releases=releases,
-        wanted=wanted,
-        tier=tier,
-        rule=rule,
-        with_text=texts,
-    )
-    return _say(export_site(made, folder, most_cases=most_cases), shared)
+    made = make_site(shared, with_text=texts, **contents)
+    return _print_result(export_site(made, folder, most_cases=most_cases), shared)
 
 
 def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> ExportRequest:
@@ -239,10 +205,10 @@ def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> E
     return replace(wanted, pricing=pricing_of(shared, prices)) if prices else wanted
 
 
-def _tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
+def _export_tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
     from medhelm.results.tables import export_tables
 
-    return _say(export_tables(shared.store_to_read, folder, format, wanted=wanted, texts=texts), shared)
+    return _print_result(export_tables(shared.store_to_read, folder, format, wanted=wanted, texts=texts), shared)
 
 
 def _definitions(shared: Shared) -> dict[str, Benchmark]:
@@ -254,8 +220,8 @@ def _definitions(shared: Shared) -> dict[str, Benchmark]:
     return {benchmark.name: benchmark for benchmark in load(shared, known)}
 
 
-def _say(done: ExportResult, shared: Shared) -> int:
-    """Print the result of an export; return the exit code."""
+def _print_result(done: ExportResult, shared: Shared) -> int:
+    """Print the result of an export and return the exit code."""
     from medhelm.io.encryption.places import key_of
     from medhelm.reports import exchange as exchange_report
 
@@ -268,7 +234,7 @@ def _say(done: ExportResult, shared: Shared) -> int:
     for text in done.left_out:
         click.echo(f"- left out: {text}", err=True)
     if key_of(shared.store / "store.json"):
-        click.echo("- the store is encrypted, and what was exported is not", err=True)
+        click.echo("- the store is encrypted, but the exported files are not", err=True)
     return SOME_FAILED if done.left_out else 0
 
 
@@ -282,7 +248,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     """Publish runs and releases to an object store.
 
     URL is a folder in S3, Google Cloud Storage or Azure: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER.
-    Everything is created once and never changed; what is there already is left. Others read it with
+    Objects are created once and never changed; existing objects are left alone. Others read them with
     `medhelm leaderboard --store URL` and other commands that only read. Credentials come from the usual variables, such
     as AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL.
 
@@ -303,6 +269,6 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     if shared.json:
         print_json(plain_json(done))
     else:
-        known = f"; {done.known} were there already" if done.known else ""
+        known = f"; {done.known} already existed" if done.known else ""
         click.echo(f"{done.url}: {plural(done.runs, 'run')} and {plural(done.releases, 'release')} published{known}")
     return 0

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    shared_options,
-    stored_tier_option,
-)
+from medhelm.cli.common.options import stored_tier_option
 from medhelm.cli.common.output import write_output
+from medhelm.cli.common.shared import Shared, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -41,9 +38,14 @@ if TYPE_CHECKING:
     metavar="MODEL",
     multiple=True,
     shell_complete=shell_completion.stored_models,
-    help="Model of the store; repeatable.  [default: all that the reference has, too]",
+    help="Model of the store; repeatable.  [default: all that the reference also has]",
 )
-@click.option("--baseline-model", metavar="MODEL", default="", help="Name of the one --model in the reference.")
+@click.option(
+    "--baseline-model",
+    metavar="MODEL",
+    default="",
+    help="Name of the model in the reference, if it differs; needs one --model.",
+)
 @click.option(
     "--benchmark",
     "benchmarks",
@@ -51,14 +53,16 @@ if TYPE_CHECKING:
     multiple=True,
     help="Benchmark to compare on; repeatable.  [default: all that the reference has]",
 )
-@click.option("--each", is_flag=True, help="Pass only if each benchmark passes, not their mean alone.")
-@click.option("--allow-missing", is_flag=True, help="Pass although benchmarks of the reference are not compared.")
-@click.option("--ignore-missing", is_flag=True, help="Leave out missing scores instead of assuming the worst of them.")
+@click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
+@click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")
+@click.option(
+    "--ignore-missing", is_flag=True, help="Leave out missing scores instead of counting them as the worst score."
+)
 @click.option(
     "--scoring",
     "rule",
     type=click.Choice(["corrected", "published"]),
-    help="Scoring rule.  [default: that of the release, else corrected]",
+    help="Scoring rule.  [default: that of the release, or corrected]",
 )
 @stored_tier_option
 @click.option(
@@ -74,7 +78,7 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to this file, and print the verdict alone.",
+    help="Write the result to this file, and print only the verdict.",
 )
 @shared_options("store", "json")
 @click.pass_obj

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Dollars,
-    Shared,
-    allow_host_option,
-    pricing_of,
-    service_options,
-    shared_options,
-)
+from medhelm.cli.common.options import Dollars, allow_host_option, listen_options, service_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, pricing_of, shared_options
 from medhelm.errors import MedHelmError, UserError
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
@@ -35,13 +29,13 @@ if TYPE_CHECKING:
     from medhelm.storage.store import Store
 
 TOKEN_FILE = "gateway.token"  # noqa: S105 - a file's name
-"""File in the store with the token, unless the user names another."""
+"""Default file for the token, in the store."""
 
 DEFAULT_PORT = 8643
-"""Port unless another one is asked for."""
+"""Default of `--port`."""
 
 REDRAW_S, REPORT_S = 1.0, 60.0
-"""Seconds between two states in a terminal, and between two lines elsewhere."""
+"""Seconds between two updates in a terminal, and between two lines elsewhere."""
 
 gateway_option = click.option(
     "--gateway",
@@ -63,40 +57,23 @@ gateway_option = click.option(
     shell_complete=shell_completion.models,
     help="Serve this model or judge; repeatable.  [default: all models of models.yaml]",
 )
-@click.option("--budget", "budget_usd", metavar="USD", type=Dollars(), help="Limit of the store: `medhelm budget set`.")
-@allow_host_option
 @click.option(
-    "--port",
-    metavar="P",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="Port; 0: any free one.",
+    "--budget",
+    "budget_usd",
+    metavar="USD",
+    type=Dollars(),
+    help="Set the spending limit of the store, as `medhelm budget set` does.",
 )
-@click.option(
-    "--socket",
-    "socket_file",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="Listen on a socket file, which only you can open, instead of a port.",
-)
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--tls",
-    "certificate",
-    metavar="CERTIFICATE KEY",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    help="Encrypt with these PEM files; required for other machines.",
-)
+@listen_options(DEFAULT_PORT, "Encrypt with these PEM files; required for other machines.")
 @click.option(
     "--tokens",
     "token_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="File with the accepted tokens, one a line, each alone or after a name for the audit log.  "
-    "[default: STORE/gateway.token, made if it does not exist]",
+    help="File with the accepted tokens, one per line, optionally after a name for the audit log.  "
+    "[default: STORE/gateway.token, created if missing]",
 )
+@allow_host_option
 @service_options
 @shared_options("store", "models", "offline", "json")
 @click.pass_obj
@@ -114,8 +91,8 @@ def gateway(
 ) -> int:
     """Call models for other processes and machines.
 
-    Owns the cache, the keys, the budget and the audit log of a store. Workers (`medhelm run --gateway URL`) and tools
-    that speak OpenAI's chat API use it as their model server, and need neither keys nor a route to the internet.
+    The gateway owns the cache, keys, budget and audit log of a store. Workers (`medhelm run --gateway URL`) and tools
+    that speak OpenAI's chat API use it as their model server, and need neither keys nor internet access.
 
     \b
     Examples:
@@ -130,9 +107,9 @@ def gateway(
 
     settings = Settings(offline=shared.offline, **choices)
     environment = without_gateway(os.environ)
-    where = _Where(host, port, socket_file, certificate or None)
+    where = _ListenAddress(host, port, socket_file, certificate or None)
     where.check()
-    models = _find(shared, names, replace(settings, max_cost_usd=budget_usd), environment)
+    models = _find_models(shared, names, replace(settings, max_cost_usd=budget_usd), environment)
     store = create(shared.store)
     if budget_usd is not None:
         set_budget(store.folder, budget_usd, pricing_of(shared, ()))
@@ -156,7 +133,7 @@ def gateway(
 
 
 @dataclass(frozen=True, slots=True)
-class _Where:
+class _ListenAddress:
     """The address or socket file that the gateway listens on."""
 
     host: str
@@ -165,17 +142,17 @@ class _Where:
     certificate: tuple[Path, Path] | None
 
     def check(self) -> None:
-        """Raise UserError for an address that other machines could reach without TLS, and for wrong files."""
+        """Raise UserError for an address that other machines could reach without TLS, and for unusable files."""
         from medhelm.io.http.listening import check_certificate, is_loopback_address
 
         if self.certificate and self.socket_file:
-            raise UserError("--tls: choose one of --tls and --socket.")
+            raise UserError("--tls and --socket cannot be combined: use one of them.")
         if self.certificate:
             check_certificate(*self.certificate)
         elif self.socket_file is None and not is_loopback_address(self.host):
             raise UserError(
                 f"--host {self.host}: prompts and tokens would be sent unencrypted between machines. Give a "
-                "certificate with --tls, or use the default, 127.0.0.1, with `ssh -L`."
+                "certificate with --tls, or use the default, 127.0.0.1, and forward the port with `ssh -L`."
             )
 
     def listen(self) -> tuple[socket, ssl.SSLContext | None]:
@@ -194,7 +171,7 @@ class _Where:
         return listening, tls
 
     def url(self, listening: socket) -> str:
-        """Return the address for workers on this machine, or the host's name with TLS."""
+        """Return the address for workers: on this machine, or with TLS on any machine."""
         if self.socket_file is not None:
             return f"unix:{self.socket_file.absolute()}"
         import platform
@@ -204,7 +181,9 @@ class _Where:
         return f"{'https' if self.certificate else 'http'}://{host}:{listening.getsockname()[1]}"
 
 
-def _find(shared: Shared, names: tuple[str, ...], settings: Settings, environment: Mapping[str, str]) -> list[Model]:
+def _find_models(
+    shared: Shared, names: tuple[str, ...], settings: Settings, environment: Mapping[str, str]
+) -> list[Model]:
     """Return the models to serve, with their prices; without names, those of models.yaml that can be used.
 
     Raises: UserError, MissingError, ConfigError.
@@ -216,7 +195,7 @@ def _find(shared: Shared, names: tuple[str, ...], settings: Settings, environmen
     if names:
         models = with_prices(find_models(names, file=shared.models_file, environment=environment, note=warn))
         if local := [model.name for model in models if answers_in_process(model.provider)]:
-            raise UserError(f"--model {', '.join(local)}: answers within the process that needs it; leave it out.")
+            raise UserError(f"--model {', '.join(local)}: runs in the process that uses it. Leave it out.")
         check_models(models, settings, environment)
         return models
     defined, problems = defined_models(file=shared.models_file, environment=environment)
@@ -234,8 +213,8 @@ def _find(shared: Shared, names: tuple[str, ...], settings: Settings, environmen
     return found
 
 
-def _token_file(named: Path | None, store: Store, where: _Where) -> Path | None:
-    """Return the file with the accepted tokens; None for a socket file without one. Raises: UserError."""
+def _token_file(named: Path | None, store: Store, where: _ListenAddress) -> Path | None:
+    """Return the file with the accepted tokens; None for a socket file without `--tokens`. Raises: UserError."""
     from medhelm.models.gateway.address import new_token_file, read_tokens
 
     if named is None and where.socket_file is not None:
@@ -266,7 +245,7 @@ async def _run(
     listening: socket,
     tls: ssl.SSLContext | None,
 ) -> int:
-    """Serve until the first signal, and stop gently; return the exit code."""
+    """Serve until the first signal, let requests in flight finish, and return the exit code."""
     import asyncio
 
     from medhelm.evaluation.scheduler import on_interrupt
@@ -297,7 +276,7 @@ async def _run(
             if ended.is_set():
                 served.abandon()
             else:
-                progress.note("stopping; requests in flight may finish, Ctrl-C again abandons them")
+                progress.note("stopping when the requests in flight have finished; press Ctrl-C again to abandon them")
                 ended.set()
 
         with on_interrupt(interrupt):
@@ -311,7 +290,7 @@ async def _run(
 
 
 class _Progress:
-    """The state of the gateway: a line that changes in a terminal, one line a minute elsewhere."""
+    """Prints the state of the gateway: a line that changes in a terminal, one line a minute elsewhere."""
 
     def __init__(self, shared: Shared, store: Store) -> None:
         from medhelm.results.budget import budget_of
@@ -324,12 +303,12 @@ class _Progress:
         self._before = state.balance.held if state else 0
 
     def note(self, text: str) -> None:
-        """Print a message above the line."""
+        """Print a message above the state."""
         self._clear()
         self._shared.note(text)
 
     async def show(self, served: Gateway, session: Session) -> None:
-        """Show the state again and again."""
+        """Print the state each time that it has changed."""
         from asyncio import sleep
 
         last = ""

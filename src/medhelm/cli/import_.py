@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import scoring_option
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
@@ -47,9 +44,9 @@ def import_() -> None:
 def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
     """Import HELM runs.
 
-    DIR is the folder of one run, of a suite, of a release, or HELM's whole output folder. HELM's numbers become the
-    published scores, unchanged. Prompts, references, completions and judgments are kept, so `medhelm rescore` and
-    `medhelm rejudge` need no data. Importing the same folder again changes nothing.
+    DIR is the folder of a run, a suite or a release, or HELM's whole output folder. HELM's scores become the published
+    scores, unchanged. Prompts, references, completions and judgments are kept, so `medhelm rescore` and `medhelm
+    rejudge` need no data. Importing the same folder again changes nothing.
 
     \b
     Examples:
@@ -58,15 +55,15 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
     """
     from medhelm.exchange.helm.importer import import_helm
 
-    done = import_helm(folder, store=shared.store, extra=shared.benchmark_folders, watch=watch_runs)
+    done = import_helm(folder, store=shared.store, extra=shared.benchmark_folders, watch=_print_count)
     if again and done.taken:
         done = _rescored(shared, done)
-    print_imported(shared, done, rule)
+    _print_imported(shared, done, rule)
     return int(bool(done.skipped))
 
 
 @import_.command("inspect")
-@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -75,7 +72,7 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
     """Import Inspect logs.
 
     Reads .eval and .json files, or all logs in a folder; Inspect need not be installed. Logs of `inspect eval
-    medhelm/...` become ordinary runs, scored by both rules. For other tasks the scores in the log become the published
+    medhelm/...` become ordinary runs, scored by both rules. For other tasks, the scores in the log become the published
     scores. Importing the same log again changes nothing.
 
     \b
@@ -83,11 +80,11 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
       medhelm import inspect logs/
       medhelm import inspect logs/2026-01-02T03-04-05-00-00_pubmed-qa_abc.eval
     """
-    return _logs(shared, places, "inspect", again, rule)
+    return _import_logs(shared, places, "inspect", again, rule)
 
 
 @import_.command("lm-eval")
-@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE_OR_DIR...")
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @_rescore_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -95,39 +92,39 @@ def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule
 def lm_eval(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
     """Import lm-eval sample files.
 
-    Reads files written with `--log_samples`, or all of them in a folder. lm-eval's scores become the published scores,
-    one metric per filter. If options were compared by log-likelihood, the completion is the likeliest option. Importing
-    the same file again changes nothing.
+    Reads files written with `--log_samples`, or all such files in a folder. lm-eval's scores become the published
+    scores, one metric per filter. If options were compared by log-likelihood, the completion is the most likely option.
+    Importing the same file again changes nothing.
 
     \b
     Example:
       medhelm import lm-eval results/
     """
-    return _logs(shared, places, "lm_eval", again, rule)
+    return _import_logs(shared, places, "lm_eval", again, rule)
 
 
-def _logs(
+def _import_logs(
     shared: Shared, places: tuple[Path, ...], harness: Literal["inspect", "lm_eval"], again: bool, rule: Rule
 ) -> int:
     """Import the logs of one harness and print the result."""
     from medhelm.exchange.logs import import_logs
 
     folders = shared.benchmark_folders
-    done = import_logs(places, harness, store=shared.store, data=shared.data, extra=folders, watch=watch_runs)
+    done = import_logs(places, harness, store=shared.store, data=shared.data, extra=folders, watch=_print_count)
     if again:
         done = _rescored(shared, done)
-    print_imported(shared, done, rule)
+    _print_imported(shared, done, rule)
     return int(bool(done.skipped))
 
 
-def watch_runs(done: int, of: int) -> None:
-    """Print progress in a terminal."""
+def _print_count(done: int, of: int) -> None:
+    """Print the number of imported runs in a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r{done} of {of} runs" + ("\n" if done == of else ""), err=True, nl=False)
 
 
-def print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
-    """Print the imported runs, and what was skipped with the reason."""
+def _print_imported(shared: Shared, done: ImportSummary, rule: Rule) -> None:
+    """Print the imported runs, and what was skipped and why."""
     from medhelm.reports import exchange as exchange_report
 
     if shared.json:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
-    load,
     prices_option,
-    pricing_of,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,18 +27,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
-@run_filter_options
-@format_option
-@stored_tier_option
 @click.option(
     "--family",
     "families",
     multiple=True,
     metavar="NAME=FAMILY",
-    help="Developer of a judge or model, if its name does not show it; repeatable.",
+    help="Developer of a judge or model whose name does not show it; repeatable.",
 )
+@run_filter_options
+@stored_tier_option
 @scoring_option
 @prices_option
+@format_option
 @table_options
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
@@ -60,7 +56,7 @@ def jury(
     """Measure the quality of the judges.
 
     Shows failures, severity, agreement, self-preference, length bias, and the influence of each judge on the ranking.
-    Reads stored judgments and sends nothing. Without names, all benchmarks.
+    Reads stored judgments and sends nothing. The default is all benchmarks.
 
     \b
     Examples:
@@ -73,14 +69,14 @@ def jury(
 
     analysis = analyze_judges(
         shared.all_stores,
-        _ids(shared, shared.all_stores, names),
+        _benchmark_ids(shared, names),
         rule=rule,
         tier=tier,
-        families=_pairs(families),
+        families=_parse_families(families),
         pricing=pricing_of(shared, prices) if prices else None,
         wanted=wanted,
     )
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(jury_report.as_json(analysis))
         return 0
     analysis = renamed(analysis, short_names(analysis.families))
@@ -93,11 +89,11 @@ def jury(
     return 0
 
 
-def _ids(shared: Shared, stores: Sequence[Path], names: Sequence[str]) -> list[str]:
-    """Return ids of benchmarks, given ids in the stores, aliases or names of groups."""
+def _benchmark_ids(shared: Shared, names: Sequence[str]) -> list[str]:
+    """Return the ids of benchmarks that are named by id, alias or group."""
     from medhelm.results.jury import judged_benchmarks
 
-    known = judged_benchmarks(stores)
+    known = judged_benchmarks(shared.all_stores)
     found = []
     for name in names:
         meant = [name] if name in known else [benchmark.name for benchmark in load(shared, [name])]
@@ -105,8 +101,8 @@ def _ids(shared: Shared, stores: Sequence[Path], names: Sequence[str]) -> list[s
     return list(dict.fromkeys(found))
 
 
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Parse texts of the form NAME=FAMILY. Raises: UserError for another form."""
+def _parse_families(texts: Sequence[str]) -> dict[str, str]:
+    """Return name -> family, from texts of the form NAME=FAMILY. Raises: UserError."""
     found = {}
     for text in texts:
         # A name may contain an address, and so an equals sign.

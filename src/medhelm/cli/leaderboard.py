@@ -9,25 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
     completers_option,
     format_option,
-    load,
     panel_option,
     prices_option,
-    pricing_of,
     published_options,
     rank_baselines_option,
     resample_option,
     run_filter_options,
     scoring_option,
     shared_benchmarks_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import as_shown, print_json, print_remarks
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +39,6 @@ PUBLISHED = "published"
 
 
 @click.command()
-@format_option
 @click.option(
     "--by",
     type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
@@ -50,20 +46,17 @@ PUBLISHED = "published"
     show_default=True,
     help="Columns of the table; head-to-head: how often each model beats each other one.",
 )
-@suite_option
-@shared_benchmarks_option
-@run_filter_options
 @published_options
+@shared_benchmarks_option
 @resample_option
 @rank_baselines_option
 @panel_option
 @completers_option
-@stored_tier_option
-@scoring_option
 @click.option(
     "--ratings",
+    metavar="FILE",
     type=click.Path(path_type=Path),
-    help="File of clinicians' ratings: jury scores are also shown calibrated to them.",
+    help="File of clinicians' ratings; jury scores are also shown calibrated to them.",
 )
 @click.option(
     "--calibration",
@@ -72,7 +65,12 @@ PUBLISHED = "published"
     show_default=True,
     help="With --ratings: fit a line or a rising curve.",
 )
+@suite_option
+@run_filter_options
+@stored_tier_option
+@scoring_option
 @prices_option
+@format_option
 @table_options
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
@@ -99,8 +97,8 @@ def leaderboard(
 ) -> int:
     """Rank models by win share.
 
-    Shows a verdict in words, confidence intervals, ties and costs. Several --store are ranked together. Baselines are
-    shown below the models and do not compete, unless --rank-baselines is given.
+    Shows a verdict in words, confidence intervals, ties and costs. The models of more than one --store are ranked
+    together. Baselines are shown below the models and have no rank, unless --rank-baselines is given.
 
     \b
     Examples:
@@ -114,18 +112,18 @@ def leaderboard(
       medhelm leaderboard --by head-to-head
     """
     others = {"rank_baselines": rank_baselines, "completers_only": completers_only, "ratings": ratings}
-    _refuse_contradictions(with_published, published_only, scores, panel, prices, others)
+    _check_sources(with_published, published_only, scores, panel, prices, others)
     pricing = pricing_of(shared, prices) if prices else None
     from medhelm.results import leaderboard as results
     from medhelm.results.runs.selection import refuse_filter
 
-    is_text = not shared.json and format_ != "json"
+    is_text = format_ != "json"
     if published_only or scores:
         refuse_filter(wanted)
     if with_published or published_only or PUBLISHED in panel:
         stores = None if published_only else shared
         of_runs: dict[str, Any] = {"shared": shared_only, "pricing": pricing, "wanted": wanted, "short_names": is_text}
-        board = _published(stores, rule, suite, tier, resample, panel=panel, **of_runs)
+        board = _published_leaderboard(stores, rule, suite, tier, resample, panel=panel, **of_runs)
     elif scores is not None:
         board = results.leaderboard_from_scores(scores, suite=suite, resample=resample, shared=shared_only, panel=panel)
     else:
@@ -145,12 +143,12 @@ def leaderboard(
             wanted=wanted,
             short_names=is_text,
         )
-    print_leaderboard(board, by=by, format_="json" if shared.json else format_)
+    print_leaderboard(board, by=by, format_=format_)
     return 0
 
 
 def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> CalibrationOptions | None:
-    """Return the ratings to calibrate jury scores with; None if there are none."""
+    """Return the options for calibrating jury scores; None without ratings."""
     from medhelm.results.leaderboard import CalibrationOptions
 
     if ratings is None:
@@ -159,7 +157,7 @@ def _clinicians(shared: Shared, ratings: Path | None, calibration: str) -> Calib
     return CalibrationOptions(ratings=ratings, definitions=definitions, curve=calibration == "curve")
 
 
-def _published(
+def _published_leaderboard(
     stores: Shared | None,
     rule: Rule,
     suite: str,
@@ -169,9 +167,9 @@ def _published(
     panel: tuple[str, ...],
     **of_runs: Any,
 ) -> Leaderboard:
-    """Return the published results, with those of `stores` if given; the default rule is the published one.
+    """Return the leaderboard of the published results, with those of `stores` if given.
 
-    Parameters: of_runs, further arguments of `leaderboard_with_published`.
+    The default rule is the published one. `of_runs`: further arguments of `leaderboard_with_published`.
     """
     from medhelm.results.published.boards import leaderboard_with_published, published_leaderboard
 
@@ -191,7 +189,7 @@ def _published(
     )
 
 
-def _refuse_contradictions(
+def _check_sources(
     with_published: bool,
     published_only: bool,
     scores: Path | None,
@@ -203,12 +201,12 @@ def _refuse_contradictions(
     if prices and (published_only or scores):
         raise UserError("--prices are for runs in a store. Leave it out, or leave out --published-only and --scores.")
     if with_published or published_only or scores:
-        _refuse_several(with_published=with_published, published_only=published_only, scores=scores, **others)
+        _check_at_most_one(with_published=with_published, published_only=published_only, scores=scores, **others)
     if PUBLISHED in panel:
-        _refuse_several(**{f"panel {PUBLISHED}": True, "scores": scores}, **others)
+        _check_at_most_one(**{f"panel {PUBLISHED}": True, "scores": scores}, **others)
 
 
-def _refuse_several(**options: object) -> None:
+def _check_at_most_one(**options: object) -> None:
     """Raise UserError if more than one of these options is given."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if len(given) > 1:

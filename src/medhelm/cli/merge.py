@@ -1,4 +1,4 @@
-"""`medhelm merge`: one run of its shards."""
+"""`medhelm merge`: complete runs from their shards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medhelm.cli.common.options import (
-    Shared,
-    load,
-    run_filter_options,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import run_filter_options, scoring_option
 from medhelm.cli.common.output import table_options
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.run import print_runs
 from medhelm.errors import UserError
 
@@ -34,11 +29,12 @@ if TYPE_CHECKING:
 @shared_options("store", "benchmarks", "trust", "json")
 @click.pass_obj
 def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule: Rule) -> int:
-    """Merge the shards of runs into a store.
+    """Merge shards into complete runs.
 
-    Reads the shards that `medhelm run --shard` left in each STORE, and writes the undivided runs, with their cached
-    completions, to the store of --store: the same numbers as without shards. Sends nothing and needs no data. Missing,
-    unfinished and different shards are named, and then nothing is merged. Merging again gives the same runs.
+    Reads the shards that `medhelm run --shard` wrote to each STORE, and writes the complete runs, with their cached
+    completions, to the store of --store. The numbers are the same as without shards. Sends nothing and needs no data.
+    If shards are missing, unfinished or do not match, they are listed and nothing is merged. Merging again gives the
+    same runs.
 
     \b
     Examples:
@@ -53,7 +49,7 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
     shards = find_shards([open_store(folder) for folder in folders])
     if not shards:
         raise UserError(
-            f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` makes them. Nothing was merged."
+            f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` writes them. Nothing was merged."
         )
     groups = complete_runs(wanted.apply(shards, lambda one: one.run))
     check_encryption(shards, shared.store)

@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.options import (
-    Shared,
-    existing_audit_log,
-    proxy_option,
-    shared_options,
-)
+from medhelm.cli.common.options import proxy_option
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, existing_audit_log, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Model
 
-_SHOWN = ("asked", "structured", "logprobs", "left_out", "names", "advice")
-"""Fields of a check that are shown besides the model and its completion."""
+_FINDINGS = ("asked", "structured", "logprobs", "left_out", "names", "advice")
+"""Fields of a check that are printed with the model and its completion."""
 
 
 @click.group()
@@ -47,7 +43,7 @@ def models() -> None:
 def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     """List models with prices and keys.
 
-    Shows address, key variable, context window and dated price. Without names: the models of models.yaml, the
+    Shows address, key variable, context window and dated price. Without names, lists the models of models.yaml, the
     baselines, and examples of each provider.
 
     \b
@@ -66,13 +62,13 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     else:
         found, problems = defined_models(file=shared.models_file, environment=os.environ)
     examples = [] if names else example_models(os.environ)
-    known, shown = _looked_up(found), _looked_up([example.model for example in examples])
+    known, shown = _with_prices_and_windows(found), _with_prices_and_windows([example.model for example in examples])
     lacks = {example.model.name: example.lacks for example in examples}
     keys = {model.name: key_state(model, os.environ) for model in (*known, *shown)}
     if shared.json:
-        told = [models_report.as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
+        more = [models_report.as_json(model, key=keys[model.name], lacks=lacks[model.name]) for model in shown]
         rows = [models_report.as_json(model, key=keys[model.name]) for model in known]
-        print_json({"models": rows} if names else {"models": rows, "examples": told})
+        print_json({"models": rows} if names else {"models": rows, "examples": more})
     else:
         click.echo(models_report.list_table(known, keys=keys), nl=False)
         if shown:
@@ -85,7 +81,7 @@ def list_models(shared: Shared, /, names: tuple[str, ...]) -> int:
     return 2 if problems else 0
 
 
-def _looked_up(models: Sequence[Model]) -> list[Model]:
+def _with_prices_and_windows(models: Sequence[Model]) -> list[Model]:
     """Fill in today's price and the context window of each model, if known."""
     from medhelm.models.prices import known_window, price_of
 
@@ -101,8 +97,8 @@ def _looked_up(models: Sequence[Model]) -> list[Model]:
 def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     """Send a small test request to each model.
 
-    Shows latency, usage, structured output and log-probabilities, or the failure with advice. If there is a store, its
-    audit log gets an entry for each request. Exit codes: 1 if a model fails, 4 if a key is missing.
+    Shows latency, usage, structured output and log probabilities, or the failure with advice. If the store exists, each
+    request is written to its audit log. Exit codes: 1 if a model fails, 4 if a key is missing.
 
     \b
     Example:
@@ -117,12 +113,14 @@ def check_models(shared: Shared, /, names: tuple[str, ...], proxy: str) -> int:
     found = find_models(names, file=shared.models_file, environment=without_gateway(os.environ), note=warn)
     with existing_audit_log(shared) as audit:
         checked = check(found, environment=os.environ, offline=shared.offline, proxy=proxy, audit=audit)
-    told = [{name: getattr(one, name) for name in _SHOWN} for one in checked]
+    findings = [{name: getattr(one, name) for name in _FINDINGS} for one in checked]
     if shared.json:
-        rows = [models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, told, strict=True)]
+        rows = [
+            models_report.as_json(one.model, one.answer, **more) for one, more in zip(checked, findings, strict=True)
+        ]
         print_json({"models": rows})
     else:
-        for one, more in zip(checked, told, strict=True):
+        for one, more in zip(checked, findings, strict=True):
             click.echo(models_report.check_lines(one.model, one.answer, **more))
     failures = [one.answer.failure.code for one in checked if one.answer.failure]
     return 4 if FailureCode.NO_KEY in failures else int(bool(failures))

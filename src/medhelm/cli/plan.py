@@ -1,4 +1,4 @@
-"""`medhelm plan` and `medhelm power`: what a run would cost, and what it could show."""
+"""`medhelm plan` and `medhelm power`: the cost of a run, and the differences that it can detect."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     format_option,
     prices_option,
     run_filter_options,
     run_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like, shard_option
 from medhelm.errors import UserError
 
@@ -55,8 +54,8 @@ def plan(
 ) -> int:
     """Show what a run would send and cost.
 
-    Takes the arguments of `medhelm run`. Sends nothing and creates no store. Completions in the store's cache are
-    counted as cached. Exit code 4: data or keys are missing.
+    Takes the arguments of `medhelm run`, but sends nothing and does not create a store. Completions in the cache of the
+    store are not sent again. Exit code 4: data or keys are missing.
 
     \b
     Examples:
@@ -93,30 +92,46 @@ def plan(
         datasets=datasets,
         books=read_price_books(prices),
     )
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(plan_report.as_json(forecast))
     else:
         click.echo(plan_report.to_table(forecast, format_), nl=False)
         print_remarks(plan_report.remarks(forecast), format_)
-    for text in [*(forecast.warnings if shared.json else ()), *plan_report.missing(forecast)]:
+    for text in [*(forecast.warnings if format_ == "json" else ()), *plan_report.missing(forecast)]:
         click.echo(f"medhelm: {text}", err=True)
     return 4 if forecast.is_missing_something else 0
 
 
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+_PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
-@click.argument("models", metavar="[A B]", nargs=-1, shell_complete=shell_completion.stored_models)
+@click.argument("models", metavar="[MODEL_A MODEL_B]", nargs=-1, shell_complete=shell_completion.stored_models)
 @click.option(
     "--difference",
+    metavar="D",
     type=click.FloatRange(0, 1, min_open=True),
     help="True difference to detect, on a scale from 0 (worst) to 1 (best).",
 )
-@click.option("--power", type=SHARE, default=0.8, show_default=True, help="Probability of detecting the difference.")
-@click.option("--alpha", type=SHARE, default=0.05, show_default=True, help="Significance level (false-positive rate).")
+@click.option(
+    "--power",
+    metavar="P",
+    type=_PROBABILITY,
+    default=0.8,
+    show_default=True,
+    help="Probability of detecting the difference.",
+)
+@click.option(
+    "--alpha",
+    metavar="P",
+    type=_PROBABILITY,
+    default=0.05,
+    show_default=True,
+    help="Significance level (false-positive rate).",
+)
 @click.option(
     "--pairs",
+    metavar="N",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
@@ -124,17 +139,20 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 )
 @click.option(
     "--disagreement",
+    metavar="P",
     type=click.FloatRange(0, 1, min_open=True),
     help="Without a store, scores of 0 and 1: share of instances that only one of the models gets right.",
 )
 @click.option(
     "--sd",
+    metavar="SD",
     type=click.FloatRange(0, 1, min_open=True),
     help="Without a store, other scores: standard deviation of the paired differences, on a scale from 0 to 1.",
 )
-@click.option("--instances", type=click.IntRange(min=1), help="Without a store: number of instances.")
+@click.option("--instances", metavar="N", type=click.IntRange(min=1), help="Without a store: number of instances.")
 @click.option(
     "--design-effect",
+    metavar="FACTOR",
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
@@ -142,9 +160,9 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 )
 @suite_option
 @run_filter_options
-@format_option
 @stored_tier_option
 @scoring_option
+@format_option
 @table_options
 @shared_options("store", "benchmarks", "json")
 @click.pass_obj
@@ -168,8 +186,9 @@ def power(
 ) -> int:
     """Show which differences can be detected.
 
-    Estimates the minimum detectable difference, and the instances that a given difference needs, from the scores in
-    the store: of two named models, or of all pairs. With --disagreement or --sd it is a calculator without a store.
+    Estimates the smallest difference that can be detected, and the number of instances that a given difference needs,
+    from the scores in the store: for two named models, or for all pairs. With --disagreement or --sd, calculates both
+    without a store.
 
     \b
     Examples:
@@ -182,14 +201,15 @@ def power(
     from medhelm.analysis.comparison.power import PowerDesign
 
     design = PowerDesign(power=power, alpha=alpha, comparisons=pairs)
-    format_ = "json" if shared.json else format_
     if disagreement is not None or sd is not None:
         if not wanted.is_empty:
-            raise UserError("--model, --exclude, --benchmark and --since select runs of a store: leave out the noise.")
+            raise UserError(
+                "--model, --exclude, --benchmark and --since need a store. Leave out --disagreement and --sd."
+            )
         _calculate(models, disagreement, sd, design_effect, design, difference, instances, format_)
         return 0
     if instances is not None or design_effect != 1:
-        raise UserError("--instances and --design-effect need --disagreement or --sd: with a store they are measured.")
+        raise UserError("--instances and --design-effect need --disagreement or --sd; in a store they are measured.")
     if len(models) not in (0, 2):
         raise UserError(f"cannot compare {', '.join(models)}: name two models, or none for all pairs.")
     from medhelm.reports import power as power_report
@@ -226,13 +246,14 @@ def _calculate(
 ) -> None:
     """Print the power or sample size for given noise, without a store."""
     if models or (disagreement is not None and sd is not None):
-        raise UserError("give one of --disagreement, --sd, or two models: they cannot be combined.")
+        raise UserError("--disagreement, --sd and names of models cannot be combined: use one of them.")
     from medhelm.analysis.comparison.power import Noise
     from medhelm.reports import power as power_report
 
     if difference is None and instances is None:
         raise UserError(
-            "give --difference for the instances it needs, --instances for the difference they detect, or both."
+            "give --difference to get the number of instances it needs, --instances to get the difference they detect, "
+            "or both to get the power."
         )
     if difference is not None and disagreement is not None and difference > disagreement:
         raise UserError(

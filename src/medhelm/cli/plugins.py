@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from medhelm.cli.common.options import Shared, shared_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
 
 
 @click.group(invoke_without_command=True)
@@ -17,7 +17,7 @@ def plugins(context: click.Context) -> int:
     """List and check installed plug-ins.
 
     Imports every provider, metric and benchmark that installed packages add. Plug-ins run with your permissions:
-    install only those you trust. Exit code 1: a plug-in does not work.
+    install only those you trust. Exit code 1: a plug-in cannot be used.
 
     \b
     Examples:
@@ -64,14 +64,15 @@ def plugins(context: click.Context) -> int:
     "--out",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Parent of the new folder.  [default: current folder]",
+    metavar="DIR",
+    help="Folder in which to create the new one.  [default: current folder]",
 )
 @shared_options("json")
 @click.pass_obj
 def new(shared: Shared, /, name: str, kinds: tuple[str, ...], out: Path) -> int:
     """Create a package of plug-ins.
 
-    The package `medhelm-NAME` works as it is and has tests. NAME names its provider, metric and benchmark.
+    The package `medhelm-NAME` works without changes and has tests. Its provider, metric and benchmark are named NAME.
 
     \b
     Examples:

@@ -11,18 +11,17 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     limit_option,
-    load,
     request_options,
     sample_option,
     scoring_option,
     seed_option,
-    shared_options,
     tier_option,
 )
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
+from medhelm.cli.run import find_judges
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,15 +36,15 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="MODEL",
     shell_complete=shell_completion.models,
-    help="Model that reads prompt and reference; repeatable, a majority decides. Without judges, nothing is sent and "
+    help="Model that reads prompt and reference; repeatable: the majority decides. Without judges, nothing is sent and "
     "the stored marks are shown.",
 )
 @limit_option
+@seed_option
 @sample_option
 @tier_option
 @request_options
 @gateway_option
-@seed_option
 @scoring_option
 @shared_options("store", "data", "benchmarks", "trust", "models", "offline", "json")
 @click.pass_obj
@@ -54,9 +53,9 @@ def filter_references(
 ) -> int:
     """Mark references the prompt cannot support.
 
-    Judges mark references with information that is not in the prompt; no model can reproduce them. The output shows
-    the scores of stored runs with and without these instances. Each judge reads every instance once; the same command
-    again continues where it stopped.
+    Judges mark references with information that is not in the prompt, which no model can reproduce. The output shows
+    the scores of stored runs with and without these instances. Each judge reads every instance once. Repeat the command
+    to continue after an interruption.
 
     \b
     Examples:
@@ -67,10 +66,10 @@ def filter_references(
     from medhelm.reports import reference_filter as filter_report
     from medhelm.results.reference_filter import filter_references as mark_and_compare
 
-    benchmarks, found, left_out = _find(shared, names, judges)
+    benchmarks, found, left_out = _find_benchmarks_and_judges(shared, names, judges)
     for reason in left_out:
-        _note(f"skipped: {reason}")
-    with _progress(wanted=bool(found)) as progress:
+        warn(f"skipped: {reason}")
+    with _progress_bar(wanted=bool(found)) as progress:
         done = mark_and_compare(
             benchmarks,
             found,
@@ -79,7 +78,7 @@ def filter_references(
             settings=Settings(offline=shared.offline, **choices),
             rule=rule,
             environment=shared.environment,
-            note=_note,
+            note=warn,
             progress=progress,
         )
     if shared.json:
@@ -87,15 +86,14 @@ def filter_references(
     else:
         click.echo(filter_report.to_table(done.benchmarks, rule), nl=False)
     for message in done.messages:
-        _note(message)
+        warn(message)
     return done.exit_code
 
 
-def _find(
+def _find_benchmarks_and_judges(
     shared: Shared, names: Sequence[str], judges: Sequence[str]
 ) -> tuple[list[Benchmark], Sequence[Model], list[str]]:
-    """Find benchmarks and judges, and the reasons for skipped benchmarks. Raises: UserError with all problems."""
-    from medhelm.models.jury import find_jury
+    """Return benchmarks, judges, and the reasons why benchmarks are skipped. Raises: UserError with all problems."""
     from medhelm.results.reference_filter import filterable
 
     wrong: list[UserError] = []
@@ -103,16 +101,8 @@ def _find(
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
     try:
-        if judges:
-            jury, _ = find_jury(
-                judges,
-                file=None,
-                at_least=None,
-                models_file=shared.models_file,
-                environment=shared.environment,
-                note=warn,
-            )
-            found = jury.judges if jury else ()
+        if judges and (jury := find_judges(shared, judges, None, None, quiet=True)):
+            found = jury.judges
     except UserError as error:
         wrong.append(error)
     try:
@@ -124,13 +114,8 @@ def _find(
     return benchmarks, found, left_out
 
 
-def _note(text: str) -> None:
-    """Print one line to standard error."""
-    click.echo(f"medhelm: {text}", err=True)
-
-
 @contextmanager
-def _progress(*, wanted: bool) -> Iterator[Callable[[int, int], object] | None]:
+def _progress_bar(*, wanted: bool) -> Iterator[Callable[[int, int], object] | None]:
     """Yield a function that draws a progress bar from (done, total); None without a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield None

@@ -12,7 +12,6 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     completers_option,
     format_option,
@@ -21,12 +20,12 @@ from medhelm.cli.common.options import (
     resample_option,
     scoring_option,
     shared_benchmarks_option,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import as_shown, print_json
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ _leaderboard_options = add_options(
     "key",
     type=click.Path(path_type=Path),
     metavar="KEY",
-    help="Sign the release with this SSH key; OpenSSH's ssh-keygen does it.",
+    help="Sign the release with this SSH key, by OpenSSH's ssh-keygen.",
 )
 @_leaderboard_options
 @format_option
@@ -64,8 +63,8 @@ _leaderboard_options = add_options(
 def release(shared: Shared, /, name: str | None, note: str, key: Path | None, format_: str, **choices: Any) -> int:
     """Freeze the leaderboard under a name.
 
-    Without a name, lists the releases. A release holds the leaderboard byte for byte, and for every run the digests of
-    data, definition, prompts, completions and judgments, the model versions, the jury, the prices and the versions.
+    Without a name, lists the releases. A release holds the leaderboard, byte for byte, and for each run the digests of
+    its data, definition, prompts, completions and judgments, the model versions, jury, prices and software versions.
 
     \b
     Examples:
@@ -78,13 +77,13 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
     from medhelm.storage.store import open_store
 
     if key and not name:
-        raise UserError("--sign signs a new release: give it a name.")
+        raise UserError("--sign signs a new release. Give its name.")
     if name:
         made = [freeze(shared.store, name, _options(shared, **choices), note=note, key=key)]
     else:
         store = open_store(shared.store_to_read)
         made = [read_release(store, known) for known in release_names(store)]
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(release_as_json(made[0]) if name else [release_as_json(one) for one in made])
         return 0
     if name and format_ in ("table", "md"):
@@ -95,7 +94,7 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
 
 @click.command()
 @click.argument("first", metavar="RELEASE_A", shell_complete=shell_completion.releases)
-@click.argument("second", metavar="RELEASE_B", default="current", shell_complete=shell_completion.releases)
+@click.argument("second", metavar="[RELEASE_B]", default="current", shell_complete=shell_completion.releases)
 @format_option
 @table_options
 @shared_options("store", "json")
@@ -103,9 +102,9 @@ def release(shared: Shared, /, name: str | None, note: str, key: Path | None, fo
 def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
     """Compare two releases.
 
-    Shows models, benchmarks, ranks and values that changed, and the inputs that changed with them. Where the store
-    still has the runs of both, replaced runs are tested instance by instance. A release is given by its name, or by the
-    path of its folder in another store; `current` is the store as it is now. `medhelm compare` does the same.
+    Shows the models, benchmarks, ranks and values that changed, and the inputs that changed with them. If the store
+    still has both versions of a run, they are tested instance by instance. Give the name of a release, or the path of
+    its folder in another store; `current` is the store as it is now. `medhelm compare` does the same.
 
     \b
     Examples:
@@ -117,7 +116,7 @@ def diff(shared: Shared, /, first: str, second: str, format_: str) -> int:
 
 
 def print_release_comparison(shared: Shared, first: str, second: str, format_: str) -> None:
-    """Print what differs between two releases. Raises: StoreError for a release that cannot be read."""
+    """Print the differences between two releases. Raises: StoreError for a release that cannot be read."""
     from medhelm.reports.releases import comparison_as_json, comparison_to_text
     from medhelm.results.release_comparison import compare_releases
     from medhelm.results.releases import find_release
@@ -128,7 +127,7 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
     found = compare_releases(
         find_release(shared.store_to_read, first), find_release(shared.store_to_read, second), runs
     )
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(comparison_as_json(found))
     else:
         click.echo(comparison_to_text(found, format_), nl=False)
@@ -141,7 +140,7 @@ def print_release_comparison(shared: Shared, first: str, second: str, format_: s
     "signers",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Check first that the release was signed by this public key, or by one in this file of allowed signers.",
+    help="First check that the release was signed by this public key, or by one in this file of allowed signers.",
 )
 @_leaderboard_options
 @format_option
@@ -153,7 +152,7 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     """Recompute the leaderboard and compare.
 
     Scores every stored completion again with the current definitions, data and code, and compares the result, byte for
-    byte, with the store or with a release. Sends nothing. Exit codes: 0 identical, 1 different, 4 data is missing.
+    byte, with the store or a release. Sends nothing. Exit codes: 0 identical, 1 different, 4 data is missing.
 
     \b
     Examples:
@@ -164,18 +163,18 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
     from medhelm.cli.common.progress import progress_listener
     from medhelm.reports.releases import verification_as_json, verification_to_text
     from medhelm.results.releases import find_release
-    from medhelm.results.verification import verify as derive_again
+    from medhelm.results.verification import verify as recompute
 
     signer = _signer(shared, name, signers)
-    with _like_ctrl_c(), progress_listener(shared) as listener:
-        found = derive_again(
+    with _signals_as_ctrl_c(), progress_listener(shared) as listener:
+        found = recompute(
             shared.store_to_read,
             _options(shared, **choices),
             data=shared.data,
             release=find_release(shared.store_to_read, name) if name else None,
             listener=listener,
         )
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json({**verification_as_json(found), "signer": signer._asdict() if signer else None})
         return found.exit_code
     if signer:
@@ -185,11 +184,11 @@ def verify(shared: Shared, /, name: str | None, signers: Path | None, format_: s
 
 
 def _signer(shared: Shared, name: str | None, signers: Path | None) -> Signer | None:
-    """Return who signed a release, if that is to be checked. Raises: UserError as `release_signer`."""
+    """Return the signer of a release; None without `--signed-by`. Raises: UserError if the signature is not valid."""
     if signers is None:
         return None
     if name is None:
-        raise UserError("--signed-by checks a release: name one.")
+        raise UserError("--signed-by checks the signature of a release. Give its name.")
     from medhelm.storage.releases import release_signer
     from medhelm.storage.store import open_store
 
@@ -197,8 +196,8 @@ def _signer(shared: Shared, name: str | None, signers: Path | None) -> Signer | 
 
 
 @contextmanager
-def _like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does: temporary files are removed, and the exit code is 130."""
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C: temporary files are removed, and the exit code is 130."""
     numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
     before = {number: signal.getsignal(number) for number in numbers}
     try:

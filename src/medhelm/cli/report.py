@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
-    load,
     prices_option,
-    pricing_of,
     published_options,
     run_filter_options,
-    shared_options,
     stored_tier_option,
     suite_option,
 )
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
@@ -31,10 +28,6 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@published_options
-@suite_option
-@run_filter_options
-@click.option("--ratings", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2.")
 @click.option(
     "--only",
     multiple=True,
@@ -48,6 +41,12 @@ if TYPE_CHECKING:
     metavar="FORMAT,...",
     help="Formats: md, csv, latex, svg, png, pdf, json.  [default: all]",
 )
+@click.option(
+    "--ratings", metavar="FILE", type=click.Path(path_type=Path), help="File of clinicians' ratings, for table 2."
+)
+@published_options
+@suite_option
+@run_filter_options
 @stored_tier_option
 @click.option(
     "--scoring",
@@ -75,8 +74,8 @@ def report(
 ) -> int:
     """Write the paper's tables and figures.
 
-    Covers the models of the store, or the published ones. DIR must be new, empty, or an unchanged report. Start with
-    its README.md or index.html. Figures need the packages altair and vl-convert-python: in a checkout,
+    Covers the models of the store, the published ones, or both. DIR must be new, empty, or an unchanged report. Start
+    with its README.md or index.html. Figures need the packages altair and vl-convert-python: in a checkout,
     `pip install '.[figures]'`.
 
     \b
@@ -90,7 +89,7 @@ def report(
     from medhelm.results.runs.names import without_address
 
     if with_published and published_only:
-        raise click.UsageError("--with-published and --published-only cannot be combined: use one of them")
+        raise click.UsageError("--with-published and --published-only cannot be combined: use one of them.")
     request = ReportRequest(
         stores=shared.all_stores,
         scores=scores,
@@ -105,21 +104,23 @@ def report(
         wanted=wanted,
     )
     contents = ReportContents(
-        only=_parts(only), formats=_parts(formats), command=shlex.join(["medhelm", *map(without_address, sys.argv[1:])])
+        only=_split_at_commas(only),
+        formats=_split_at_commas(formats),
+        command=shlex.join(["medhelm", *map(without_address, sys.argv[1:])]),
     )
     made = make_report(folder, request, contents)
-    _print(made, as_json=shared.json)
+    _print_report(made, as_json=shared.json)
     if made.missing:
         raise made.missing
     return 0
 
 
-def _parts(given: Sequence[str]) -> list[str]:
+def _split_at_commas(given: Sequence[str]) -> list[str]:
     """Split the values of a repeatable option at commas."""
     return [part.strip() for text in given for part in text.split(",") if part.strip()]
 
 
-def _print(made: WrittenReport, *, as_json: bool) -> None:
+def _print_report(made: WrittenReport, *, as_json: bool) -> None:
     from medhelm.domain.text import plural
 
     if as_json:

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from medhelm.cli.common import shell_completion
-from medhelm.cli.common.cluster import cluster_options
-from medhelm.cli.common.options import (
-    RUBRICS,
-    Shared,
-    judge_options,
-    load,
-    request_options,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import RUBRICS, cluster_options, judge_options, request_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, print_runs
 from medhelm.errors import UserError
@@ -34,7 +26,7 @@ _MODELS = click.option(
     multiple=True,
     metavar="MODEL",
     shell_complete=shell_completion.stored_models,
-    help="Only the runs of this model; repeatable.",
+    help="Only runs of this model; repeatable.",
 )
 _WITHOUT = click.option(
     "--without",
@@ -48,7 +40,7 @@ _WITHOUT = click.option(
 @click.command()
 @click.argument("names", nargs=-1, metavar="[BENCHMARK]...", shell_complete=shell_completion.benchmarks)
 @judge_options
-@click.option("--rubric", type=RUBRICS, help="Rubric that judges grade by.  [default: that of the earlier judges]")
+@click.option("--rubric", type=RUBRICS, help="Criteria for judges.  [default: those of the earlier judges]")
 @click.option("--only", is_flag=True, help="Replace all earlier judges.")
 @_WITHOUT
 @_MODELS
@@ -76,8 +68,8 @@ def rejudge(
 ) -> int:
     """Grade stored completions with other judges.
 
-    Adds the named judges to the earlier ones, whose judgments are kept. Completions are not generated again. Without
-    names, all benchmarks with free-text completions.
+    Adds the named judges to the earlier ones, whose judgments are kept. Completions are not generated again. The
+    default is all benchmarks with free-text completions.
 
     \b
     Examples:
@@ -89,11 +81,11 @@ def rejudge(
     jury = find_judges(shared, judges, jury_file, None, quiet=not only)
     if jury is None:
         raise UserError("no judges were given. Name them with --judge or --jury. Nothing was sent.")
-    benchmarks = _stored(shared, names)
+    benchmarks = _load_stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
     change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges, rubric=rubric)
-    return _again(shared, judged_only(benchmarks), change, models, rule, limits)
+    return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, limits)
 
 
 @click.command()
@@ -101,8 +93,9 @@ def rejudge(
 @_WITHOUT
 @click.option(
     "--min-judges",
+    metavar="N",
     type=click.IntRange(min=1),
-    help="Complete judgments that an instance needs for a score.  [default: unchanged]",
+    help="Complete judgments required to score an instance.  [default: unchanged]",
 )
 @_MODELS
 @cluster_options
@@ -123,8 +116,8 @@ def rescore(
 ) -> int:
     """Recompute scores of stored completions.
 
-    Use it after a metric was added to a benchmark, after an optional package was installed, or to exclude a judge.
-    Sends nothing. Without names, all benchmarks.
+    Use it after adding a metric to a benchmark, after installing an optional package, or to exclude a judge. Sends
+    nothing. The default is all benchmarks.
 
     \b
     Examples:
@@ -134,10 +127,10 @@ def rescore(
     from medhelm.evaluation.rescore import JuryChange
 
     change = JuryChange(without=without, at_least=min_judges)
-    return _again(shared, _stored(shared, names), change, models, rule, options)
+    return _rejudge_and_print(shared, _load_stored(shared, names), change, models, rule, options)
 
 
-def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
+def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     """Load the named benchmarks, or all benchmarks with stored runs."""
     from medhelm.evaluation.imported import unknown_benchmarks
     from medhelm.storage.runs import load_runs
@@ -151,7 +144,7 @@ def _stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     return [*(load(shared, wanted) if wanted else ()), *unknown]
 
 
-def _again(
+def _rejudge_and_print(
     shared: Shared,
     benchmarks: Sequence[Benchmark],
     change: JuryChange,

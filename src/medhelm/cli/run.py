@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medhelm.cli.common.cluster import cluster_options
-from medhelm.cli.common.options import (
-    Shared,
-    load,
-    run_options,
-    scoring_option,
-    shared_options,
-)
+from medhelm.cli.common.options import cluster_options, run_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.printing import print_json, warn
+from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
 from medhelm.errors import UserError
@@ -29,8 +23,8 @@ if TYPE_CHECKING:
     from medhelm.storage.store import Store
 
 
-def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Shard | None:
-    """Read a part of a run."""
+def _parse_shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Shard | None:
+    """Parse `I/N`."""
     from medhelm.domain import Shard
 
     try:
@@ -42,8 +36,8 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 shard_option = click.option(
     "--shard",
     metavar="I/N",
-    callback=_shard,
-    help="Only part I of N of each benchmark's instances, chosen by their ids; `medhelm merge` combines the parts.",
+    callback=_parse_shard,
+    help="Only part I of N of each benchmark's instances, selected by their ids; `medhelm merge` combines the parts.",
 )
 
 
@@ -70,8 +64,8 @@ def run(
 ) -> int:
     """Evaluate models on benchmarks.
 
-    Finished requests are stored: the same command again continues where it stopped, and a finished run costs nothing.
-    Judges grade free text; without --judge, such benchmarks are scored with ROUGE-L.
+    Completions are stored as they arrive. Repeat the command to continue after an interruption; repeating a finished
+    run costs nothing. Judges grade free text; without --judge, such benchmarks are scored with ROUGE-L.
 
     \b
     Examples:
@@ -99,7 +93,7 @@ def run(
 def demo(shared: Shared, rule: Rule) -> int:
     """Run the baselines on invented sample rows.
 
-    Then shows the leaderboard. Needs no network, no key and no data.
+    Then shows the leaderboard. Needs no network, keys or data.
 
     \b
     Example:
@@ -132,20 +126,20 @@ def check_names(names: Sequence[str], like: Sequence[Path], tier: Tier, subset: 
 
 
 def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None, like: Sequence[Path]) -> None:
-    """Check that the extended rubric is used by some judge on some benchmark. Raises: UserError."""
+    """Check that the extended rubric, if it is chosen, has a judge and a benchmark. Raises: UserError."""
     if rubric != "extended":
         return
     if like:
         raise UserError("--like and --rubric extended cannot be combined: judges of HELM prompts use the standard one.")
     if jury is None:
-        raise UserError("--rubric extended is for judges. Name some with --judge. Nothing was sent.")
+        raise UserError("--rubric extended needs judges. Name them with --judge. Nothing was sent.")
     if not any(benchmark.extended_rubric for benchmark in benchmarks):
         names = ", ".join(benchmark.name for benchmark in benchmarks)
-        raise UserError(f"{names}: only one rubric is defined. Nothing was sent.")
+        raise UserError(f"{names}: only one rubric is defined. Leave out --rubric extended. Nothing was sent.")
 
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
-    """Open the prompts of finished HELM runs; `store` keeps their instances. Raises: UserError."""
+    """Return the prompts of finished HELM runs as datasets; `store` keeps their instances. Raises: UserError."""
     from medhelm.evaluation.imported import library_of
     from medhelm.exchange.helm.same_prompts import like_helm
 
@@ -155,7 +149,7 @@ def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int 
 def find_judges(
     shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, *, quiet: bool = False
 ) -> Jury | None:
-    """Return the jury that the options name; None without judges. Warnings go to standard error unless `quiet`."""
+    """Return the jury of `--judge` or `--jury`; None without judges. Prints its warnings unless `quiet`."""
     from medhelm.models.jury import find_jury
 
     jury, warnings = find_jury(
@@ -207,7 +201,7 @@ def _evaluate(
 
 
 def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: Rule) -> None:
-    """Print the leaderboard of the store if anything was completed; after a shard, how to merge it."""
+    """Print the leaderboard of the store if any run is complete; after a shard, print how to merge it."""
     if settings.shard:
         if done.exit_code in (0, 1):
             shared.note(
@@ -236,7 +230,7 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
 
 
 def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
-    """Find benchmarks and models by name. Raises: UserError with the problems of both."""
+    """Return benchmarks and models by name. Raises: UserError with all problems of both."""
     from medhelm.io.http.client import import_early
     from medhelm.models.catalog import find_models
 

@@ -10,16 +10,16 @@ import click
 
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import (
-    Shared,
     add_options,
     format_option,
     model_filter_options,
     run_filter_options,
     scoring_option,
-    shared_options,
 )
 from medhelm.cli.common.output import output_option, table_options
 from medhelm.cli.common.printing import print_json
+from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.domain.text import listed, plural
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ _filter_options = add_options(
 )
 
 
-def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Read a number of days, such as `30` or `90d`."""
-    del context, parameter
+def _parse_days(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """Parse a number of days, such as `30` or `90d`."""
     if value is None:
         return None
     try:
@@ -56,7 +55,7 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
     return days
 
 
-_yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 _removals_argument = click.argument("names", metavar="[REMOVAL]...", nargs=-1, shell_complete=shell_completion.removals)
 
 
@@ -76,17 +75,18 @@ def runs() -> None:
 
 
 @runs.command("list")
-@_filter_options
 @click.option("--removed", is_flag=True, help="List removed runs instead, with their removals.")
+@_filter_options
 @format_option
 @table_options
 @shared_options("store", "json")
 @click.pass_obj
 def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) -> int:
-    """List the runs of stores.
+    """List runs.
 
-    Shows the main metric by corrected scoring, the cost with judges, the number of judges, where completions come from,
-    and the size on disk. Damaged runs are listed with the reason. Names of models and benchmarks may be shortened.
+    Shows the main metric by corrected scoring, the cost including judges, the number of judges, the origin of
+    completions, and the size on disk. Damaged runs are listed with the reason. Names of models and benchmarks can be
+    shortened.
 
     \b
     Examples:
@@ -100,12 +100,12 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
     from medhelm.results.runs.stored import stored_runs
 
     found = _filter(choices).apply(stored_runs(shared.all_stores, removed=removed))
-    if shared.json or format_ == "json":
+    if format_ == "json":
         print_json(runs_report.stored_as_json(found))
     elif found:
         click.echo(_table(found, format_), nl=False)
     else:
-        click.echo("no run was removed" if removed else "the store holds no run; `medhelm run` makes some")
+        click.echo("no run was removed" if removed else "the store has no runs; `medhelm run` adds some")
     return 0
 
 
@@ -117,8 +117,8 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
 def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
     """Show everything about one run.
 
-    RUN is an id of `medhelm runs list`; ids and names may be shortened. Shows settings, versions, digests, failures by
-    reason, tokens, cost, metrics by both rules, judges, files, and whether the leaderboard of its store counts it.
+    RUN is an id from `medhelm runs list`; ids and names can be shortened. Shows settings, versions, digests, failures
+    by reason, tokens, cost, metrics by both rules, judges, files, and whether the leaderboard of its store counts it.
 
     \b
     Examples:
@@ -142,20 +142,21 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
 
 @runs.command("remove")
 @click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=shell_completion.stored_run_ids)
-@_filter_options
-@click.option("--all", "everything", is_flag=True, help="All runs of the store.")
+@click.option("--all", "everything", is_flag=True, help="Remove all runs of the store.")
 @click.option("--dry-run", is_flag=True, help="Show what would be lost, and change nothing.")
 @_yes_option
+@_filter_options
 @shared_options("store", "json")
 @click.pass_obj
 def remove(
     shared: Shared, /, names: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **choices: Any
 ) -> int:
-    """Remove runs, so that nothing counts them.
+    """Remove runs from all results.
 
-    Shows what would be lost, and asks. Runs are named by id or selected by options. They move to STORE/removed, and
-    `medhelm runs restore` brings them back until `medhelm runs purge` deletes them. Prompts and the cache keep their
-    texts: the same run buys nothing again. A run in progress on the same model and benchmark is refused.
+    Shows what would be lost, and asks for confirmation. Name runs by id, or select them with options. They are moved to
+    STORE/removed, and can be restored with `medhelm runs restore` until `medhelm runs purge` deletes them. Prompts and
+    the cache keep their text, so repeating a removed run costs nothing. Runs cannot be removed while a run of the same
+    model and benchmark is in progress.
 
     \b
     Examples:
@@ -171,17 +172,16 @@ def remove(
     store = open_store(shared.store)
     selected = _selected(shared, names, _filter(choices), everything=everything)
     effect = effect_of(store, selected)
-    removal = None
     if dry_run or not shared.json:
         _print_effect(shared, effect)
-    if dry_run or not _agreed(f"Remove {_count(selected)}?", "Nothing was removed.", yes=yes):
+    if dry_run or not _confirm(f"Remove {plural(len(selected), 'run')}?", "Nothing was removed.", yes=yes):
         return 0
     removal = remove_runs(store, selected)
     if shared.json:
         print_json(runs_report.effect_as_json(effect, removal))
     else:
         click.echo(
-            f"\nRemoved {_count(removal.runs)}. To bring them back: medhelm runs restore {removal.id}\n"
+            f"\nRemoved {plural(len(removal.runs), 'run')}. To restore them: medhelm runs restore {removal.id}\n"
             f"To delete them for good: medhelm runs purge {removal.id}"
         )
     return 0
@@ -193,10 +193,10 @@ def remove(
 @shared_options("store", "json")
 @click.pass_obj
 def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
-    """Bring removed runs back.
+    """Restore removed runs.
 
-    Without names, those of the latest removal. Options restore only some of its runs. A run that was made again since
-    is never overwritten: then nothing is restored.
+    The default is all runs of the latest removal; options select some of them. If a run has been repeated since its
+    removal, nothing is restored, so that no run is overwritten.
 
     \b
     Examples:
@@ -211,28 +211,28 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
     removals = read_removals(store)
     if not removals and not names:
         raise UserError(f"no runs were removed from {store.folder}. Nothing was restored.")
-    chosen = _named(removals, names) if names else removals[:1]
+    chosen = _find_removals(removals, names) if names else removals[:1]
     selected = _filter(choices).apply([run for removal in chosen for run in removal.runs])
     restored = restore_runs(store, selected)
     if shared.json:
         print_json({"restored": runs_report.stored_as_json(restored)["runs"]})
     else:
         click.echo(_table(restored), nl=False)
-        click.echo(f"\nRestored {_count(restored)}.")
+        click.echo(f"\nRestored {plural(len(restored), 'run')}.")
     return 0
 
 
 @runs.command("purge")
 @_removals_argument
-@click.option("--older-than", metavar="DAYS", callback=_days, help="Only runs removed more than DAYS days ago.")
+@click.option("--older-than", metavar="DAYS", callback=_parse_days, help="Only runs removed more than DAYS days ago.")
 @_yes_option
 @shared_options("store", "json")
 @click.pass_obj
 def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, yes: bool) -> int:
     """Delete removed runs for good.
 
-    Shows what is deleted, and asks. Without names, everything that was removed. Prompts and the cache keep their texts:
-    `medhelm purge` deletes these too.
+    Shows what will be deleted, and asks for confirmation. The default is all removed runs. Prompts and the cache keep
+    their text; `medhelm purge` deletes these too.
 
     \b
     Examples:
@@ -247,28 +247,32 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
 
     store = open_store(shared.store)
     removals = read_removals(store)
-    chosen = _named(removals, names) if names else removals
+    chosen = _find_removals(removals, names) if names else removals
     if older_than is not None:
         chosen = removed_before(chosen, older_than)
     if chosen and not shared.json:
         click.echo(runs_report.removals_to_text(chosen))
     n_runs = sum(len(removal.runs) for removal in chosen)
-    if chosen and not _agreed(f"Delete {_runs(n_runs)} for good?", "Nothing was deleted.", yes=yes):
+    if chosen and not _confirm(f"Delete {plural(n_runs, 'run')} for good?", "Nothing was deleted.", yes=yes):
         return 0
     delete(store, chosen)
     if shared.json:
         print_json(runs_report.removals_as_json(chosen))
     else:
-        click.echo(f"Deleted {_runs(n_runs)} for good." if chosen else "nothing to delete")
+        click.echo(f"Deleted {plural(n_runs, 'run')} for good." if chosen else "nothing to delete")
     return 0
 
 
 @click.command("purge")
-@click.option("--benchmark", "benchmarks", multiple=True, metavar="NAME", help="Only of this benchmark; repeatable.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Only of this model or judge; repeatable.")
-@click.option("--older-than", metavar="DAYS", callback=_days, help="Only what is older, such as 90d.")
-@click.option("--orphans", is_flag=True, help="Also completions in the cache that belong to no run.")
-@click.option("--all", "everything", is_flag=True, help="All text of the store.")
+@click.option(
+    "--benchmark", "benchmarks", multiple=True, metavar="NAME", help="Only text of this benchmark; repeatable."
+)
+@click.option("--model", "models", multiple=True, metavar="NAME", help="Only text of this model or judge; repeatable.")
+@click.option(
+    "--older-than", metavar="DAYS", callback=_parse_days, help="Only text older than DAYS days, such as 90 or 90d."
+)
+@click.option("--orphans", is_flag=True, help="Also delete completions in the cache that do not belong to a run.")
+@click.option("--all", "everything", is_flag=True, help="Delete all text of the store.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @_yes_option
 @shared_options("store", "json")
@@ -286,9 +290,9 @@ def purge_store(
 ) -> int:
     """Delete text from a store for good.
 
-    Deletes runs, removed ones included, with their completions and judgments, the prompts and instances that no other
-    run needs, and the completions in the cache. Shows what is deleted and what remains, and asks. Write names in full.
-    The age of a run is that of its start.
+    Deletes runs, including removed ones, with their completions and judgments, the prompts and instances that no other
+    run needs, and the completions in the cache. Shows what will be deleted and what remains, and asks for confirmation.
+    Write names in full. The age of a run is counted from its start.
 
     \b
     Examples:
@@ -300,10 +304,12 @@ def purge_store(
     from medhelm.storage.store import open_store
 
     if everything == bool(benchmarks or models or older_than is not None or orphans):
-        raise UserError("choose what to delete: --benchmark, --model, --older-than or --orphans; or --all alone.")
+        raise UserError(
+            "choose what to delete with --benchmark, --model, --older-than or --orphans, or with --all alone."
+        )
     store = open_store(shared.store)
     before = None if older_than is None else days_ago(older_than)
-    # Orphans alone are no condition on runs.
+    # --orphans alone does not select any run.
     only_orphans = orphans and not (benchmarks or models or before)
     wanted = PurgeFilter(
         benchmarks=benchmarks, models=models, before=before, orphans=orphans, only_orphans=only_orphans
@@ -311,7 +317,7 @@ def purge_store(
     found = plan_purge(store, wanted)
     if dry_run or not shared.json:
         _print_purge(shared, found, is_done=False)
-    if dry_run or not (found.is_empty or _agreed("Delete this for good?", "Nothing was deleted.", yes=yes)):
+    if dry_run or not (found.is_empty or _confirm("Delete this for good?", "Nothing was deleted.", yes=yes)):
         return 0
     purge(store, found)
     if shared.json:
@@ -322,8 +328,7 @@ def purge_store(
 
 
 def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
-    """Print what is deleted, what remains, and what no command can delete."""
-    from medhelm.domain.text import listed, plural
+    """Print what is deleted, what remains, and what this command cannot delete."""
     from medhelm.reports.runs import stored_as_json
     from medhelm.reports.tables import size_text
     from medhelm.results.runs.purge import NOT_COVERED
@@ -344,20 +349,20 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
         return
     names = listed([f"{one.benchmark} with {one.model}" for one in found.runs], 10)
     click.echo(f"To delete ({size_text(found.n_bytes)}, and rows of the cache):")
-    click.echo(f"- {_count(found.runs)} with completions and judgments{f': {names}' if names else ''}")
+    click.echo(f"- {plural(len(found.runs), 'run')} with completions and judgments{f': {names}' if names else ''}")
     click.echo(
         f"- {plural(len(files), 'file')} of prompts, instances and marks{f': {listed(files, 10)}' if files else ''}"
     )
     click.echo(f"- {plural(len(found.digests), 'completion')} in the cache")
     click.echo("Remaining in the store:")
-    click.echo(f"- {_runs(found.runs_left)}, and {plural(found.completions_left, 'completion')} in the cache")
+    click.echo(f"- {plural(found.runs_left, 'run')}, and {plural(found.completions_left, 'completion')} in the cache")
     if found.orphans_left:
         click.echo(
-            f"- {plural(found.orphans_left, 'completion')} of these in no run, such as after an interruption; they can "
-            "be of any benchmark: --orphans deletes them"
+            f"- {plural(found.orphans_left, 'completion')} of these do not belong to a run, as after an interruption, "
+            "and can be of any benchmark; --orphans deletes them"
         )
     if found.releases:
-        click.echo(f"- {plural(len(found.releases), 'release')}, which hold numbers and no text of instances")
+        click.echo(f"- {plural(len(found.releases), 'release')}, which hold numbers but no text of instances")
     if found.batches:
         click.echo(
             f"- {plural(found.batches, 'batch', 'batches')} at providers: `medhelm batches` shows and deletes them"
@@ -380,17 +385,17 @@ def _selected(shared: Shared, names: Sequence[str], wanted: RunListFilter, *, ev
 
     if bool(names) + (not wanted.is_empty) + everything != 1:
         raise UserError(
-            "select runs in one way: by ids, by options such as --model, or with --all. Nothing was removed."
+            "select runs by id, by options such as --model, or with --all, but only one of these. Nothing was removed."
         )
     found = stored_runs([shared.store])
     if not found:
-        raise UserError(f"the store {shared.store} holds no run. Nothing was removed.")
+        raise UserError(f"the store {shared.store} has no runs. Nothing was removed.")
     if names:
         return list({one.folder: one for one in (match_id(found, name) for name in names)}.values())
     return wanted.apply(found)
 
 
-def _named(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
+def _find_removals(removals: Sequence[Removal], names: Sequence[str]) -> list[Removal]:
     """Return the removals with these ids, each once."""
     from medhelm.results.runs.stored import find_removal
 
@@ -406,12 +411,12 @@ def _table(found: Sequence[RunOnDisk], format_: str = "table") -> str:
     return runs_report.stored_to_table([renamed(one, names) for one in found], format_)
 
 
-def _agreed(question: str, refusal: str, *, yes: bool) -> bool:
-    """Ask the user. Raises: UserError if there is no terminal to ask on."""
+def _confirm(question: str, refusal: str, *, yes: bool) -> bool:
+    """Ask the user for confirmation. Raises: UserError without a terminal."""
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UserError(f"no terminal to ask on: {question} Repeat the command with --yes. {refusal}")
+        raise UserError(f"{question} This cannot be asked without a terminal. Repeat the command with --yes. {refusal}")
     if click.confirm(question, err=True):
         return True
     click.echo(refusal, err=True)
@@ -427,16 +432,6 @@ def _print_effect(shared: Shared, effect: RemovalEffect) -> None:
         click.echo(runs_report.effect_to_text(effect))
 
 
-def _count(found: Sequence[RunOnDisk]) -> str:
-    return _runs(len(found))
-
-
-def _runs(n: int) -> str:
-    from medhelm.domain.text import plural
-
-    return plural(n, "run")
-
-
 @click.command()
 @click.argument("benchmark", shell_complete=shell_completion.benchmarks)
 @click.argument("instance")
@@ -446,10 +441,10 @@ def _runs(n: int) -> str:
 @shared_options("store", "json")
 @click.pass_obj
 def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule: Rule) -> int:
-    """Show one instance and all completions.
+    """Show one instance and its completions.
 
-    The output holds the prompt, the references, and each model's completion with its scores and judgments. Several
-    --store are combined.
+    Shows the prompt, the references, and each model's completion with its scores and judgments. More than one --store
+    can be given.
 
     \b
     Examples:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from medhelm.cli.common.options import (
-    Shared,
+    add_options,
+    listen_options,
     run_filter_options,
     scoring_option,
-    shared_options,
     stored_tier_option,
 )
+from medhelm.cli.common.shared import Shared, shared_options
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,43 +22,37 @@ if TYPE_CHECKING:
     from medhelm.results.runs.selection import RunFilter
     from medhelm.web.site import Site
 
-suites_option = click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File of your own suite to offer on the leaderboard; repeatable.",
+site_options = add_options(
+    click.option(
+        "--suite",
+        "suites",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File of your own suite to offer on the leaderboard; repeatable.",
+    ),
+    click.option(
+        "--with-published",
+        is_flag=True,
+        help="Offer the nine published models on the leaderboard, alone and with your own.",
+    ),
+    click.option(
+        "--release",
+        "releases",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Folder of a release in another store to offer for comparison; repeatable.",
+    ),
+    run_filter_options,
+    stored_tier_option,
+    scoring_option,
 )
-
-published_option = click.option(
-    "--with-published",
-    is_flag=True,
-    help="Offer the nine published models on the leaderboard, alone and beside your own.",
-)
-
-releases_option = click.option(
-    "--release",
-    "releases",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of a release of another store to compare with, beside those of the store; repeatable.",
-)
+"""The options of `make_site`."""
 
 
 @click.command()
-@click.option(
-    "--port", metavar="P", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port; 0: any free one."
-)
-@click.option(
-    "--socket",
-    "socket_file",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="Listen on a socket file, which only you can open, instead of a port.",
-)
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@listen_options(8642, "Encrypt with these PEM files; requires --name.")
 @click.option(
     "--behind-proxy",
     "proxy_hosts",
@@ -66,26 +61,13 @@ releases_option = click.option(
     help="Host name of a proxy with TLS in front of the server; repeatable.",
 )
 @click.option(
-    "--tls",
-    "certificate",
-    metavar="CERTIFICATE KEY",
-    nargs=2,
-    type=click.Path(path_type=Path),
-    help="Encrypt with these PEM files; requires --name.",
-)
-@click.option(
     "--name",
     "names",
     metavar="HOST",
     multiple=True,
     help="With --tls: host name by which browsers reach this machine; repeatable.",
 )
-@suites_option
-@published_option
-@releases_option
-@run_filter_options
-@stored_tier_option
-@scoring_option
+@site_options
 @shared_options("store", "data", "benchmarks", "trust")
 @click.pass_obj
 def serve(
@@ -97,17 +79,12 @@ def serve(
     proxy_hosts: tuple[str, ...],
     certificate: tuple[Path, Path] | None,
     names: tuple[str, ...],
-    suites: tuple[Path, ...],
-    with_published: bool,
-    releases: tuple[Path, ...],
-    wanted: RunFilter,
-    tier: Tier | None,
-    rule: Rule,
+    **contents: Any,
 ) -> int:
     """Show the results in a browser.
 
-    Serves the leaderboard, the benchmarks, comparisons, cases and running evaluations on this machine. The printed
-    address holds a token, which a browser needs once. Nothing is sent to any other host.
+    Serves the leaderboard, benchmarks, comparisons, cases and running evaluations on this machine. The printed address
+    contains a token, which a browser needs once. Nothing is sent to any other host.
 
     \b
     Examples:
@@ -136,17 +113,8 @@ def serve(
         if socket_file:
             click.echo(f"Forward a port to the socket first: ssh -L PORT:{socket_file.absolute()} HOST")
 
-    site = make_site(
-        shared,
-        suites=suites,
-        with_published=with_published,
-        releases=releases,
-        wanted=wanted,
-        tier=tier,
-        rule=rule,
-    )
     try:
-        serve_site(site, where, announce)
+        serve_site(make_site(shared, **contents), where, announce)
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
     return 0
@@ -200,13 +168,15 @@ def make_site(
 
 
 def _release_folder(shared: Shared, path: Path) -> Path:
-    """Return the folder of a release that was read. Raises: UserError if there is none; StoreError if it is damaged."""
+    """Return the folder of a release. Raises: UserError if it holds none; StoreError if the release is damaged."""
     from medhelm.storage.releases import MANIFEST, read_release
     from medhelm.storage.store import open_store
 
     folder = path.parent if path.name == MANIFEST else path
     if not (folder / MANIFEST).is_file():
-        raise UserError(f"--release {path}: there is no {MANIFEST}. Name the folder of a release: STORE/releases/NAME.")
+        raise UserError(
+            f"--release {path}: the folder has no {MANIFEST}. Name the folder of a release: STORE/releases/NAME."
+        )
     read_release(open_store(shared.all_stores[0]), str(folder))
     return folder
 
@@ -217,9 +187,10 @@ def _release_folder(shared: Shared, path: Path) -> Path:
 @shared_options("json")
 @click.pass_obj
 def docs(shared: Shared, page: str | None, only_path: bool) -> int:
-    """List or print the documents.
+    """List or print the documentation.
 
-    PAGE is a name from the list, with or without its folder. `benchmark.schema.json` checks benchmark.yaml in editors.
+    PAGE is a name from the list, with or without its folder. Editors can check benchmark.yaml with
+    `benchmark.schema.json`.
 
     \b
     Examples:

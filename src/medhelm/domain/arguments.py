@@ -1,4 +1,4 @@
-"""Checks of arguments of the Python API: one value or several, texts or paths, and names from a fixed list."""
+"""Checks arguments of the Python API: one or more values, texts or paths, and names from a fixed list."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ AnyPath = str | PathLike[str]
 """A path as callers write it."""
 
 AnyPaths = AnyPath | Iterable[AnyPath]
-"""One path, or several."""
+"""One or more paths."""
 
 AnyNames = str | Iterable[str]
-"""One name, or several."""
+"""One or more names."""
 
 
 def as_list(value: Any, kinds: tuple[type, ...], name: str, meaning: str) -> list[Any]:
-    """Return one value or several as a list.
+    """Return one or more values as a list.
 
     Parameters: kinds, types of a single value; name, the argument; meaning, a valid value in words.
     Raises: UserError for values of another type.
@@ -35,7 +35,7 @@ def as_list(value: Any, kinds: tuple[type, ...], name: str, meaning: str) -> lis
 
 
 def as_names(value: AnyNames, name: str) -> list[str]:
-    """Return one name or several as a list. Raises: UserError for values that are not texts."""
+    """Return one or more names as a list. Raises: UserError for values that are not texts."""
     return as_list(value, (str,), name, "a name")
 
 
@@ -47,7 +47,7 @@ def as_path(value: AnyPath, name: str) -> Path:
 
 
 def as_paths(value: AnyPaths, name: str) -> list[Path]:
-    """Return one path or several as a list. Raises: UserError for anything but texts and paths."""
+    """Return one or more paths as a list. Raises: UserError for anything but texts and paths."""
     return [as_path(one, name) for one in as_list(value, (str, PathLike), name, "a path")]
 
 

@@ -66,7 +66,7 @@ class Source:
     sheet: str = ""
     """For workbooks: name of the sheet; empty for the first sheet."""
     encoding: str = "utf-8-sig"
-    """Text encoding of the files; by default UTF-8 with or without a byte order mark, or for tables what is found."""
+    """Text encoding of the files: by default UTF-8 with or without a byte order mark, detected for tables."""
     delimiter: str = ""
     """For CSV: character between cells; empty to find it."""
     header_row: int | None = None
@@ -110,7 +110,7 @@ class AnswerField:
 
 
 RubricName = Literal["standard", "extended"]
-"""Name of a rubric where a benchmark has two. `standard` asks judges what the reference implementation asks; `extended`
+"""Name of a rubric of a benchmark with two. `standard` asks judges what the reference implementation asks; `extended`
 asks more."""
 
 STANDARD: RubricName = "standard"
@@ -260,7 +260,7 @@ class Benchmark:
     digest: str = ""
     """Hash of everything that decides prompts and scores: the definition with `rubric`, and its hooks."""
     extended_digest: str = ""
-    """The same with `extended_rubric` in place of `rubric`; empty without one."""
+    """The same hash with `extended_rubric` in place of `rubric`; empty without one."""
     package: str = ""
     """Installed package that provides it; empty for built-in benchmarks and the user's own."""
 
@@ -289,9 +289,9 @@ class Benchmark:
 
 
 def needs_answer(metrics: Iterable[object], *, shows_reference: bool, has_choices: bool) -> bool:
-    """Tell whether a benchmark needs correct answers: for its metrics, to show to judges, or among its options.
+    """Return True if a benchmark needs correct answers: for its metrics, to show to judges, or among its options.
 
-    Parameters: metrics, their names; shows_reference, whether judges see the answer; has_choices, whether instances
+    Parameters: metrics, their names; shows_reference, True if judges see the answer; has_choices, True if instances
     have options.
     """
     return has_choices or shows_reference or any(name != JURY for name in metrics)

@@ -19,7 +19,7 @@ REASONING_TOKENS = 4000
 
 
 POOL = "pool:"
-"""`Model.base_url` of models that several equal servers serve: the same whatever their addresses are."""
+"""`Model.base_url` of a model that is served by a pool of equal servers, whatever their addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Marks of the reference filter: which references rest on information outside the prompt, according to judges."""
+"""Marks of the reference filter: judges' opinions on references that need information outside the prompt."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class ReferenceMark:
         >>> ReferenceMark(tuple(opinions)).verdict
         'unknown'
         """
-        said = Counter(opinion.outside_prompt for opinion in self.opinions)
-        if 2 * said[True] > len(self.opinions):
+        votes = Counter(opinion.outside_prompt for opinion in self.opinions)
+        if 2 * votes[True] > len(self.opinions):
             return "set_aside"
-        return "kept" if 2 * said[False] > len(self.opinions) else "unknown"
+        return "kept" if 2 * votes[False] > len(self.opinions) else "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class ReferenceMarks:
     """Instance id -> its mark, for every instance, in the order of the data."""
 
     def ids(self, verdict: ReferenceVerdict) -> list[str]:
-        """The instances with this verdict, in the order of the data."""
+        """Return the ids of the instances with this verdict, in the order of the data."""
         return [name for name, mark in self.by_instance.items() if mark.verdict == verdict]
 
     @property

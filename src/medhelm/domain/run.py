@@ -60,18 +60,18 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Return the part that is written like `2/8`. Raises: ValueError."""
+        """Parse a part written as I/N, such as `2/8`. Raises: ValueError."""
         index, _, count = text.partition("/")
         if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
             raise ValueError(f"{text!r} is not a part of a run: give I/N with I from 1 to N, such as 2/8.")
         return Shard(index=int(index), count=int(count))
 
     def __str__(self) -> str:
-        """Return it as it is written, such as `2/8`."""
+        """Return the part as I/N, such as `2/8`."""
         return f"{self.index}/{self.count}"
 
     def has(self, instance_id: str) -> bool:
-        """Return whether an instance belongs to this part: a hash of its id decides."""
+        """Return True if an instance belongs to this part, which a hash of its id decides."""
         digest = hashlib.sha256(instance_id.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") % self.count == self.index - 1
 
@@ -258,7 +258,7 @@ class Run(Displayable):
     def rubric(self) -> str:
         """Name of the rubric that judges used; empty without judges, or if the benchmark has one rubric only.
 
-        Empty as well for imported runs: judges of another harness read its wording.
+        Also empty for imported runs, whose judges read the wording of another harness.
         """
         if self.jury_result is None or self.has_imported_completions:
             return ""

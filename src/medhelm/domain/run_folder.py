@@ -87,9 +87,9 @@ class RemovalEffect:
     runs: Sequence[RunOnDisk]
     """The runs."""
     requests: int
-    """Different requests behind them, to models and judges; damaged runs left out."""
+    """Number of different requests of these runs, to models and judges, damaged runs left out."""
     requests_cached: int
-    """Those whose completion is in the cache, and stays there."""
+    """Requests whose completion is in the cache, and stays there."""
     cost_usd: float
     """Cost of buying all completions and judgments again, as the runs recorded it, as far as it is known."""
     cost_unknown: int
@@ -97,4 +97,4 @@ class RemovalEffect:
     imported: int
     """Runs that other harnesses made: their completions are in no cache."""
     releases: Mapping[str, int]
-    """Release that rests on some of them -> how many."""
+    """Release that uses some of these runs -> how many."""

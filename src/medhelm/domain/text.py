@@ -17,7 +17,7 @@ def plural(n: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int | None = None) -> str:
-    """Return names as a list in a sentence; of more than `most` only the first ones are named.
+    """Return names as a list in a sentence; if there are more than `most`, only the first ones are named.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], 2)
     ('a, b and c', 'a, b and 1 more')

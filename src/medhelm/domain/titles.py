@@ -43,7 +43,7 @@ METRIC_TITLES: Mapping[str, str] = {
 
 
 def metric_title(name: str) -> str:
-    """Return the title of a metric; that of another metric is its name in words.
+    """Return the title of a metric; if it is not built in, its name in words.
 
     >>> metric_title("rouge_l"), metric_title("triage_distance")
     ('ROUGE-L', 'Triage distance')

@@ -1,4 +1,4 @@
-"""Finds the documents that come with the package: in an installed package, or in a checkout."""
+"""Finds the documentation of the package, installed or in a checkout."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from medhelm.errors import MissingError, UserError, suggestion
 
 PACKAGE = Path(__file__).parent.parent
 PLACES = (PACKAGE / "docs", PACKAGE.parent.parent / "docs")
-"""Folder of the documents in an installed package, and in a checkout."""
+"""Folder of the documentation in an installed package, and in a checkout."""
 
 _SUFFIXES = (".md", ".yaml", ".json", ".txt")
 
 
 def find_documents() -> dict[str, Path]:
-    """Return the documents by name: their path in the folder, without `.md`. Raises: MissingError without any."""
+    """Return name -> file; names are paths in the folder without `.md`. Raises: MissingError if there are none."""
     folder = next((place for place in PLACES if (place / "index.md").is_file()), None)
     if folder is None:
-        raise MissingError("the documents are not installed with this copy of medhelm.")
+        raise MissingError("the documentation is not installed with this copy of medhelm.")
     files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
     constraints = folder.parent / "constraints.txt"
     files += [constraints] if constraints.is_file() else []
@@ -28,7 +28,7 @@ def find_documents() -> dict[str, Path]:
 
 
 def find_document(name: str) -> Path:
-    """Return the document of a name: with or without its folder, and `.md`. Raises: UserError for an unknown name."""
+    """Return the file of a document, named with or without folder and `.md`. Raises: UserError for an unknown name."""
     documents = find_documents()
     wanted = name.removeprefix("docs/").removesuffix(".md")
     found = [path for key, path in documents.items() if wanted in (key, key.rpartition("/")[2], Path(key).stem)]

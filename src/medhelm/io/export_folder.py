@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from medhelm.domain.text import listed
 from medhelm.errors import StoreFullError, UserError
 from medhelm.io.output_folder import atomic_folder
 
@@ -33,7 +34,7 @@ _MAX_NAMES = 5
 
 @contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
-    """Turn disk errors, DuckDB's among them, into StoreFullError."""
+    """Convert disk errors, including those of DuckDB, to StoreFullError."""
     try:
         yield
     except Exception as error:
@@ -67,7 +68,7 @@ def new_export(folder: Path, kind: str, about: Mapping[str, Any]) -> Iterator[Pa
 
 
 def check_export(folder: Path, kind: str) -> None:
-    """Raise UserError unless an export of this kind may be written to `folder`."""
+    """Raise UserError unless an export of this kind can be written to `folder`."""
     entries = _entries(folder)
     if not entries:
         return
@@ -76,11 +77,11 @@ def check_export(folder: Path, kind: str) -> None:
         raise UserError(f"{folder} is not empty and not a medhelm export. Name a new or empty folder.")
     if manifest["medhelm_export"] != kind:
         raise UserError(f"{folder} holds an export of kind `{manifest['medhelm_export']}`. Name a new or empty folder.")
-    listed = manifest.get("entries")
-    if others := sorted(entries - set(listed if isinstance(listed, list) else ())):
+    own = manifest.get("entries")
+    if others := sorted(entries - set(own if isinstance(own, list) else ())):
         raise UserError(
-            f"{folder} holds more than the export: {_list(others)}. A new export would delete it: move it away, or "
-            "name another folder."
+            f"{folder} holds more than the export: {listed(others, _MAX_NAMES)}. A new export would delete it. "
+            "Move it, or name another folder."
         )
 
 
@@ -111,17 +112,18 @@ def check_report(folder: Path) -> None:
         return
     try:
         manifest = _read_manifest(folder / REPORT_MANIFEST)
-        listed: Any = manifest.get("files")
-        is_report = manifest.get("medhelm_report") == REPORT_FORMAT and isinstance(listed, dict)
-        if not is_report or not all(isinstance(digest, str) for digest in listed.values()):
+        digests: Any = manifest.get("files")
+        is_report = manifest.get("medhelm_report") == REPORT_FORMAT and isinstance(digests, dict)
+        if not is_report or not all(isinstance(digest, str) for digest in digests.values()):
             raise UserError(f"{folder} is not empty and not a medhelm report. Name a new or empty folder.")
         found = _files(folder)
-        others = sorted(found - set(listed) - {REPORT_MANIFEST})
-        changed = sorted(name for name, digest in listed.items() if name in found and _digest(folder / name) != digest)
+        others = sorted(found - set(digests) - {REPORT_MANIFEST})
+        changed = sorted(name for name, digest in digests.items() if name in found and _digest(folder / name) != digest)
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror or error}. Name another folder.") from None
     problems = [
-        f"{folder}: {words}: {_list(names)}. A new report would delete it: move it away, or name another folder."
+        f"{folder}: {words}: {listed(names, _MAX_NAMES)}. A new report would delete it. Move it, or name another "
+        "folder."
         for names, words in ((others, "not part of the report"), (changed, "changed by hand"))
         if names
     ]
@@ -133,7 +135,7 @@ def check_report(folder: Path) -> None:
 
 
 def _entries(folder: Path) -> set[str]:
-    """Names in a folder, or none if it does not exist. Raises: UserError if it cannot be replaced as a folder."""
+    """Return the names in a folder; none if it does not exist. Raises: UserError if it is not a replaceable folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder} is a file or a link. Name a new or empty folder.")
     if folder.resolve() == Path.cwd():
@@ -145,7 +147,7 @@ def _entries(folder: Path) -> set[str]:
 
 
 def _files(folder: Path) -> set[str]:
-    """Paths within a folder of all files, links and empty folders."""
+    """Return the paths of all files, links and empty folders in a folder, relative to it."""
     return {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -164,9 +166,3 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _list(names: list[str]) -> str:
-    """Join names, cut after the first few."""
-    text = ", ".join(names[:_MAX_NAMES])
-    return text if len(names) <= _MAX_NAMES else f"{text} and {len(names) - _MAX_NAMES} more"

@@ -1,7 +1,7 @@
 """Opens data files, plain or compressed with gzip, as bytes or text, with limits against decompression bombs.
 
 A file whose name ends in `.gz` is decompressed while it is read. A file that cannot be opened, decompressed or decoded
-raises a DataError that names the file, the place in it, and the fix.
+raises a DataError that names the file, the place in it and the fix.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def decoded(path: Path, encoding: str) -> Iterator[None]:
 
 
 def _encoding_advice(path: Path, encoding: str) -> str:
-    """Return what to do about a file that is not in its encoding."""
+    """Return advice on a file that is not in its encoding."""
     if encoding.startswith("utf-8"):
         from medhelm.io.text_encoding import encodings_by_line  # lazy: only this error needs it
 
@@ -112,7 +112,7 @@ def check_file(path: Path) -> None:
     except IsADirectoryError:
         raise DataError(f"{path}: is a folder, where a file is needed.") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check who may read it.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from None
 
 
 def check_zip(path: Path) -> None:
@@ -125,8 +125,8 @@ def check_zip(path: Path) -> None:
     packed = path.stat().st_size
     if size > _LARGEST_DOCUMENT or (size > _SUSPICIOUS and size > _ZIP_RATIO * packed):
         raise DataError(
-            f"{path}: {packed:,} bytes unpack to {size:,}, which no sound file of this kind does. It was not read. "
-            "If you trust it, save its data as CSV."
+            f"{path}: {packed:,} bytes unpack to {size:,}, which a normal file of this kind never does. It was not "
+            "read. If you trust it, save its data as CSV."
         )
 
 
@@ -148,7 +148,7 @@ class _Unpacked(io.RawIOBase):
         except gzip.BadGzipFile as error:
             raise DataError(
                 f"{self._path}: is not a valid gzip file ({error}), after {self._read:,} unpacked bytes. "
-                "Get it again; or take `.gz` off its name if it is not packed."
+                "Get it again, or remove `.gz` from its name if it is not compressed."
             ) from None
         except EOFError:
             raise DataError(f"{self._path}: breaks off after {self._read:,} unpacked bytes. Get it again.") from None
@@ -159,8 +159,8 @@ class _Unpacked(io.RawIOBase):
         self._read += n
         if self._read > self._limit:
             raise DataError(
-                f"{self._path}: {self._path.stat().st_size:,} bytes unpack to more than {self._limit:,}, which no data "
-                "does. Reading was stopped. If you trust it, unpack it, and name the unpacked file."
+                f"{self._path}: {self._path.stat().st_size:,} bytes unpack to more than {self._limit:,}, which real "
+                "data never does. Reading was stopped. If you trust the file, decompress it, and name the result."
             )
         return n
 

@@ -1,7 +1,7 @@
 """A folder in an object store (S3, Google Cloud Storage, Azure): list, read, and create; objects never change.
 
 `obstore` sends the requests; it is an extra. It does not use our HTTP client, so each address is checked by the egress
-policy before the first request, each object is noted in the audit log, and proxies and credentials come from the
+policy before the first request, each object is recorded in the audit log, and proxies and credentials come from the
 variables in `VARIABLES` only, never from instance metadata.
 """
 
@@ -56,7 +56,7 @@ class _Service:
     settings: Mapping[str, str]
     """Settings of `obstore`."""
     addresses: tuple[str, ...]
-    """Addresses that it contacts: the service itself, then the one that issues tokens."""
+    """Addresses that are contacted: the service itself, then the service that issues tokens."""
 
 
 def _service(url: str, environment: Mapping[str, str]) -> _Service:
@@ -88,7 +88,7 @@ class ObjectStore:
     def __init__(
         self, url: str, *, offline: bool, environment: Mapping[str, str] = os.environ, audit: Audit | None = None
     ) -> None:
-        """Check the address; nothing is sent yet. `audit`: where each object that is written or read is noted.
+        """Check the address; nothing is sent yet. `audit`: log of the objects that are written or read.
 
         Raises: UserError for an address or a host that may not be contacted; MissingError without `obstore`.
         """
@@ -104,12 +104,12 @@ class ObjectStore:
         self._audit = audit
         self._client = _open(self.url, service, self._policy)
 
-    def sizes(self, prefix: str = "") -> dict[str, int]:
-        """List objects: key below the folder -> bytes. Raises: MissingError."""
+    def sizes(self) -> dict[str, int]:
+        """List all objects: key below the folder -> bytes. Raises: MissingError."""
         import obstore
 
         with self._errors():
-            return {one["path"]: one["size"] for page in obstore.list(self._client, prefix or None) for one in page}
+            return {one["path"]: one["size"] for page in obstore.list(self._client) for one in page}
 
     def read(self, key: str) -> bytes | None:
         """Read an object; None if there is none. Raises: MissingError."""
@@ -119,12 +119,12 @@ class ObjectStore:
         """Write an object to a new file. Raises: MissingError if there is none."""
         pieces = self._pieces(key)
         if pieces is None:
-            raise MissingError(f"{self.url}/{key}: the object was removed while it was read. Try again.")
+            raise MissingError(f"{self.url}/{key}: the object was removed while the store was read. Try again.")
         with self._errors(), file.open("xb") as out:
             out.writelines(pieces)
 
     def create(self, key: str, content: Path | bytes, *, benchmark: str = "") -> bool:
-        """Write an object; return False if it exists: then it stays as it is. Raises: MissingError.
+        """Create an object; return False, and do not change it, if it exists. Raises: MissingError.
 
         `benchmark`: name in the audit log.
         """
@@ -157,7 +157,7 @@ class ObjectStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors of the library into MissingError, without addresses that hold secrets."""
+        """Convert errors of the library to MissingError, without addresses that hold secrets."""
         from obstore.exceptions import BaseError
 
         try:
@@ -195,7 +195,7 @@ def _open(url: str, service: _Service, policy: EgressPolicy) -> Client:
 
 @contextmanager
 def _without_proxies() -> Iterator[None]:
-    """Hide the proxies of the environment from the library, which would use them unasked."""
+    """Hide the proxies of the environment from the library, which would use them."""
     hidden = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     for name in hidden:
         del os.environ[name]

@@ -18,6 +18,7 @@ from medhelm.io.rows import HEAD_ROWS, Row, header, header_position, plain
 
 if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
+    from python_calamine import CalamineWorkbook
 
 _RED = "FF0000"
 _PLACE = re.compile(rb' r="([A-Z]{2,3}|)(\d{1,7})"')
@@ -53,21 +54,15 @@ def read_xlsx(path: Path, source: Source) -> Iterator[Row]:
 def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]:
     """Yield the header of a sheet and the rows below it that are not empty, each with its number in the sheet.
 
-    The header is `source.header_row`, or the first row that is no title. Raises DataError for an empty sheet if the
+    The header is `source.header_row`, or the first row that is not a title. Raises DataError for an empty sheet if the
     workbook has others and none was named.
     """
-    from python_calamine import CalamineWorkbook
-
-    with _readable(path, "a workbook", "Save it as .xlsx, without a password; text needs `kind: csv`."):
-        if zipfile.is_zipfile(path):
-            check_zip(path)
-            _check_extent(path)
-        with CalamineWorkbook.from_path(str(path)) as workbook:
-            names = workbook.sheet_names
-            sheet = source.sheet or names[0]
-            if sheet not in names:
-                raise DataError(f"{path}: the file has no sheet `{sheet}`. {suggestion(sheet, names)}")
-            table = workbook.get_sheet_by_name(sheet)
+    with _open_workbook(path, "Save it as .xlsx, without a password; text needs `kind: csv`.") as workbook:
+        names = workbook.sheet_names
+        sheet = source.sheet or names[0]
+        if sheet not in names:
+            raise DataError(f"{path}: the file has no sheet `{sheet}`. {suggestion(sheet, names)}")
+        table = workbook.get_sheet_by_name(sheet)
     numbered: Iterator[tuple[int, list[object]]] = (
         (number, [plain(cell) for cell in cells])
         for number, cells in enumerate(table.iter_rows(), 1)
@@ -84,17 +79,24 @@ def read_sheet(path: Path, source: Source) -> Iterator[tuple[int, list[object]]]
 
 def fullest_sheet(path: Path) -> str:
     """Return the sheet with the most rows; empty if the workbook has one sheet."""
+    with _open_workbook(path, "Save it as .xlsx, without a password.") as workbook:
+        names = workbook.sheet_names
+        heights = {name: workbook.get_sheet_by_name(name).height for name in names} if len(names) > 1 else {"": 0}
+    return max(heights, key=lambda name: heights[name])
+
+
+@contextmanager
+def _open_workbook(path: Path, fix: str) -> Iterator[CalamineWorkbook]:
+    """Open a workbook that fits in memory. Raises: DataError with `fix`, here or in the block."""
     from python_calamine import CalamineWorkbook
 
-    with _readable(path, "a workbook", "Save it as .xlsx, without a password."):
+    with _readable(path, "a workbook", fix):
         check_file(path)
         if zipfile.is_zipfile(path):
             check_zip(path)
             _check_extent(path)
         with CalamineWorkbook.from_path(str(path)) as workbook:
-            names = workbook.sheet_names
-            heights = {name: workbook.get_sheet_by_name(name).height for name in names} if len(names) > 1 else {"": 0}
-    return max(heights, key=lambda name: heights[name])
+            yield workbook
 
 
 def read_docx(path: Path, _source: Source) -> Iterator[Row]:
@@ -124,7 +126,7 @@ def _check_extent(path: Path) -> None:
             with archive.open(name) as file:
                 while chunk := file.read(_CHUNK):
                     for column, row in _PLACE.findall(rest + chunk):
-                        width, height = max(width, _number_of(column)), max(height, int(row))
+                        width, height = max(width, _column_number(column)), max(height, int(row))
                     rest = chunk[-_LONGEST_PLACE:]
             if width * height > _MOST_CELLS:
                 raise DataError(
@@ -133,7 +135,7 @@ def _check_extent(path: Path) -> None:
                 )
 
 
-def _number_of(column: bytes) -> int:
+def _column_number(column: bytes) -> int:
     """Convert the letters of a column to its number: A is 1, AA is 27."""
     number = 0
     for letter in column:

@@ -1,6 +1,6 @@
 """Output that is complete or absent, whatever ends the process: single files and folders.
 
-Everything is written in a hidden folder beside its place (see `io.work_folders`) and then renamed, so that a crash or a
+Everything is written to a hidden folder beside its place (see `io.work_folders`) and then renamed, so that a crash or a
 full disk never leaves half a file or folder.
 """
 
@@ -40,7 +40,7 @@ def write_file(path: Path, content: str, *, durable: bool = False) -> None:
 
 
 def write_confidential(path: Path, content: str) -> None:
-    """Do the same with a text that must be encrypted if the folder is. Raises: OSError."""
+    """Write a UTF-8 text file atomically, encrypted if its folder is. Raises: OSError."""
     with atomic_file(path) as new, open_file(new, "wb") as file:
         file.write(content.encode())
 
@@ -85,14 +85,14 @@ def replace_folder(new: Path, folder: Path, *, old: Path) -> None:
 
 
 def put_file(new: Path, path: Path) -> None:
-    """Rename a file to `path`, where it then survives a power failure. Raises: OSError."""
+    """Rename a file to `path`, and sync both to the disk, so that it survives a power failure. Raises: OSError."""
     _sync(new, os.O_RDWR)
     new.replace(path)
     sync_folder(path.parent)
 
 
 def sync_tree(folder: Path) -> None:
-    """Write a folder and all its files to the disk itself, to survive a power failure. Raises: OSError."""
+    """Sync a folder and all its files to the disk, so that they survive a power failure. Raises: OSError."""
     for place, _, names in os.walk(folder):
         for name in names:
             _sync(Path(place, name), os.O_RDWR)
@@ -100,7 +100,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the entries of a folder to the disk itself, where the system can do so."""
+    """Sync the entries of a folder to the disk, if the system can."""
     with suppress(OSError):
         _sync(folder, os.O_RDONLY)
 

@@ -1,4 +1,4 @@
-"""Reads YAML files of this package, which need no checks; `io.strict_yaml` reads what users write."""
+"""Reads YAML files of this package without checks; `io.strict_yaml` reads those of users."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_package_yaml(path: Path) -> Any:
-    """Return the content of a file."""
+    """Return the content of a YAML file."""
     return yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)  # noqa: S506 - a safe one

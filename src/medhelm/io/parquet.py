@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import duckdb
 
 ROW_GROUP, ROW_GROUP_BYTES = 2048, 2**24
-"""Maximum number of rows, and about how many bytes, converted to columns at once; limits memory."""
+"""Maximum number of rows, and approximate number of bytes, converted to columns at once; limits memory."""
 
 PART_BYTES = 2**20
 """Size of the JSON files that DuckDB reads; it holds one in memory."""
 
 MORE_MEMORY = 8
-"""Factor on the limit of memory where files are encrypted: then nothing is spilled to the disk, as plain text."""
+"""Factor on the memory limit if files are encrypted, because nothing is then spilled to the disk as plain text."""
 
 _NUMBERS = {"DOUBLE": "float64", "INTEGER": "int64", "BIGINT": "int64"}
 """DuckDB type of a numeric column -> NumPy type."""
@@ -113,7 +113,7 @@ class ParquetWriter:
 
 
 class ColumnWriter:
-    """Writes tables by columns. One engine serves many files, because starting it takes longer than a small file."""
+    """Writes tables by columns. One engine writes many files, because starting it takes longer than writing one."""
 
     def __init__(self) -> None:
         """The engine starts with the first table."""
@@ -169,17 +169,9 @@ def _array(kind: str, values: Sequence[Any]) -> Any:
     try:
         "".join(filter(None, values)).encode()
     except UnicodeEncodeError:
-        values = [value if value is None else _writable(value) for value in values]
+        # Replace lone surrogates, which JSON can hold and UTF-8 cannot.
+        values = [value and value.encode("utf-8", "replace").decode() for value in values]
     return np.array(values, dtype=object)
-
-
-def _writable(text: str) -> str:
-    """Replace lone surrogates, which JSON can hold and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -199,7 +191,7 @@ def _engine(process_id: int, encrypted: bool) -> duckdb.DuckDBPyConnection:  # n
 
 @cache
 def _spill_folder(process_id: int) -> Path:  # noqa: ARG001 - a forked process needs its own
-    """Make the folder for what does not fit into memory; DuckDB's own choice is `.tmp` in the current folder."""
+    """Create the folder for data that does not fit into memory; DuckDB's default is `.tmp` in the current folder."""
     from medhelm.io.work_folders import temporary_folder
 
     work = temporary_folder()
@@ -249,6 +241,6 @@ def sql_text(value: Path | str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return what is wrong with a file in one line, from an error of DuckDB: its own, or one of an encrypted file."""
+    """Return in one line why a file cannot be read, from an error of DuckDB or of an encrypted file."""
     lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
     return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]

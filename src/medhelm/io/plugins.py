@@ -3,10 +3,10 @@
     [project.entry-points."medhelm.metrics"]
     ward_terms = "medhelm_ward.metric:WARD_TERMS"
 
-Names are read from package metadata; a package is imported only when one of its names is used, or when everything is
+Names are read from package metadata. A package is imported only when one of its names is used, or when all plug-ins are
 listed. Built-in names cannot be replaced, and a name that two packages declare is refused. A broken package is reported
-where its name is used and in listings, and does not affect anything else. A plug-in runs with all the rights of the
-user: install only packages that you trust.
+where its name is used and in lists, and does not affect anything else. A plug-in runs with all permissions of the user:
+install only packages that you trust.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Plugin:
 
     @property
     def in_words(self) -> str:
-        """The package and its entry point, for messages."""
+        """Package, version and entry point, for messages."""
         return f"{self.package} {self.version} (entry point `{self.name}` of {self.group})"
 
     def refuse(self, what: str) -> UserError:
@@ -126,10 +126,10 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         """Return the plug-in with this name; None for built-in or unknown names. Raises: UserError if two have it."""
         if name in self._taken:
             return None
-        return only(declared(self.group).get(name, ()))
+        return only_plugin(declared(self.group).get(name, ()))
 
     def why_not(self, name: str) -> str:
-        """Return the reason why the plug-in with this name cannot be used; "" if it can, or if none has the name."""
+        """Return why the plug-in with this name cannot be used; "" if it can be used or does not exist."""
         try:
             self.get(name)
         except MedHelmError as error:
@@ -145,21 +145,21 @@ class WithPlugins(Mapping[str, _Kind], Generic[_Kind]):
         found = {}
         for name, plugins in declared(self.group).items():
             for plugin in plugins:
-                why = str(taken(plugin)) if name in self._taken else self.why_not(name)
+                why = str(name_taken(plugin)) if name in self._taken else self.why_not(name)
                 if why:
                     found[plugin] = why
         return found
 
 
-def taken(plugin: Plugin, name: str = "") -> UserError:
-    """Return the error of a plug-in whose name, or other `name`, is already a built-in name or a name of the user's."""
+def name_taken(plugin: Plugin, name: str = "") -> UserError:
+    """Return the error for a plug-in whose name, or other `name`, is already a built-in or a user's own name."""
     return UserError(
         f"{plugin.in_words} uses the name `{name or plugin.name}`, which is already taken. Rename it in the package."
     )
 
 
-def only(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
-    """Return the only one of these plug-ins; None if there are none. Raises: UserError that lists them if several."""
+def only_plugin(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
+    """Return the only one of these plug-ins; None if there are none. Raises: UserError if there are more."""
     if len(plugins) < 2:
         return plugins[0] if plugins else None
     both = " and ".join(plugin.in_words for plugin in plugins)
@@ -167,7 +167,7 @@ def only(plugins: Sequence[Plugin], name: str = "") -> Plugin | None:
 
 
 def declared(group: str) -> Mapping[str, Sequence[Plugin]]:
-    """Return the plug-ins that declare each name, sorted by name; several in case of a conflict. Imports nothing."""
+    """Return name -> plug-ins that declare it, sorted by name; more than one is a conflict. Imports nothing."""
     return _declared(group, tuple(sys.path))
 
 
@@ -207,7 +207,8 @@ def _scan(path: tuple[str, ...]) -> tuple[frozenset[Plugin], tuple[str, ...]]:  
             seen.add(name.lower())
             found.update(_plugins(distribution))
         except Exception as error:  # noqa: BLE001 - third-party metadata may be malformed in any way
-            problems.append(f"the entry points of {_place(distribution)} cannot be read: {last_line(error)}.")
+            place = getattr(distribution, "_path", "a package")
+            problems.append(f"the entry points of {place} cannot be read: {last_line(error)}.")
     return frozenset(found), tuple(problems)
 
 
@@ -220,12 +221,8 @@ def _plugins(distribution: Distribution) -> Iterator[Plugin]:
             )
 
 
-def _place(distribution: Distribution) -> str:
-    return str(getattr(distribution, "_path", "a package"))
-
-
 def check_plugin_name(plugin: Plugin) -> None:
-    """Check a name, which is used on command lines and in column names. Raises: UserError if it is not valid."""
+    """Check the name of a plug-in, which command lines and columns contain. Raises: UserError if it is not valid."""
     if not _NAMES.get(plugin.group, _SNAKE_CASE).fullmatch(plugin.name):
         raise plugin.refuse("has a name that is not in lower case letters, digits and underscores")
 
@@ -233,5 +230,5 @@ def check_plugin_name(plugin: Plugin) -> None:
 def last_line(error: BaseException) -> str:
     """Return the type of an exception and the last line of its message, shortened to a readable length."""
     words = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {words[-1].strip()}" if words else type(error).__name__
-    return said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]} [...]"
+    text = f"{type(error).__name__}: {words[-1].strip()}" if words else type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]} [...]"

@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -78,7 +79,7 @@ class RecordError(DataError):
     """A record is not well-formed CSV."""
 
     def __init__(self, path: Path, line: int, words: str) -> None:
-        """`line`: that on which the record begins."""
+        """`line`: line on which the record begins."""
         super().__init__(f"{path}, line {line}: {words}")
         self.line = line
         """Line on which the record begins."""
@@ -166,7 +167,7 @@ def read_records(path: Path, found: TextTableFormat) -> Iterator[tuple[int, list
 
 
 def is_workbook(path: Path) -> bool:
-    """Return whether a file is a workbook by its first bytes, whatever its name."""
+    """Return True if the first bytes of a file are those of a workbook, whatever its name."""
     with open_bytes(path) as file:
         return file.read(4).startswith(_WORKBOOK_SIGNATURES)
 
@@ -180,7 +181,7 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
     """
     if path.suffix.lower() in WORKBOOKS:
         return _read_workbook(path)
-    try:
+    with _config_errors(path):
         check_file(path)
         if path.stat().st_size > MAX_BYTES:
             raise _refusal(path, f"is larger than {MAX_BYTES // 2**20} MiB, the maximum. Split it.")
@@ -188,12 +189,6 @@ def read_spreadsheet(path: Path, expected: Collection[str] = ()) -> Spreadsheet:
             raise _refusal(path, "is a workbook. Rename it to end in .xlsx, or save the sheet as `CSV UTF-8`.")
         found = find_format(path, expected=expected)
         records = [(line, cells) for line, cells in read_records(path, found) if not _is_blank(cells)]
-    except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
-    except RecordError as error:
-        raise ConfigError(str(path), [Problem(error.words, error.line)]) from None
-    except DataError as error:
-        raise _refusal(path, _without_place(error, path)) from None
     if not records:
         raise _refusal(path, "the file is empty.")
     if any("\0" in cell for _, cells in records for cell in cells):
@@ -262,15 +257,11 @@ def is_percentage(cell: str) -> bool:
 
 def _read_workbook(path: Path) -> Spreadsheet:
     """Read the first sheet of a workbook."""
-    try:
+    with _config_errors(path):
         check_file(path)
         from medhelm.io.office import read_sheet  # lazy: most tables are text
 
         found = list(read_sheet(path, Source(kind="xlsx")))
-    except FileNotFoundError:
-        raise _refusal(path, "the file does not exist.") from None
-    except DataError as error:
-        raise _refusal(path, _without_place(error, path)) from None
     if len(found) < 2:
         raise _refusal(path, "the first sheet has no rows below a header.")
     (line, names), *rows = found
@@ -284,6 +275,19 @@ def _read_workbook(path: Path) -> Spreadsheet:
 
 
 _NO_TEXT = "is neither UTF-8, UTF-16 nor Windows-1252 text. Save it as `CSV UTF-8`, or as .xlsx."
+
+
+@contextmanager
+def _config_errors(path: Path) -> Iterator[None]:
+    """Convert errors in this block to a ConfigError about the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _refusal(path, "the file does not exist.") from None
+    except RecordError as error:
+        raise ConfigError(str(path), [Problem(error.words, error.line)]) from None
+    except DataError as error:
+        raise _refusal(path, _without_place(error, path)) from None
 
 
 def _without_place(error: DataError, path: Path) -> str:
@@ -305,12 +309,12 @@ def _refuse_other_lines(path: Path, encoding: str) -> None:
 
 
 def _is_blank(cells: Iterable[str]) -> bool:
-    """Return whether a row holds only spaces and delimiters."""
+    """Return True if a row holds only spaces and delimiters."""
     return not any(cell.strip().strip(DELIMITERS) for cell in cells)
 
 
 def _read_head(file: TextIO) -> tuple[str, bool]:
-    """Return the first lines, and whether they are all. Damage further on is reported when the rows are read."""
+    """Return the first lines, and True if they are the whole file. Later damage is reported when rows are read."""
     lines: list[str] = []
     n_characters = 0
     try:
@@ -325,7 +329,7 @@ def _read_head(file: TextIO) -> tuple[str, bool]:
 
 
 def _head_records(text: str, delimiter: str, *, is_whole: bool) -> list[tuple[int, list[str]]]:
-    """Return the first records with content, each with its line; the last one is left out if it may be cut off."""
+    """Return the first records with content, each with its line; the last one is dropped if it may be incomplete."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found: list[tuple[int, list[str]]] = []
     start = 1

@@ -1,4 +1,4 @@
-"""Converts errors of SQLite to errors that say what to do."""
+"""Converts SQLite errors to errors that say what to do."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def primary_code(error: sqlite3.Error) -> int:
 
 
 def store_error(error: sqlite3.Error, path: Path, timeout_s: float) -> StoreError:
-    """Convert an error about a file. `timeout_s`: time that was waited for another process that is writing."""
+    """Convert an error about a file. `timeout_s`: seconds waited for another process that was writing."""
     code = primary_code(error)
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return StoreFullError(
             f"{path} could not be written ({error}): the disk or your quota is full, or the disk fails. Everything "
-            "committed before is kept; free some space, and repeat the command to continue."
+            "committed before is kept. Free some space, and repeat the command to continue."
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreError(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from medhelm.errors import MissingError, UserError
 
 NAMESPACE = "medhelm-release"
-"""Purpose that a signature is bound to: a signature for anything else does not count."""
+"""Purpose of a signature; a signature for another purpose is not accepted."""
 
 SUFFIX = ".sig"
 """Ending of the file with the signature of a file."""
@@ -24,13 +24,13 @@ class Signer(NamedTuple):
     """The key that signed a file."""
 
     name: str
-    """Its name in the file of signers; "" if that is a single public key."""
+    """Name of the signer in the file of signers; "" if that is a single public key."""
     key: str
     """Kind and fingerprint, such as `ED25519 key SHA256:...`."""
 
 
 def sign_file(file: Path, key: Path) -> Path:
-    """Sign a file; return the file with the signature, beside it.
+    """Sign a file and return the file of the signature, which is next to it.
 
     `key`: a private key, or a public key whose private key an agent holds.
     Raises: MissingError without ssh-keygen; UserError if the key cannot sign.
@@ -44,7 +44,7 @@ def sign_file(file: Path, key: Path) -> Path:
 
 
 def check_signature(file: Path, signers: Path) -> Signer:
-    """Return the signer of a file, whose signature lies beside it.
+    """Return the signer of a file, whose signature is next to it.
 
     `signers`: a public key, or a file in the format `allowed_signers` of ssh-keygen(1).
     Raises: MissingError without ssh-keygen; UserError for a signature that is missing, wrong, or by another key.
@@ -53,7 +53,9 @@ def check_signature(file: Path, signers: Path) -> Signer:
     if not signers.is_file():
         raise UserError(f"--signed-by {signers}: this file does not exist. Name a public key or a file of signers.")
     if not signature.is_file():
-        raise UserError(f"{file.parent} is not signed: it has no {signature.name}. `medhelm release --sign` signs.")
+        raise UserError(
+            f"{file.parent} is not signed: it has no {signature.name}. `medhelm release --sign KEY` signs a release."
+        )
     with TemporaryDirectory() as scratch:
         allowed, is_key = signers, _is_public_key(signers)
         if is_key:
@@ -66,7 +68,7 @@ def check_signature(file: Path, signers: Path) -> Signer:
             raise UserError(f"{signature} is not a signature by {'this key' if is_key else 'anyone in'} {signers}.")
         done = _run("-Y", "verify", *by, "-I", names[0], "-n", NAMESPACE, content=file.read_bytes())
     if done.returncode:
-        raise UserError(f"{signature} does not belong to {file}, which was changed after it was signed, or replaced.")
+        raise UserError(f"{signature} does not belong to {file}, which was changed or replaced after it was signed.")
     words = done.stdout.decode(errors="replace").strip().rpartition(" with ")[2]
     return Signer("" if is_key else names[0], words)
 
@@ -86,7 +88,7 @@ def _run(*arguments: str, content: bytes = b"") -> subprocess.CompletedProcess[b
             [program, *arguments], input=content, capture_output=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"ssh-keygen gave no signature within {_SECONDS:.0f} s.") from error
+        raise UserError(f"ssh-keygen did not finish within {_SECONDS:.0f} s.") from error
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:

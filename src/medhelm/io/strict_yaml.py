@@ -76,7 +76,7 @@ class YamlDocument:
         return None
 
     def line_with(self, path: KeyPath, snippet: str) -> int | None:
-        """Return the first line from `path` on that equals or contains `snippet`; by default the line of `path`.
+        """Return the first line from `path` on that equals or contains `snippet`; if there is none, the line of `path`.
 
         Use it to locate a place within a long text.
         """
@@ -104,7 +104,7 @@ def read_yaml(path: Path) -> YamlDocument:
     Raises: ConfigError if nothing can be read: missing file, not UTF-8, not YAML.
     """
     place = str(path)
-    text = _read_text(path, place)
+    text = _read_text(path)
     walk = _Walk()
     try:
         node = _compose(text)
@@ -136,9 +136,9 @@ def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, An
         valid = model.model_validate(document.data, context=dict(context or {}))
     except ValidationError as error:
         details = error.errors(include_url=False)
-        told = {problem.line for problem in document.problems}
+        reported = {problem.line for problem in document.problems}
         found = [_problem(document, model, detail) for detail in details]
-        found = [problem for problem in found if problem.line is None or problem.line not in told]
+        found = [problem for problem in found if problem.line is None or problem.line not in reported]
         raise ConfigError(document.place, [*document.problems, *found]) from None
     if document.problems:
         raise ConfigError(document.place, document.problems)
@@ -220,16 +220,16 @@ def _plain(text: str) -> Any:
     return text
 
 
-def _read_text(path: Path, place: str) -> str:
+def _read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise ConfigError(place, [Problem(f"cannot be read: {error.strerror or error}.")]) from None
+        raise ConfigError(str(path), [Problem(f"cannot be read: {error.strerror or error}.")]) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(place, [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
+        raise ConfigError(str(path), [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
 
 
 def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Problem:

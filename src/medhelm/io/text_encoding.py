@@ -1,7 +1,8 @@
 """Finds the encoding of a text file, and names the lines of a file that mixes two encodings.
 
-Spreadsheet programs write UTF-8, UTF-16 or the Windows code page, and rows pasted from another system can bring theirs
-along. Decoding such a file in either encoding would garble the other lines, so it is refused with their numbers.
+Spreadsheet programs write UTF-8, UTF-16 or the Windows code page, and rows pasted from another system can have a
+different encoding. Decoding such a file in either encoding would garble the other lines, so it is refused with the line
+numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WINDOWS = "cp1252"
 
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, DEFAULT), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _ONE_BYTE = frozenset({"cp1252", "iso8859-1", "iso8859-15"})
-"""Western encodings, by the names of Python's codecs. They give every UTF-8 file a wrong text without an error."""
+"""Western encodings, by the names of Python's codecs. They decode every UTF-8 file to wrong text without an error."""
 
 _UTF8_PAIR = re.compile(rb"[\xc2-\xc5][\x80-\xbf]|\xe2[\x80-\x9f][\x80-\xbf]")
 """UTF-8 of a letter or sign that western text holds. In Windows-1252 it would read `Ã©`, `Â°` or `â€“`."""
@@ -45,7 +46,7 @@ class LineEncodings:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether no single encoding reads the file."""
+        """Return True if no single encoding can read the file."""
         return bool(self.both or (self.utf8 and self.windows))
 
     def in_words(self) -> str:
@@ -81,7 +82,7 @@ def find_encoding(open_file: Callable[[], BinaryIO]) -> str:
 
 
 def has_one_byte_characters(encoding: str) -> bool:
-    """Return whether an encoding is Windows-1252 or Latin-1, which read any file in UTF-8 without an error."""
+    """Return True for Windows-1252 and Latin-1, which decode any UTF-8 file without an error, but to wrong text."""
     return codecs.lookup(encoding).name in _ONE_BYTE
 
 

@@ -39,6 +39,6 @@ def count(value: object) -> int:
     return int(found) if found is not None and 0 <= found < 2**53 else 0
 
 
-def well_formed(said: str) -> str:
+def well_formed(value: str) -> str:
     """Replace lone surrogates, which cannot be written as UTF-8."""
-    return said.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

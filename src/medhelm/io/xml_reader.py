@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -27,17 +27,17 @@ ATTRIBUTE = "@"
 
 
 def read_xml(path: Path, source: Source) -> Iterator[Row]:
-    """Yield one row per element named by `source.rows`, a name or a path such as `List/Answer`; else per child of root.
+    """Yield one row per element named by `source.rows`, a name or path such as `List/Answer`, or per child of the root.
 
-    Attributes become `@NAME`. A child element becomes a text if it contains only text, else a mapping; several of one
-    name become a list. The element's own text becomes `#text`, unless it is white space between elements. Names keep
-    their prefix. A matching element inside another matching element is part of it, not a row.
+    Attributes become `@NAME`. A child element becomes a text if it contains only text, else a mapping; elements with
+    the same name become a list. The element's own text becomes `#text`, unless it is white space between elements.
+    Names keep their prefix. A matching element inside another matching element is part of it, not a row.
     """
     collector = _Rows(tuple(source.rows.split("/")) if source.rows else ())
     parser = _parser(str(path), collector)
     with open_bytes(path) as file:
-        for _ in _fed(parser, file, str(path)):
-            yield from collector.taken()
+        for _ in _feed(parser, file, str(path)):
+            yield from collector.take_rows()
     if source.rows and not collector.found:
         help_ = suggestion(collector.wanted[-1], collector.names)
         raise DataError(f"{path}: `rows: {source.rows}` matches no element. {help_}".rstrip())
@@ -48,45 +48,32 @@ def parse_xml(text_or_path: str | bytes | Path) -> Element:
 
     Raises: FileNotFoundError; DataError with the line if it is not well formed, defines entities or nests too deeply.
     """
-    place = str(text_or_path) if isinstance(text_or_path, Path) else "the XML text"
-    builder = _Tree()
+    place, encoding = "the XML text", None
+    builder = TreeBuilder()
     if isinstance(text_or_path, Path):
-        with open_bytes(text_or_path) as file:
-            _exhaust(_fed(_parser(place, builder), file, place))
+        place, file = str(text_or_path), open_bytes(text_or_path)
+    elif isinstance(text_or_path, bytes):
+        file = io.BytesIO(text_or_path)
     else:
         # The encoding declaration does not apply to text that is already decoded.
-        encoding, content = ("utf-8", text_or_path.encode()) if isinstance(text_or_path, str) else (None, text_or_path)
-        _exhaust(_fed(_parser(place, builder, encoding), io.BytesIO(content), place))
-    return builder.tree.close()
+        encoding, file = "utf-8", io.BytesIO(text_or_path.encode())
+    with file:
+        for _ in _feed(_parser(place, builder, encoding), file, place):
+            pass
+    return builder.close()
 
 
 class _Target(Protocol):
-    """Receives the events of a parser."""
+    """Receives the events of a parser: `_Rows`, or the standard library's `TreeBuilder`."""
 
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str], /) -> object:
         """Handle the start of an element."""
 
-    def text(self, text: str) -> None:
+    def data(self, text: str, /) -> object:
         """Handle text in the innermost element."""
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, /) -> object:
         """Handle the end of the innermost element."""
-
-
-class _Tree:
-    """Builds the tree of the whole document."""
-
-    def __init__(self) -> None:
-        self.tree = TreeBuilder()
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self.tree.start(name, dict(attributes))
-
-    def text(self, text: str) -> None:
-        self.tree.data(text)
-
-    def end(self, name: str) -> None:
-        self.tree.end(name)
 
 
 @dataclass(slots=True)
@@ -109,7 +96,7 @@ class _Node:
         return self.content
 
     def add(self, name: str, value: object) -> None:
-        """Add a child element; several with the same name become a list."""
+        """Add a child element; elements with the same name become a list."""
         self.n_elements += 1
         if name not in self.content:
             self.content[name] = value
@@ -132,19 +119,19 @@ class _Rows:
         self._open: list[_Node] = []
         self._done: list[Row] = []
 
-    def taken(self) -> list[Row]:
+    def take_rows(self) -> list[Row]:
         """Return the rows completed since the last call."""
         done, self._done = self._done, []
         return done
 
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         self._path.append(name)
         if len(self.names) < _NAMES_KEPT:
             self.names[name] = None
         if self._open or self._is_row():
             self._open.append(_Node({f"{ATTRIBUTE}{key}": value for key, value in attributes.items()}))
 
-    def text(self, text: str) -> None:
+    def data(self, text: str) -> None:
         if self._open:
             self._open[-1].texts.append(text)
 
@@ -191,7 +178,7 @@ def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.X
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.CharacterDataHandler = target.text
+    parser.CharacterDataHandler = target.data
     fix = "Entities are refused, because they can expand without limit or read other files. Write their text instead."
     parser.EntityDeclHandler = refuse(f"defines an entity. {fix}")
     parser.ExternalEntityRefHandler = refuse(f"refers to another file. {fix}")
@@ -199,8 +186,8 @@ def _parser(place: str, target: _Target, encoding: str | None = None) -> expat.X
     return parser
 
 
-def _fed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[None]:
-    """Feed the file to the parser in chunks."""
+def _feed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[None]:
+    """Feed the file to the parser; yield after each chunk."""
     try:
         while chunk := file.read(_CHUNK):
             parser.Parse(chunk, False)
@@ -214,8 +201,3 @@ def _fed(parser: expat.XMLParserType, file: BinaryIO, place: str) -> Iterator[No
         ) from None
     except (LookupError, ValueError) as error:
         raise DataError(f"{place}: its encoding cannot be read ({error}). Save it as UTF-8.") from None
-
-
-def _exhaust(steps: Iterator[None]) -> None:
-    for _ in steps:
-        pass

@@ -18,7 +18,7 @@ from medhelm.domain.release import Release
 from medhelm.errors import StoreError, UserError
 from medhelm.reports import leaderboard as leaderboard_report
 from medhelm.results.leaderboard import leaderboard, read_inputs
-from medhelm.storage.json_form import JsonForm, Nested
+from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import basis_of, board_bytes, read_release, write_release
 from medhelm.storage.store import open_store
@@ -55,17 +55,7 @@ class LeaderboardOptions:
 
 OPTIONS = JsonForm(
     LeaderboardOptions,
-    {
-        "scoring": "scoring",
-        "tier": "tier",
-        "suite": "suite",
-        "resample": "resample",
-        "shared": "shared",
-        "rank_baselines": "rank_baselines",
-        "completers_only": "completers_only",
-        "comparable_only": "comparable_only",
-        "panel": "panel",
-    },
+    key_map("scoring tier suite resample shared rank_baselines completers_only comparable_only panel"),
     nested={"panel": Nested(lambda names: list(names) or None, lambda names: tuple(names or ()))},
     not_stored=("folders",),
 )

@@ -1,13 +1,13 @@
-"""The audit log of a store: `audit.jsonl`, one line for every request that was about to leave.
+"""The audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
 
-A line is a JSON object that ends with the SHA-256 of the line before it, so that nothing can be changed, inserted or
-removed in the middle without breaking the chain. Removal at the end, or a log that was written anew, is found only by
-comparison with a hash that was noted elsewhere (`medhelm audit verify --head`). There is never any text of a prompt,
-completion or reference in it.
+A line is a JSON object that ends with the SHA-256 of the previous line, so that no line can be changed, inserted or
+removed in the middle without breaking the chain. Lines removed from the end, and a rewritten log, are detected only by
+comparison with a hash that was saved elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt,
+completion or reference.
 
-A line is given to the operating system before its request is sent, so `kill -9` cannot lose it; it is forced to disk
-within a second, so a power failure can lose the last second. If a line cannot be written, its request is not sent.
-Several processes append to one log, one at a time, under a lock of the file.
+A line is passed to the operating system before its request is sent, so `kill -9` cannot lose it. It is synced to the
+disk within a second, so a power failure can lose the last second. If a line cannot be written, its request is not sent.
+Processes append to a shared log one at a time, under a lock of the file.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ SYNC_INTERVAL_S = 1.0
 """Longest time until a line is on disk."""
 
 TAIL_BYTES = 2**16
-"""Bytes at the end in which the last line is looked for; a line has some hundred."""
+"""Bytes at the end of the file that are searched for the last line; a line has a few hundred."""
 
 MOST_KNOWN = 1024
-"""Most prepared beginnings of lines to remember: one for each destination, model, benchmark and worker."""
+"""Maximum number of cached line beginnings: one per destination, model, benchmark and worker."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
 
@@ -78,7 +78,7 @@ class AuditLog:
         )
 
     async def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
-        """Note a request that is about to be sent. Raises: StoreFullError, StoreError.
+        """Record a request that is about to be sent. Raises: StoreFullError, StoreError.
 
         All requests of one turn of the event loop are written together.
         """
@@ -105,7 +105,7 @@ class AuditLog:
                 written.set_exception(type(failure)(*failure.args))
 
     def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:
-        """Note requests that are about to be sent together, with the bytes of each, at once. Raises: as `request`."""
+        """Record requests that are about to be sent together, with the bytes of each, at once. Raises: as `request`."""
         self._append([self._content(method, destination, "", subject, n_bytes) for subject, n_bytes in sent])
 
     def _content(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> str:
@@ -123,17 +123,17 @@ class AuditLog:
         return f'{start},"digest":"{subject.digest}","requests":{subject.requests},"bytes":{n_bytes}'
 
     def lookup(self, host: str, addresses: Sequence[str]) -> None:
-        """Note the addresses of a host that is about to be connected to. Raises: as `request`."""
+        """Record the addresses of a host before connecting to it. Raises: as `request`."""
         self._append([_fields(action="lookup", destination=host, addresses=list(addresses))])
 
     def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
-        """Note a cluster that is about to compute models or metrics. Raises: as `request`."""
+        """Record a cluster that is about to run models or metrics. Raises: as `request`."""
         self._append(
             [_fields(action="cluster", destination=destination, nodes=list(nodes), token=has_token, uses=list(uses))]
         )
 
     def close(self) -> None:
-        """Force the log to disk and close it. May be called more than once."""
+        """Sync the log to the disk and close it. Can be called more than once."""
         self._closing.set()
         self._unsynced.set()
         if self._syncing is not None:
@@ -218,7 +218,7 @@ class AuditLog:
         return b"" if not tail or tail.endswith(b"\n") else b"\n"
 
     def _sync(self) -> None:
-        """Force new lines to disk, at most once per interval, until the log is closed."""
+        """Sync new lines to the disk, at most once per interval, until the log is closed."""
         while not self._closing.is_set():
             self._unsynced.wait()
             self._unsynced.clear()
@@ -234,12 +234,12 @@ class AuditLog:
 
 
 def _fields(**content: object) -> str:
-    """Return the inside of a JSON object."""
+    """Return the fields of a JSON object, without the braces."""
     return json.dumps(content, separators=(",", ":"))[1:-1]
 
 
 def _user() -> str:
-    """Return the name of the user, or the number of one without a name."""
+    """Return the name of the user, or the user id if it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -312,11 +312,11 @@ class AuditCheck:
     problem: str
     """The first break of the chain, with its line in the file; "" if there is none."""
     has_head: bool
-    """True if the chain contains the hash that was asked for."""
+    """True if the chain contains the requested hash, or none was requested."""
 
 
 def check_chain(path: Path, head: str = "") -> AuditCheck:
-    """Check that every entry holds the hash of the one before; `head`: a hash that the chain must contain.
+    """Check that every entry holds the hash of the previous one. `head`: a hash that the chain must contain.
 
     Raises: StoreError if the file cannot be read.
     """

@@ -1,7 +1,7 @@
 """Stores batch jobs submitted to providers: one small file per batch.
 
-The file is written before its batch is submitted and kept as long as the provider may hold data of it. If the process
-dies, the next one finds there what to collect and what to delete. It holds digests of requests, but no text.
+The file is written before its batch is submitted, and kept as long as the provider may hold data of it. If the process
+dies, the next one reads there what to collect and what to delete. It holds digests of requests, but no text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import temporary_file
 from medhelm.io.output_folder import write_file
-from medhelm.storage.json_form import TUPLE, JsonForm
+from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import Store
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -27,23 +27,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 BATCH = JsonForm(
     Batch,
-    {
-        "id": "id",
-        "provider": "provider",
-        "base_url": "base_url",
-        "model": "model",
-        "remote_name": "remote_name",
-        "asked": "model_digest",
-        "role": "role",
-        "state": "state",
-        "created": "created",
-        "n": "n",
-        "digests": "digests",
-        "stops": "has_stop_sequences",
-        "remote_id": "remote_id",
-        "unanswered": "unanswered",
-        "left_out": "refused_parameters",
-    },
+    key_map(
+        "id provider base_url model remote_name asked=model_digest role state created n digests "
+        "stops=has_stop_sequences remote_id unanswered left_out=refused_parameters"
+    ),
     nested={"digests": TUPLE, "unanswered": TUPLE},
 )
 """The JSON form of a batch."""
@@ -57,7 +44,7 @@ class Batches:
         self.folder = store.batches_folder
 
     def path(self, batch: Batch) -> Path:
-        """The file of a batch."""
+        """Return the file of a batch."""
         return self.folder / f"{batch.id}.json"
 
     def write(self, batch: Batch) -> Batch:
@@ -75,7 +62,7 @@ class Batches:
         return batch
 
     def remove(self, batch: Batch) -> None:
-        """Delete the file of a batch that is finished here and left no data at its provider."""
+        """Delete the file of a batch that is finished and whose data is deleted at its provider."""
         self.path(batch).unlink(missing_ok=True)
 
     def scratch(self) -> IO[bytes]:

@@ -21,6 +21,7 @@ from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.parquet import connect, reason, sql_name, sql_path, sql_text
 from medhelm.storage.recovery.damaged_runs import damaged
+from medhelm.storage.run_file import stored_folder
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,11 +63,8 @@ def url_key(text: str) -> str:
     if PLAIN_KEY.fullmatch(text) and not RESERVED.fullmatch(text):
         return text
     readable = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
-    return f"{readable or 'x'}{SEPARATOR}{_digest(text)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGITS]
+    return f"{readable or 'x'}{SEPARATOR}{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +220,7 @@ class _Records:
 
     def __init__(self, searched: SearchedRuns) -> None:
         self._searched = searched
-        self._files = {address(_folder(run) / "records.parquet"): model for model, run in searched.runs.items()}
+        self._files = {address(stored_folder(run) / "records.parquet"): model for model, run in searched.runs.items()}
         self._connection = connect()
 
     def __enter__(self) -> _Records:
@@ -386,7 +384,7 @@ class _Records:
     def _judged_files(self, model: str) -> list[Path]:
         """Return the files with the judgments of one model, or of all."""
         runs = [run for name, run in self._searched.runs.items() if model in ("", name)]
-        files = [_folder(run) / "judgments.parquet" for run in runs]
+        files = [stored_folder(run) / "judgments.parquet" for run in runs]
         return [path for path in files if path.is_file()]
 
     def _judge_spreads(self, files: Sequence[Path]) -> str:
@@ -458,13 +456,7 @@ def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str
     return found
 
 
-def _folder(run: Run) -> Path:
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return run.folder
-
-
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:
     """Return an error that names each damaged file."""
-    problems = damaged(_folder(run) / "records.parquet" for run in searched.runs.values())
+    problems = damaged(stored_folder(run) / "records.parquet" for run in searched.runs.values())
     return StoreError("\n".join(problems) or f"records cannot be read: {reason(error)}")

@@ -8,9 +8,9 @@ from pathlib import Path
 from medhelm.domain import ConstantBaseline
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
-from medhelm.storage.json_form import JsonForm
+from medhelm.storage.json_form import JsonForm, key_map
 
-BASELINE = JsonForm(ConstantBaseline, {"answer": "answer", "share": "share", "values": "values", "metric": "metric"})
+BASELINE = JsonForm(ConstantBaseline, key_map("answer share values metric"))
 
 
 def write_baseline(path: Path, baseline: ConstantBaseline | None) -> None:

@@ -27,7 +27,7 @@ Format = Literal["csv", "parquet"]
 """File formats of tables."""
 
 ROW_GROUP, ROW_GROUP_BYTES = 65_536, 2**26
-"""Maximum number of rows of a Parquet file, and about how many bytes, held in memory at once."""
+"""Maximum number of rows, and approximate number of bytes, of a Parquet file held in memory at once."""
 
 RECORDS: Mapping[str, str] = {
     "run": "VARCHAR",
@@ -107,7 +107,7 @@ _OPTIONAL = (
 """Columns whose empty texts are exported as missing values."""
 
 _FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"
-"""Start of a text that a spreadsheet would run, after any apostrophes, so that removing one restores the text."""
+"""Start of a text that a spreadsheet would run as a formula, after any apostrophes: removing one restores the text."""
 
 _CHUNK = 2**20
 """Bytes of a CSV file that are read at once."""
@@ -148,7 +148,7 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
                 n, longest = n + 1, max(longest, len(line))
         types = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in columns.items())
         read = f"read_json({sql_path(lines)}, format='nd', columns={{{types}}}, maximum_object_size={longest + 2**20})"
-        query = f"SELECT * FROM {read}" if n else _nothing(columns)  # noqa: S608 - our own names
+        query = f"SELECT * FROM {read}" if n else _empty_query(columns)  # noqa: S608 - our own names
         _copy(connection, query, columns, path, ROW_GROUP)
     return n
 
@@ -168,7 +168,7 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
         chosen = [f"{_expression(name, known, sources)} AS {sql_name(name)}" for name in columns]
         # All rows of a file have the same single match, so the join keeps their order.
         query = f"SELECT {', '.join(chosen)} FROM {read} AS f JOIN sources AS s ON f.filename = s.path"  # noqa: S608
-        n_rows, size = _amount(connection, sources)
+        n_rows, size = _count_rows_and_bytes(connection, sources)
         together = max(1, min(ROW_GROUP, ROW_GROUP_BYTES * n_rows // max(size, 1)))
         _copy(connection, query, columns, path, together)
     return n_rows
@@ -191,19 +191,14 @@ def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> 
     for rule in RULES:
         if name == f"main_score_{rule}":
             metrics = sorted({source.metric for source in sources if score_column(source.metric, rule) in known})
-            cases = [f"WHEN {_literal(metric)} THEN f.{sql_name(score_column(metric, rule))}" for metric in metrics]
+            cases = [f"WHEN {sql_text(metric)} THEN f.{sql_name(score_column(metric, rule))}" for metric in metrics]
             return f"CASE s.main_metric {' '.join(cases)} END" if cases else "NULL"
     if name not in known:
         return "NULL"
     return f"nullif(f.{sql_name(name)}, '')" if name in _OPTIONAL else f"f.{sql_name(name)}"
 
 
-def _literal(text: str) -> str:
-    """Quote a text as an SQL string."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> tuple[int, int]:
+def _count_rows_and_bytes(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSource]) -> tuple[int, int]:
     """Return the number of rows of the files, and an upper bound of their size in bytes."""
     files = ", ".join(sql_path(source.path) for source in sources)
     of_file = (
@@ -217,8 +212,8 @@ def _amount(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSourc
     return n_rows, int(largest * n_rows)
 
 
-def _nothing(columns: Mapping[str, str]) -> str:
-    """Return a query that gives these columns and no rows."""
+def _empty_query(columns: Mapping[str, str]) -> str:
+    """Return a query with these columns and no rows."""
     typed = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.items())
     return f"SELECT {typed} WHERE false"
 
@@ -236,7 +231,7 @@ def _copy(
     with WorkFolder(path.parent) as work:
         plain = work.path / path.name
         connection.execute(f"COPY (SELECT {typed} FROM ({query})) TO {sql_text(plain)} (FORMAT csv, HEADER)")  # noqa: S608
-        _end_lines(plain, path)
+        _copy_with_crlf(plain, path)
 
 
 def _csv_value(name: str, kind: str) -> str:
@@ -244,10 +239,10 @@ def _csv_value(name: str, kind: str) -> str:
     column = sql_name(name)
     if kind != "VARCHAR":
         return f"{column}::{kind}"
-    return f"CASE WHEN regexp_matches({column}, {_literal(_FORMULA)}) THEN '''' || {column} ELSE {column} END"
+    return f"CASE WHEN regexp_matches({column}, {sql_text(_FORMULA)}) THEN '''' || {column} ELSE {column} END"
 
 
-def _end_lines(plain: Path, path: Path) -> None:
+def _copy_with_crlf(plain: Path, path: Path) -> None:
     """Copy a CSV file and end each row with CR LF, as RFC 4180 requires; line feeds within a text are kept."""
     quoted = False
     with plain.open("rb") as source, path.open("wb") as target:

@@ -28,7 +28,7 @@ FORMAT = 1
 """Version of the files, under their key `format`."""
 
 CONTINUED_FOR = timedelta(days=7)
-"""Age up to which an interrupted fresh run is continued; batches take a day or two."""
+"""Maximum age of an interrupted fresh run that is continued; batches take a day or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def interrupted_start(store: Store, key: RunKey, now: datetime) -> str:
 def start_all(store: Store, keys: Sequence[RunKey], now: datetime) -> dict[RunKey, str]:
     """Return the start of a fresh run for each key: that of an interrupted one, or now.
 
-    Two processes that start together get the same, so that neither requests what the other does.
+    Processes that start together get the same start, so that they share completions.
     Raises: StoreError if the store cannot be written.
     """
     try:
@@ -102,7 +102,7 @@ def start_all(store: Store, keys: Sequence[RunKey], now: datetime) -> dict[RunKe
 
 
 def finish(store: Store, run: Run) -> None:
-    """Note that a fresh run is complete, so that the next one requests everything again."""
+    """Mark a fresh run as complete, so that the next one requests everything again."""
     file = _file(store, RunKey.of_run(run))
     if run.is_complete and run.folder and _read(file) == run.fresh:
         file.unlink(missing_ok=True)

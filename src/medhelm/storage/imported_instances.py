@@ -18,7 +18,7 @@ from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
 from medhelm.io.parquet import ColumnWriter, connect, sql_path
 from medhelm.io.untrusted_json import mapping, number, sequence, text
-from medhelm.storage.json_form import TUPLE, JsonForm
+from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.runs import PROMPT_COLUMNS
 from medhelm.storage.store import Store
 
@@ -35,7 +35,7 @@ INSTANCE_COLUMNS: Mapping[str, str] = {
 
 
 def instances_digest(instances: Iterable[Instance]) -> str:
-    """Return the hash of all instances in hex; equal for the same instances with the same texts in the same order."""
+    """Return the hash of all instances in hex, equal for the same instances with the same texts in the same order."""
     whole = hashlib.sha256()
     for one in instances:
         texts = [one.id, one.group, one.cluster]
@@ -67,7 +67,7 @@ def write_instances(
     about: Mapping[str, Any],
     writer: ColumnWriter,
 ) -> None:
-    """Store the instances, unless they are stored already. `about`: further facts about the benchmark, as JSON."""
+    """Store the instances, unless they are already stored. `about`: further facts about the benchmark, as JSON."""
     prompts = store.prompts_file(benchmark, benchmark_digest, data_digest)
     place = instances_file(store, benchmark, data_digest)
     shared: dict[str, Sequence[Any]] = {
@@ -147,32 +147,17 @@ def _instance(id_: str, cluster: str, group: str, columns: Mapping[str, Any]) ->
 
 # --- instances as JSON, in logs of other tools ----------------------------------------------------------------------
 
-REFERENCE = JsonForm(Reference, {"text": "text", "correct": "correct"})
+REFERENCE = JsonForm(Reference, key_map("text correct"))
 
 CRITERION = JsonForm(
     Criterion,
-    {
-        "name": "name",
-        "description": "description",
-        "higher_is_better": "higher_is_better",
-        "points": "points",
-        "tags": "tags",
-    },
+    key_map("name description higher_is_better points tags"),
     nested={"tags": TUPLE},
 )
 
 INSTANCE = JsonForm(
     Instance,
-    {
-        "fields": "fields",
-        "references": "references",
-        "choices": "choices",
-        "labels": "labels",
-        "cluster": "cluster",
-        "group": "group",
-        "metadata": "metadata",
-        "criteria": "criteria",
-    },
+    key_map("fields references choices labels cluster group metadata criteria"),
     nested={"references": REFERENCE.many, "choices": TUPLE, "labels": TUPLE, "criteria": CRITERION.many},
     not_stored=("id", "turns"),
 )

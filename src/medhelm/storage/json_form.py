@@ -1,7 +1,7 @@
 """Converts dataclasses to JSON objects with independent keys, so that renaming a field never changes a file.
 
-Each stored type has one table, JSON key -> field. Importing a module fails if its table misses a field or names an
-unknown one, so that no field is dropped silently.
+Each stored type has one table, JSON key -> field. A renamed field keeps its key. Importing a module fails if its table
+misses a field or names an unknown one, so that no field is dropped silently.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ MOST_SHARED = 1_000
 """Most values of one form that are shared."""
 
 _NOTHING_NESTED: Mapping[str, Nested] = MappingProxyType({})
+
+
+def key_map(names: str) -> dict[str, str]:
+    """Return JSON key -> field from a list of fields: NAME, or KEY=NAME if they differ.
+
+    >>> key_map("n left_out=refused_parameters")
+    {'n': 'n', 'left_out': 'refused_parameters'}
+    """
+    return {key: field or key for key, _, field in (name.partition("=") for name in names.split())}
 
 
 class JsonForm(Generic[T]):
@@ -122,7 +131,7 @@ class JsonForm(Generic[T]):
         """Convert columns of `write_many` to values. Equal contents become one object.
 
         `not_stored`: for each value the fields that are not stored.
-        Raises: as `read`; AttributeError, KeyError, IndexError or ValueError for what are no such columns.
+        Raises: as `read`; AttributeError, KeyError, IndexError or ValueError for anything else than such columns.
         """
         found = [dict(more) for more in not_stored]
         for key, (contents, places, absent) in columns.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Completion, Failure, JudgeReply, Judgment, Record, Run, Usage
-from medhelm.errors import StoreError
 from medhelm.io.parquet import ParquetWriter, connect, sql_path, sql_text
+from medhelm.storage.run_file import stored_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,9 +79,10 @@ class JudgmentWriter:
     """Writes both files; of a shard, a third one."""
 
     def __init__(self, folder: Path, *, is_shard: bool = False) -> None:
-        """`folder`: the folder of the run. `is_shard`: also write what merging needs and cannot be derived."""
+        """`folder`: the folder of the run. `is_shard`: also write the subscores, which merging needs."""
         self._judgments, self._replies = (ParquetWriter(folder / name, columns) for name, columns in _FILES.items())
         self._subscores = ParquetWriter(folder / SUBSCORES, SUBSCORE_COLUMNS) if is_shard else None
+        self._writers = [one for one in (self._judgments, self._replies, self._subscores) if one]
 
     def add(self, record: Record) -> None:
         """Append the judgments of one completion."""
@@ -101,23 +102,30 @@ class JudgmentWriter:
                 }
             )
         for reply in record.judge_replies:
-            self._replies.add({**shared, **_reply_row(reply)})
+            self._replies.add(
+                {
+                    **shared,
+                    "judge": reply.judge,
+                    "part": reply.prompt_index,
+                    "attempt": reply.attempt,
+                    "request_digest": reply.request_digest.hex(),
+                    "text": reply.completion.text,
+                    **completion_row(reply.completion),
+                    "verification_code": reply.verification_code,
+                }
+            )
         if self._subscores and record.jury_verdict and record.jury_verdict.subscores:
             self._subscores.add({**shared, "subscores": json.dumps(record.jury_verdict.subscores)})
 
     def finish(self) -> None:
         """Write the files."""
-        self._judgments.finish()
-        self._replies.finish()
-        if self._subscores:
-            self._subscores.finish()
+        for writer in self._writers:
+            writer.finish()
 
     def discard(self) -> None:
         """Delete everything written so far."""
-        self._judgments.discard()
-        self._replies.discard()
-        if self._subscores:
-            self._subscores.discard()
+        for writer in self._writers:
+            writer.discard()
 
 
 class Judgments(NamedTuple):
@@ -154,9 +162,9 @@ def read_judgments(run: Run) -> Judgments:
 
 
 def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Return ids of instances, and for each judge the mean grade of their completions over all criteria, high is good.
+    """Return ids of instances, and for each judge the mean grade of their completions over all criteria.
 
-    nan where the judgment of a criterion failed. Empty without a jury.
+    Higher is better; nan if the judgment of a criterion failed. Empty without a jury.
     """
     import numpy as np
 
@@ -192,15 +200,31 @@ def read_explanations(run: Run, instance_id: str) -> list[dict[str, Any]]:
 def read_replies(run: Run) -> dict[tuple[str, str], list[JudgeReply]]:
     """Read the judges' completions, by instance id and judge."""
     found: dict[tuple[str, str], list[JudgeReply]] = {}
-    names = list(REPLY_COLUMNS)[1:]
-    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
-        reply = _reply(dict(zip(list(REPLY_COLUMNS)[2:], values, strict=True)))
+    for instance_id, reply in _replies(run):
         found.setdefault((instance_id, reply.judge), []).append(reply)
     return found
 
 
+def _replies(run: Run) -> Iterator[tuple[str, JudgeReply]]:
+    """Yield the judges' completions, each with its instance id, in the order written."""
+    names = list(REPLY_COLUMNS)[1:]
+    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(names)):
+        row = dict(zip(names[1:], values, strict=True))
+        yield (
+            instance_id,
+            JudgeReply(
+                judge=row["judge"],
+                prompt_index=row["part"],
+                attempt=row["attempt"],
+                completion=completion_of(row, row["text"]),
+                request_digest=bytes.fromhex(row["request_digest"] or ""),
+                verification_code=row["verification_code"] or "",
+            ),
+        )
+
+
 class JudgedCompletion(NamedTuple):
-    """All that judges said about one completion of a shard."""
+    """All judgments, replies and subscores of one completion of a shard."""
 
     judgments: list[Judgment]
     replies: list[JudgeReply]
@@ -227,8 +251,8 @@ def read_judged(run: Run) -> dict[str, JudgedCompletion]:
                 explanation=explanation,
             )
         )
-    for instance_id, *values in _rows(run, "replies.parquet", ", ".join(list(REPLY_COLUMNS)[1:])):
-        of(instance_id).replies.append(_reply(dict(zip(list(REPLY_COLUMNS)[2:], values, strict=True))))
+    for instance_id, reply in _replies(run):
+        of(instance_id).replies.append(reply)
     for instance_id, subscores in _rows(run, SUBSCORES, "instance_id, subscores"):
         of(instance_id).subscores.update(json.loads(subscores))
     return found
@@ -238,9 +262,7 @@ def _rows(
     run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
 ) -> list[tuple[Any, ...]]:
     """Read columns of one of the files, in the order written; empty without a jury."""
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    path = run.folder / file
+    path = stored_folder(run) / file
     if not path.exists():
         return []
     with connect() as connection:
@@ -250,18 +272,6 @@ def _rows(
         table = f"(SELECT * FROM {table} UNION ALL BY NAME SELECT {later} WHERE false)"  # noqa: S608 - our own names
         query = f"SELECT {columns} FROM {table} {condition} ORDER BY {order}"  # noqa: S608 - our own names
         return connection.execute(query, list(values)).fetchall()
-
-
-def _reply_row(reply: JudgeReply) -> dict[str, Any]:
-    return {
-        "judge": reply.judge,
-        "part": reply.prompt_index,
-        "attempt": reply.attempt,
-        "request_digest": reply.request_digest.hex(),
-        "text": reply.completion.text,
-        **completion_row(reply.completion),
-        "verification_code": reply.verification_code,
-    }
 
 
 def completion_row(completion: Completion) -> dict[str, Any]:
@@ -287,7 +297,7 @@ def completion_row(completion: Completion) -> dict[str, Any]:
 
 
 def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
-    """Convert such a row to a completion with this text."""
+    """Convert a row with COMPLETION_COLUMNS to a completion with this text."""
     failure = None
     if row["failure_code"] is not None:
         failure = Failure(row["failure_boundary"], row["failure_code"], row["failure_message"] or "")
@@ -308,15 +318,4 @@ def completion_of(row: Mapping[str, Any], text: str | None) -> Completion:
         fingerprint=row.get("fingerprint") or "",
         refused_parameters=tuple(filter(None, (row.get("refused_parts") or "").split(","))),
         received=row.get("received"),
-    )
-
-
-def _reply(row: Mapping[str, Any]) -> JudgeReply:
-    return JudgeReply(
-        judge=row["judge"],
-        prompt_index=row["part"],
-        attempt=row["attempt"],
-        completion=completion_of(row, row["text"]),
-        request_digest=bytes.fromhex(row["request_digest"] or ""),
-        verification_code=row["verification_code"] or "",
     )

@@ -3,9 +3,9 @@
 Money is in billionths of a US dollar. Before a request is sent, the most it can cost is committed as a reservation;
 afterwards its real cost replaces it. Both happen in groups, so that a disk commit serves many requests.
 
-Rule for a process that ends without settling: a request of which the completion is in the cache costs what that
-completion cost. Any other may have been billed, so that it stays counted with the most it can have cost, as `lost`,
-until the user releases it (`medhelm budget release`). A request in a batch stays reserved until it is collected.
+If a process ends without settling, a request whose completion is in the cache costs what that completion cost. Any
+other request may have been billed, so it stays counted as `lost`, with the most it can have cost, until the user
+releases it (`medhelm budget release`). A request in a batch stays reserved until the batch is collected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA_VERSION = 1
 """Version of the tables, in the file's `user_version`."""
 
 BUSY_TIMEOUT_S = 60.0
-"""Timeout for another process that is writing."""
+"""Seconds to wait for another process that is writing."""
 
 TABLES = """
 CREATE TABLE budget (id INTEGER PRIMARY KEY CHECK (id = 1), limit_nano INTEGER, before_nano INTEGER NOT NULL);
@@ -43,7 +43,7 @@ CREATE TABLE reservations (
 ) WITHOUT ROWID;
 CREATE INDEX reservations_by_digest ON reservations (digest);
 """
-"""`price` is what a completion in the cache is charged by: the JSON of the model's price."""
+"""`price` is the JSON of the model's price, by which a completion in the cache is charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Balance:
     lost: int
     """Reserved by processes that ended before they knew the cost."""
     by_model: tuple[tuple[str, int, int], ...]
-    """Model, requests and cost, the dearest first."""
+    """Model, requests and cost, the most expensive first."""
     by_command: tuple[tuple[str, int, float, int], ...]
-    """Command, process id, start in seconds since 1970, and cost, the dearest first."""
+    """Command, process id, start in seconds since 1970, and cost, the most expensive first."""
 
     @property
     def held(self) -> int:
@@ -97,7 +97,7 @@ class Balance:
 
 
 class Ledger:
-    """One process's access to the ledger. Methods block for the time of a disk commit; may be called in any thread."""
+    """One process's access to the ledger. Methods can be called in any thread, and block during a disk commit."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Open the file; `create`: make it if it does not exist.
@@ -132,7 +132,7 @@ class Ledger:
                 )
 
     def close(self) -> None:
-        """Close the file; unsettled reservations then count as those of a process that ended."""
+        """Close the file. Unsettled reservations then count as those of a process that has ended."""
         self._db.close()
         self._numbers.close()
 
@@ -150,17 +150,17 @@ class Ledger:
             )
 
     def release(self) -> int:
-        """Stop counting what processes that ended had in flight; return the sum."""
+        """Stop counting the lost reservations of processes that have ended, and return their sum."""
         with self._transaction():
             lost = self._sum("SELECT sum(nano) FROM reservations WHERE lost = 1")
             self._db.execute("DELETE FROM reservations WHERE lost = 1")
         return lost
 
     def exchange(self, settled: Sequence[Settlement], wanted: Sequence[Reservation]) -> tuple[int, bool]:
-        """Settle costs, and make reservations in their order as far as they fit, in one commit.
+        """Settle costs, and make the reservations that fit, in order, in one commit.
 
-        Returns the number of reservations made, and True if requests in flight in living processes may leave enough for
-        the next one.
+        Returns the number of reservations made, and True if requests in flight in running processes may leave enough
+        for the next one.
         """
         with self._transaction():
             self._settle(settled)
@@ -170,8 +170,8 @@ class Ledger:
             for one in wanted:
                 if limit is not None and held + one.nano > limit:
                     break
-                # What another process had reserved for the same request, which it no longer has in flight, is lost; a
-                # batch has brought nothing.
+                # A reservation of another process for the same request, which it no longer has in flight, is lost. One
+                # of a batch is dropped: the batch returned no completion.
                 self._db.execute("DELETE FROM reservations WHERE digest = ? AND owner = 0", (one.digest,))
                 self._db.execute(
                     "UPDATE reservations SET lost = 1 WHERE digest = ? AND owner <> ?", (one.digest, self.owner)
@@ -186,7 +186,7 @@ class Ledger:
         return granted, any(owner == self.owner or not self._has_ended(owner) for owner in owners)
 
     def reserve_batch(self, wanted: Sequence[Reservation]) -> bool:
-        """Reserve for requests that go into batches, all or none; those already reserved for a batch are left out."""
+        """Reserve for requests in batches, all or none, except those already reserved; return True if all were."""
         with self._transaction():
             known = {row[0] for row in self._db.execute("SELECT digest FROM reservations WHERE owner = 0")}
             new = [one for one in wanted if one.digest not in known]
@@ -201,7 +201,7 @@ class Ledger:
         return True
 
     def settle_ended(self, cost: Callable[[bytes, str, int], int | None]) -> None:
-        """Settle the requests of processes that ended, and of batches, by what the cache holds of them.
+        """Settle the requests of processes that have ended, and of batches, whose completions are in the cache.
 
         `cost`: digest, price and reserved sum -> real cost; None if the cache has no completion.
         """

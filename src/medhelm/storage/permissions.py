@@ -1,4 +1,4 @@
-"""Permissions of a store: for its owner, and for a group that its folder was opened to on purpose."""
+"""Permissions of a store: for its owner, and for a group with which its folder was shared on purpose."""
 
 from __future__ import annotations
 

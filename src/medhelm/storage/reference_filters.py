@@ -16,14 +16,14 @@ from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, Refer
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
-from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
+from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 from medhelm.storage.store import Store
 
-FAILURE = JsonForm(Failure, {"boundary": "boundary", "code": "code", "message": "message"})
+FAILURE = JsonForm(Failure, key_map("boundary code message"))
 
 OPINION = JsonForm(
     ReferenceOpinion,
-    {"judge": "judge", "outside": "outside_prompt", "explanation": "explanation", "failure": "failure"},
+    key_map("judge outside=outside_prompt explanation failure"),
     nested={"failure": FAILURE.one_or_none},
 )
 
@@ -40,18 +40,9 @@ def _read_mark(content: Mapping[str, Any]) -> ReferenceMark:
 
 MARKS = JsonForm(
     ReferenceMarks,
-    {
-        "benchmark": "benchmark",
-        "benchmark_digest": "benchmark_digest",
-        "data_digest": "data_digest",
-        "tier": "tier",
-        "selection": "selection",
-        "judges": "judges",
-        "prompt_version": "prompt_version",
-        "status": "status",
-        "made": "started",
-        "by_instance": "by_instance",
-    },
+    key_map(
+        "benchmark benchmark_digest data_digest tier selection judges prompt_version status made=started by_instance"
+    ),
     nested={"judges": TUPLE, "status": Nested(str, RunStatus), "by_instance": by_name(Nested(_write_mark, _read_mark))},
 )
 """The JSON form of the marks of a benchmark."""

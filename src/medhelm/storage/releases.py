@@ -22,8 +22,8 @@ from medhelm.io.encryption.places import open_file
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
-from medhelm.storage.json_form import JsonForm
-from medhelm.storage.run_file import ORIGIN, PRICE
+from medhelm.storage.json_form import JsonForm, key_map
+from medhelm.storage.run_file import ORIGIN, PRICE, stored_folder
 from medhelm.storage.runs import read_messages
 from medhelm.storage.store import Store
 
@@ -41,40 +41,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 BASIS = JsonForm(
     CellProvenance,
-    {
-        "model": "model",
-        "benchmark": "benchmark",
-        "run_id": "run_id",
-        "started": "started",
-        "n": "n",
-        "metric": "metric",
-        "definition": "definition",
-        "data": "data",
-        "prompts": "prompts",
-        "settings": "settings",
-        "records": "records",
-        "judgments": "judgments",
-        "snapshots": "snapshots",
-        "jury": "jury",
-        "at_least": "min_judges",
-        "prices": "prices",
-        "versions": "versions",
-        "origin": "origin",
-    },
+    key_map(
+        "model benchmark run_id started n metric definition data prompts settings records judgments snapshots "
+        "jury at_least=min_judges prices versions origin"
+    ),
 )
 
 RELEASE = JsonForm(
     Release,
-    {
-        "name": "name",
-        "created": "created",
-        "medhelm": "medhelm_version",
-        "note": "note",
-        "options": "options",
-        "suite_text": "suite_text",
-        "bases": "provenance",
-        "sha256": "sha256",
-    },
+    key_map("name created medhelm=medhelm_version note options suite_text bases=provenance sha256"),
     nested={"bases": BASIS.many},
     not_stored=("leaderboard",),
 )
@@ -83,11 +58,9 @@ RELEASE = JsonForm(
 
 def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
     """Return the provenance of a stored run. `model`: its name on the leaderboard."""
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    judged = run.jury_result
+    folder, judged = stored_folder(run), run.jury_result
     judges = judged.jury.judges if judged else ()
-    said = reported_models(run.folder / "replies.parquet", "judge") if judged else {}
+    said = reported_models(folder / "replies.parquet", "judge") if judged else {}
     priced = ([run.resolved_model] if run.resolved_model else []) + list(judges)
     return CellProvenance(
         model=model,
@@ -100,9 +73,9 @@ def basis_of(model: str, run: Run, store: Store) -> CellProvenance:
         data=run.data_digest,
         prompts=prompts_digest(read_messages(store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest))),
         settings=dict(run.settings),
-        records=file_digest(run.folder / "records.parquet"),
-        judgments=file_digest(run.folder / "judgments.parquet"),
-        snapshots=reported_models(run.folder / "records.parquet").get("", []),
+        records=file_digest(folder / "records.parquet"),
+        judgments=file_digest(folder / "judgments.parquet"),
+        snapshots=reported_models(folder / "records.parquet").get("", []),
         jury={judge.name: said.get(judge.name, []) for judge in judges},
         min_judges=judged.jury.min_judges if judged else 0,
         prices={one.name: PRICE.write(one.price) if one.price else None for one in priced},
@@ -165,12 +138,12 @@ def write_release(store: Store, release: Release, *, key: Path | None = None) ->
     """
     if not _NAME.fullmatch(release.name):
         raise UserError(
-            f"a release cannot be called `{release.name}`: use letters, digits, dots, dashes and underscores, such as "
-            "`2026-11`, at most 80."
+            f"a release cannot be named `{release.name}`. Use at most 80 letters, digits, dots, dashes and "
+            "underscores, such as `2026-11`."
         )
     folder = _folder(store) / release.name
     if folder.exists():
-        raise UserError(f"a release `{release.name}` exists already, and a release never changes. Choose another name.")
+        raise UserError(f"release `{release.name}` already exists, and releases never change. Choose another name.")
     manifest = json.dumps({"medhelm_release": FORMAT, **RELEASE.write(release)}, indent=2, ensure_ascii=False)
     try:
         with atomic_folder(folder, replace=False, durable=True) as new:
@@ -214,7 +187,7 @@ def read_release(store: Store, name: str) -> Release:
 
 
 def release_signer(store: Store, name: str, signers: Path) -> Signer:
-    """Return who signed a release, of those in a file of signers. Raises: UserError as `check_signature`."""
+    """Return the signer of a release, if listed in a file of signers. Raises: UserError as `check_signature`."""
     return check_signature(_release_folder(store, name) / MANIFEST, signers)
 
 
@@ -237,11 +210,11 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {"str": str, "int": int, "Mapping
 """Start of an annotation -> the types that a value read from JSON may have."""
 
 DEEPEST = 40
-"""Most levels of lists and objects within each other."""
+"""Maximum nesting depth of lists and objects."""
 
 
 def _check_types(release: Release) -> None:
-    """Raise TypeError or ValueError unless all that comparisons read has its type: files may come from anyone."""
+    """Raise TypeError or ValueError unless all fields that comparisons read have their types: the file is untrusted."""
     values: list[Release | CellProvenance] = [release, *release.provenance]
     for one in values:
         for field in fields(one):

@@ -22,7 +22,7 @@ from medhelm.domain import (
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
-from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name
+from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 
 NAME = "run.json"
 """Name of the file in a run's folder. It is written last, so that its existence means that the run is complete."""
@@ -45,55 +45,22 @@ class DamagedRunError(StoreError):
 
 
 FORMAT = 1
-"""Version of the file, under its key `format`. Files without the key are of version 1 as well."""
+"""Version of the file, under its key `format`. Files without the key have version 1."""
 
-TAXONOMY = JsonForm(Taxonomy, {"category": "category", "subcategory": "subcategory", "task": "task"}, shared=True)
+TAXONOMY = JsonForm(Taxonomy, key_map("category subcategory task"), shared=True)
 
-USAGE = JsonForm(
-    Usage,
-    {
-        "input": "input",
-        "cached_input": "cached_input",
-        "output": "output",
-        "reasoning": "reasoning",
-        "cache_write": "cache_write",
-    },
-)
+USAGE = JsonForm(Usage, key_map("input cached_input output reasoning cache_write"))
 
-ESTIMATE = JsonForm(
-    Estimate,
-    {"value": "value", "low": "low", "high": "high", "n": "n", "n_failed": "n_failed", "method": "method"},
-)
+ESTIMATE = JsonForm(Estimate, key_map("value low high n n_failed method"))
 
-PRICE = JsonForm(
-    Price,
-    {
-        "input": "input",
-        "output": "output",
-        "cached_input": "cached_input",
-        "cache_write": "cache_write",
-        "source": "source",
-    },
-)
+PRICE = JsonForm(Price, key_map("input output cached_input cache_write source"))
 
 MODEL = JsonForm(
     Model,
-    {
-        "name": "name",
-        "provider": "provider",
-        "remote_name": "remote_name",
-        "base_url": "base_url",
-        "key_variable": "key_variable",
-        "reasoning": "reasoning",
-        "reasoning_effort": "reasoning_effort",
-        "window": "window",
-        "max_tokens": "max_tokens",
-        "max_concurrency": "max_concurrency",
-        "price": "price",
-        "parameters": "parameters",
-        "structured": "structured",
-        "scope": "scope",
-    },
+    key_map(
+        "name provider remote_name base_url key_variable reasoning reasoning_effort window max_tokens "
+        "max_concurrency price parameters structured scope"
+    ),
     nested={"price": PRICE.one_or_none},
     not_stored=("proxy", "ca_file", "client_certificate", "client_key", "replicas", "endpoints_file"),
     not_if_empty=("scope",),
@@ -101,22 +68,14 @@ MODEL = JsonForm(
 )
 
 ORIGIN = JsonForm(
-    Origin,
-    {
-        "harness": "harness",
-        "version": "version",
-        "run": "run",
-        "sha256": "sha256",
-        "asked_here": "completions_made_here",
-        "our_task": "is_medhelm_task",
-    },
+    Origin, key_map("harness version run sha256 asked_here=completions_made_here our_task=is_medhelm_task")
 )
 
-SHARD = JsonForm(RunShard, {"index": "index", "count": "count", "run": "run_id", "n_in_run": "n_in_run"})
+SHARD = JsonForm(RunShard, key_map("index count run=run_id n_in_run"))
 
 JURY = JsonForm(
     Jury,
-    {"judges": "judges", "at_least": "min_judges", "has_codes": "has_codes"},
+    key_map("judges at_least=min_judges has_codes"),
     nested={"judges": MODEL.many},
     not_if_empty=("has_codes",),
     shared=True,
@@ -124,79 +83,31 @@ JURY = JsonForm(
 
 TALLY = JsonForm(
     JudgeTally,
-    {
-        "expected": "expected",
-        "failures": "failures",
-        "usage": "usage",
-        "cost_usd": "cost_usd",
-        "requests_sent": "requests_sent",
-        "requests_cached": "requests_cached",
-        "snapshots": "snapshots",
-        "fingerprints": "fingerprints",
-        "refused_parts": "refused_parameters",
-    },
+    key_map(
+        "expected failures usage cost_usd requests_sent requests_cached snapshots fingerprints "
+        "refused_parts=refused_parameters"
+    ),
     nested={"usage": USAGE.one},
 )
 
 JURY_RESULT = JsonForm(
     JuryResult,
-    {
-        "jury": "jury",
-        "low": "low",
-        "high": "high",
-        "rubric": "rubric",
-        "rubric_digest": "rubric_digest",
-        "form": "form",
-        "lower_is_better": "lower_is_better",
-        "tallies": "tallies",
-        "n_blank": "n_blank",
-        "n_below_floor": "n_too_few_judges",
-        "n_suspicious": "n_with_injection_signs",
-        "labels": "subscores",
-    },
+    key_map(
+        "jury low high rubric rubric_digest form lower_is_better tallies n_blank n_below_floor=n_too_few_judges "
+        "n_suspicious=n_with_injection_signs labels=subscores"
+    ),
     nested={"jury": JURY.one, "lower_is_better": TUPLE, "tallies": TALLY.by_name, "labels": ESTIMATE.by_name},
     not_if_empty=("rubric", "rubric_digest"),
 )
 
 RUN = JsonForm(
     Run,
-    {
-        "id": "id",
-        "benchmark": "benchmark",
-        "title": "title",
-        "taxonomy": "taxonomy",
-        "benchmark_digest": "benchmark_digest",
-        "data_digest": "data_digest",
-        "model": "model",
-        "tier": "tier",
-        "status": "status",
-        "settings": "settings",
-        "started": "started",
-        "seconds": "seconds",
-        "n": "n",
-        "n_failed": "n_failed",
-        "failures": "failures",
-        "requests_sent": "requests_sent",
-        "requests_cached": "requests_cached",
-        "usage": "usage",
-        "cost_usd": "cost_usd",
-        "main_metric": "main_metric",
-        "n_shortened": "n_truncated",
-        "left_out": "truncated_characters",
-        "snapshots": "snapshots",
-        "fingerprints": "fingerprints",
-        "refused_parts": "refused_parameters",
-        "completion_days": "completion_days",
-        "estimates": "estimates",
-        "groups": "groups",
-        "not_computed": "not_computed",
-        "message": "message",
-        "sitting": "jury_result",
-        "reached": "resolved_model",
-        "versions": "versions",
-        "origin": "origin",
-        "shard": "shard",
-    },
+    key_map(
+        "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
+        "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
+        "left_out=truncated_characters snapshots fingerprints refused_parts=refused_parameters completion_days "
+        "estimates groups not_computed message sitting=jury_result reached=resolved_model versions origin shard"
+    ),
     nested={
         "taxonomy": TAXONOMY.one,
         "status": Nested(str, RunStatus),
@@ -211,6 +122,13 @@ RUN = JsonForm(
     not_stored=("folder", "requests_retried", "requests_duplicate"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""
+
+
+def stored_folder(run: Run) -> Path:
+    """Return the folder of a run. Raises: StoreError if the run is not stored."""
+    if run.folder is None:
+        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
+    return run.folder
 
 
 def new_folder(final: Path) -> Path:
@@ -232,16 +150,12 @@ def read_run(path: Path) -> Run:
             raise TypeError("it is not a JSON object")
         version = content.pop("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
-            raise _newer(path, version)
+            raise StoreError(
+                f"{path} has format {version}, and this version of medhelm reads formats up to {FORMAT}: a newer "
+                "medhelm wrote it. Update medhelm, or name another folder with --store."
+            )
         if version != FORMAT:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", path.parent) from error
-
-
-def _newer(path: Path, version: int) -> StoreError:
-    return StoreError(
-        f"{path} has format {version}, and this version of medhelm reads formats up to {FORMAT}: a newer medhelm wrote "
-        "it. Update medhelm, or name another folder with --store."
-    )

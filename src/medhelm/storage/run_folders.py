@@ -1,11 +1,11 @@
-"""The folders of runs: listed though damaged, removed, restored, and deleted for good.
+"""Lists the folders of runs, damaged ones included, and removes, restores and deletes them.
 
 STORE/removed/ID/
 ├── removal.json                  time and names of the runs; written first
 └── BENCHMARK/MODEL-ID/           each run as it was
 
-A removal and a restoration rename one folder after another, so a process that is killed loses nothing: each run is in
-one of the two places. Runs are locked meanwhile, as by an evaluation, and readers of a store never look into `removed`.
+Removing and restoring rename one folder after another, so a killed process loses nothing: each run is in one of the two
+places. Runs are locked meanwhile, as by an evaluation, and readers of a store never look into `removed`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORMAT = 1
 """Version of `removal.json`, under its key `format`."""
 
 MANIFEST = "removal.json"
-"""File that describes a removal. It is for people: the runs of a removal are the folders beside it."""
+"""File that describes a removal to people; the runs of a removal are the folders next to it."""
 
 PURGED = ".purged-"
 """Start of the name of a folder that is being deleted."""
@@ -43,7 +43,7 @@ WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
 
 _TIME = "%Y%m%dT%H%M%SZ"
-"""Form of the time with which the id of a removal begins."""
+"""Format of the time at the beginning of the id of a removal."""
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -59,19 +59,19 @@ def read_removals(store: Store) -> list[Removal]:
     for folder in store.removed_folder.glob("[!.]*"):
         runs = [replace(run, removal=folder.name) for run in _read(_folders(folder))]
         if runs:
-            found.append((_time_of(folder), folder.stat().st_mtime_ns, runs))
+            found.append((_removal_time(folder), folder.stat().st_mtime_ns, runs))
     found.sort(key=lambda one: one[:2], reverse=True)
     return [Removal(id=runs[0].removal, removed=time, runs=runs) for time, _, runs in found]
 
 
 def _folders(place: Path) -> list[Path]:
-    """Return the folders of runs below a folder; hidden ones are being written."""
+    """Return the folders of runs below a folder, without hidden ones, which are being written."""
     return sorted(path for path in place.glob("*/[!.]*") if path.is_dir())
 
 
 def _read(folders: Sequence[Path]) -> list[RunOnDisk]:
-    """Read runs, and look for damage in their files."""
-    found = [_read_one(folder) for folder in folders]
+    """Read runs and the damage in their files."""
+    found = [_read_folder(folder) for folder in folders]
     expected = {path: one for one in found for path in _tables(one)}
     problems: dict[Path, str] = {}
     for path, reason in damage(expected).items():
@@ -80,7 +80,7 @@ def _read(folders: Sequence[Path]) -> list[RunOnDisk]:
     return [replace(one, problem=one.problem or problems.get(one.folder, "")) for one in found]
 
 
-def _read_one(folder: Path) -> RunOnDisk:
+def _read_folder(folder: Path) -> RunOnDisk:
     path = folder / NAME
     run, problem = None, ""
     try:
@@ -108,8 +108,8 @@ def _sizes(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def _time_of(folder: Path) -> str:
-    """Return the time of a removal, from its name; of another name, that of the folder."""
+def _removal_time(folder: Path) -> str:
+    """Return the time of a removal: the one in its name, or the time of the folder."""
     try:
         time = datetime.strptime(folder.name.partition("-")[0], _TIME).replace(tzinfo=UTC)
     except ValueError:
@@ -121,7 +121,7 @@ def _time_of(folder: Path) -> str:
 
 
 def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
-    """Move runs out of the sight of all readers.
+    """Move runs to `removed`, where no reader looks.
 
     Raises: StoreError if a run is in progress on one of the models and benchmarks, or if the disk refuses.
     """
@@ -138,7 +138,7 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
             (new / MANIFEST).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for one in runs:
             with _disk_errors(one.folder):
-                restore_run(one.folder)  # what an interrupted replacement left is deleted
+                restore_run(one.folder)  # deletes leftovers of an interrupted replacement
         moved = _move(runs, lambda one: place / one.folder.parent.name / one.folder.name)
         _clear_derived(store, runs)
     return Removal(
@@ -179,7 +179,7 @@ def restore_runs(store: Store, runs: Sequence[RunOnDisk]) -> list[RunOnDisk]:
 
 
 def purge(store: Store, removals: Sequence[Removal]) -> None:
-    """Delete removed runs for good, and what killed processes left. Raises: StoreError if the disk refuses."""
+    """Delete removed runs for good, and leftovers of killed processes. Raises: StoreError if the disk refuses."""
     with _guard(store), _disk_errors(store.removed_folder):
         for removal in removals:
             folder = store.removed_folder / removal.id
@@ -208,7 +208,7 @@ def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[],
 
 
 def _clear_derived(store: Store, runs: Sequence[RunOnDisk]) -> None:
-    """Delete the scores that were kept of the benchmarks of some runs: those of other runs are kept again."""
+    """Delete the derived scores of the benchmarks of these runs; those of other runs are derived again."""
     with _disk_errors(store.folder):
         clear_derived(store.folder, {one.folder.parent.name for one in runs})
 
@@ -231,7 +231,7 @@ def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> l
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a removal that holds no run any more."""
+    """Remove the folder of a removal that holds no more runs."""
     if folder.is_dir() and not _folders(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -241,7 +241,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 @contextmanager
 def _locked(store: Store, runs: Sequence[RunOnDisk], what: str) -> Iterator[None]:
-    """Keep evaluations off these runs. Raises: StoreError naming those in progress."""
+    """Lock these runs against evaluations. Raises: StoreError naming those in progress."""
     with ExitStack() as held:
         held.enter_context(_guard(store))
         busy = []
@@ -270,7 +270,9 @@ def _guard(store: Store) -> Iterator[None]:
         try:
             lock.acquire(timeout=WAIT_S)
         except Timeout:
-            raise StoreError(f"another process removes or restores runs in {store.folder}. Try again later.") from None
+            raise StoreError(
+                f"another process is removing or restoring runs in {store.folder}. Try again later."
+            ) from None
     try:
         yield
     finally:
@@ -279,7 +281,7 @@ def _guard(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _disk_errors(place: Path) -> Iterator[None]:
-    """Turn errors of the disk into StoreError."""
+    """Convert disk errors to StoreError."""
     try:
         yield
     except OSError as error:

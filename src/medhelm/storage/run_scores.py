@@ -1,4 +1,4 @@
-"""Reads the scores of many runs at once: from files made before, or with one query for runs with the same columns."""
+"""Reads the scores of many runs at once: from derived files, or with one query for runs with the same columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from medhelm.storage.runs import (
 )
 
 TOGETHER = 100
-"""Most runs that are read with one query."""
+"""Maximum number of runs that are read with one query."""
 
 ROWS = 100_000
 """Number of records after which no further run is read with the same query."""
@@ -64,7 +64,7 @@ class ScoreColumns(NamedTuple):
 
     @property
     def read(self) -> dict[str, str]:
-        """The columns that are read, with their SQL types."""
+        """Return the columns that are read, with their SQL types."""
         return {
             "position": "BIGINT",
             **dict.fromkeys(TEXT_COLUMNS, "VARCHAR"),
@@ -77,7 +77,7 @@ class ScoreColumns(NamedTuple):
 
     @property
     def select(self) -> str:
-        """The SQL of what is made of them for each record."""
+        """Return the SQL of the values that are computed from these columns for each record."""
         # The requests of a batch have no time of their own.
         is_single = "coalesce(failure_code, '') = '' AND batched IS NOT TRUE"
         return ", ".join(
@@ -96,8 +96,9 @@ class ScoreColumns(NamedTuple):
 def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]:
     """Yield each run with its scores by its main metric; runs of one benchmark should be adjacent.
 
-    Scores are taken from files made before where the records did not change, and are kept in such files, which are
-    mapped into memory. Otherwise memory does not grow with the number of runs, unless the caller keeps the scores.
+    If the records have not changed, scores are taken from derived files, which are mapped into memory. Other scores are
+    read from the records and kept in such files. Memory does not grow with the number of runs, unless the caller keeps
+    the scores.
     Raises: StoreError for records that are missing, damaged, or without this metric.
     """
     benchmarks = [_Benchmark(list(group), rule) for _, group in groupby(runs, key=lambda run: run.benchmark)]
@@ -119,10 +120,10 @@ def read_all(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[Run, RunScores]]
 
 
 class _Benchmark:
-    """The runs of one benchmark, and the scores that were kept of them."""
+    """The runs of one benchmark, and their scores in derived files."""
 
     def __init__(self, runs: Sequence[Run], rule: Rule) -> None:
-        """Find what was kept."""
+        """Find the scores in derived files."""
         self.runs, self._rule = runs, rule
         parents = {run.folder.parent if run.folder else None: run.folder for run in runs}
         folders = {parent: derived_folder(folder) for parent, folder in parents.items()}
@@ -134,14 +135,14 @@ class _Benchmark:
             self._places.append((files[folder] if folder else None, identity_of(run)))
         self._kept = self._find()
         self.missing = [run for run, scores in zip(runs, self._kept, strict=True) if scores is None]
-        """Runs whose scores are to be read from their records."""
+        """Runs whose scores must be read from their records."""
 
     def _find(self) -> list[RunScores | None]:
         places = zip(self.runs, self._places, strict=True)
         return [file.find(run, identity) if file else None for run, (file, identity) in places]
 
     def read(self, database: Callable[[], Any]) -> list[RunScores]:
-        """Return the scores of all runs. `database`: opens the engine, which is not needed for kept scores."""
+        """Return the scores of all runs. `database`: opens the engine, which is needed only to read records."""
         found = self._kept
         if self.missing:
             for one in self._files:
@@ -149,7 +150,7 @@ class _Benchmark:
             read = self._with_records(self._find(), database)
             for one in self._files:
                 one.save()
-            # What was kept is mapped into memory, in place of what was read.
+            # The scores just saved are mapped into memory, in place of those that were read.
             found = [mapped or scores for mapped, scores in zip(self._find(), read, strict=True)]
         return [
             file.with_source(scores, run, identity) if file else scores
@@ -158,7 +159,7 @@ class _Benchmark:
         ]
 
     def _with_records(self, found: Sequence[RunScores | None], database: Callable[[], Any]) -> list[RunScores]:
-        """Return all scores: those that were not kept are read from their records, and added to the kept ones."""
+        """Return all scores; those that are missing are read from records and added to the derived files."""
         missing = [run for run, scores in zip(self.runs, found, strict=True) if scores is None]
         if not missing:
             return [scores for scores in found if scores]
@@ -173,9 +174,9 @@ class _Benchmark:
 
 
 def keep_scores(run: Run) -> None:
-    """Keep the scores of a large run that this process wrote: the next leaderboard need not read its records.
+    """Keep the scores of a large run that this process wrote, so that leaderboards need not read its records.
 
-    The caller holds the lock of the run. Nothing is kept of records that cannot be read: a leaderboard names them.
+    The caller holds the lock of the run. Records that cannot be read are skipped here; leaderboards report them.
     """
     folder = derived_folder(run.folder)
     if folder is None or not LEAST_AT_END <= run.n <= MOST_AT_END:
@@ -190,14 +191,14 @@ def keep_scores(run: Run) -> None:
 def _read_records(database: Any, runs: Sequence[Run], rule: Rule, known: RunScores | None) -> Iterator[RunScores]:
     """Yield the scores of runs of one benchmark from their records. `known`: of another run of the benchmark."""
     texts, names = _Texts(known), dict[int, str]()
-    for columns, together in _alike(runs, rule):
+    for columns, together in _group_by_columns(runs, rule):
         yield from _read_together(database, together, columns, texts, names)
 
 
 def _read_together(
     database: Any, runs: Sequence[Run], columns: ScoreColumns, texts: _Texts, names: dict[int, str]
 ) -> Iterator[RunScores]:
-    """Yield the scores of some runs. `texts` and `names` of failures by hash: what was read before, added to here."""
+    """Yield the scores of some runs. `texts` and `names` (failure codes by hash) are caches that grow here."""
     import duckdb
     import numpy as np
 
@@ -220,14 +221,14 @@ def _read_together(
             ids=ids,
             values=own["score"],
             clusters=clusters,
-            parts=_parsed(_texts(own["parts"])),
-            failure_codes=_coded(own[FAILURE], names),
+            parts=_parse_parts(_texts_or_none(own["parts"])),
+            failure_codes=_code_failures(own[FAILURE], names),
             seconds=own["seconds"],
         )
 
 
-def _alike(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
-    """Yield neighboring runs with the same columns, so few that they fit into memory together."""
+def _group_by_columns(runs: Sequence[Run], rule: Rule) -> Iterator[tuple[ScoreColumns, list[Run]]]:
+    """Yield groups of adjacent runs with the same columns that fit into memory together."""
     together: list[Run] = []
     for i, run in enumerate(runs):
         together.append(run)
@@ -250,7 +251,7 @@ def _require_column(database: Any, run: Run, column: str) -> None:
 def _records_of(runs: Sequence[Run], read: Mapping[str, str]) -> str:
     """Return columns of the records of some runs, and the name of the file, as an SQL table.
 
-    Columns that some records lack, or all of them, are NULL there: a table without rows has them all.
+    Columns that some or all records lack are NULL there, because a table without rows that has them all is added.
     """
     columns = {**read, "filename": "VARCHAR"}
     empty = ", ".join(f"NULL::{kind} AS {sql_name(name)}" for name, kind in columns.items())
@@ -262,8 +263,8 @@ def _records_of(runs: Sequence[Run], read: Mapping[str, str]) -> str:
 def _fetch(database: Any, runs: Sequence[Run], read: Mapping[str, str], select: str) -> list[dict[str, Any]]:
     """Return columns of each run as arrays, in the order of its instances. One query serves them all.
 
-    Parameters: read, columns of the records with their SQL types, NULL in records that lack them; select, SQL of what
-    is made of them, of which the position is not returned.
+    Parameters: read, columns of the records with their SQL types, NULL in records that lack them; select, SQL of the
+    values to compute from them, including the position, which is not returned.
     """
     import numpy as np
 
@@ -303,7 +304,7 @@ class _Texts:
         return [self._by_hash[digest] for digest in digests]
 
     def _add(self, database: Any, new: Mapping[bytes, Run]) -> None:
-        """Read the texts of runs."""
+        """Read the texts of runs into the cache."""
         runs = list(new.values())
         read = {"position": "BIGINT", **dict.fromkeys(TEXT_COLUMNS, "VARCHAR")}
         select = ", ".join(["position", *(f"{_text_column(name)} AS {name}" for name in TEXT_COLUMNS)])
@@ -317,7 +318,7 @@ class _Texts:
 
 
 def _text_column(name: str) -> str:
-    """Return the SQL of a text, "" for none."""
+    """Return the SQL of a text column, "" for NULL."""
     return f"coalesce({sql_name(name)}, '')"
 
 
@@ -327,15 +328,15 @@ def _failure_codes(database: Any, runs: Sequence[Run]) -> dict[int, str]:
     return dict(database.execute(f"SELECT DISTINCT hash(failure_code), failure_code FROM {records}").fetchall())
 
 
-def _texts(column: Any) -> list[str] | None:
-    """Return a column of texts with "" for NULL; None if no text has a letter."""
+def _texts_or_none(column: Any) -> list[str] | None:
+    """Return a column of texts with "" for NULL; None if all are empty."""
     import numpy as np
 
     texts = np.ma.filled(column, "").tolist() if np.ma.count(column) else []
     return texts if any(texts) else None
 
 
-def _coded(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
+def _code_failures(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
     """Return the codes of failures with these hashes, "" for no failure; None if there is none."""
     import numpy as np
 
@@ -350,7 +351,7 @@ def _coded(hashes: Any, names: Mapping[int, str]) -> CodedTexts | None:
     return CodedTexts(codes, listed)
 
 
-def _parsed(texts: Sequence[str] | None) -> list[Parts] | None:
+def _parse_parts(texts: Sequence[str] | None) -> list[Parts] | None:
     """Parse JSON texts, each distinct text once: the same few texts repeat."""
     if texts is None:
         return None

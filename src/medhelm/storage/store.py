@@ -4,7 +4,7 @@ STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
 │                        encrypted store (see `io.encryption`)
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
-├── budget.sqlite        limit on what all commands spend, if there is one (see `storage.ledger`)
+├── budget.sqlite        spending limit of all commands, if there is one (see `storage.ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
@@ -12,8 +12,7 @@ STORE/
 ├── runs/BENCHMARK/MODEL-ID/{run.json, records.parquet, judgments.parquet, replies.parquet}
 ├── runs/BENCHMARK/MODEL-ID_2of8/   a shard of a run, no result until it is merged
 ├── removed/             runs that were removed and can be restored (see `storage.run_folders`)
-├── derived/             what was read and computed from many runs, kept to save time; may be deleted (see
-│                        `storage.derived`)
+├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
@@ -122,11 +121,11 @@ def create(folder: Path) -> Store:
             from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
 
             make_private_folder(folder)
-            _write_manifest(manifest)
+            write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
             (folder / part).mkdir(mode=0o770, exist_ok=True)
-        _probe(folder)
+        _check_writable(folder)
     except OSError as error:
         raise StoreError(
             f"the store {folder} cannot be written: {error.strerror or error}. "
@@ -151,7 +150,9 @@ def open_store(folder: Path) -> Store:
     except OSError as error:
         raise StoreError(f"the store {folder} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{manifest} is damaged or not a store's. Name another folder with --store.") from None
+        raise StoreError(
+            f"{manifest} is damaged, or does not belong to a store. Name another folder with --store."
+        ) from None
     if found not in (FORMAT, ENCRYPTED):
         raise StoreError(
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT} "
@@ -172,12 +173,8 @@ def open_store(folder: Path) -> Store:
     return store
 
 
-def _write_manifest(manifest: Path) -> None:
-    write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
-
-
-def _probe(folder: Path) -> None:
-    """Write and remove a small file, to detect a full or read-only disk before anything is sent."""
+def _check_writable(folder: Path) -> None:
+    """Detect a full or read-only disk before anything is sent, by writing and removing a small file."""
     from medhelm.io.work_folders import WorkFolder
 
     with WorkFolder(folder) as work:
@@ -185,10 +182,12 @@ def _probe(folder: Path) -> None:
 
 
 def _refuse_other_content(folder: Path) -> None:
-    """Refuse a folder with other content: it is not a store."""
+    """Raise StoreError for a file, and for a folder with other content."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
     occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
     # Checked last, because another process may have created the store in between.
     if occupied and not (folder / "store.json").exists():
-        raise StoreError(f"{folder} is not empty and holds no store.json. Name an empty or new folder with --store.")
+        raise StoreError(
+            f"{folder} is not empty and not a store: it has no store.json. Name a new or empty folder with --store."
+        )

@@ -46,7 +46,7 @@ class UsageShare:
     judge: str
     """Name of the judge; empty for the model under test."""
     all: RequestUsage
-    """Usage of all requests of the run, whichever run bought them."""
+    """Usage of all requests of the run, even if another run bought them."""
     first: RequestUsage
     """Usage of requests that no earlier run of the same store contains."""
 
@@ -62,8 +62,8 @@ def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:
     problems = [str(run.folder) for run in ordered if not _records(run).is_file()]
     if problems:
         raise StoreError(
-            "runs without their records: " + ", ".join(problems) + ". Remove these folders and run the same commands "
-            "again; completions already received are in the cache and are not bought twice."
+            f"the records of these runs are missing: {', '.join(problems)}. Remove the folders and run the same "
+            "commands again; completions already received are in the cache and are not bought twice."
         )
     with connect() as connection:
         connection.execute(
@@ -72,8 +72,8 @@ def read_usage(runs: Sequence[Run]) -> tuple[list[UsageShare], set[bytes]]:
             + ")"
         )
         for number, run in enumerate(ordered):
-            _take_in(connection, number, run)
-        shares = [_share(ordered, row) for row in connection.execute(_SHARES).fetchall()]
+            _insert_requests(connection, number, run)
+        shares = [_usage_share(ordered, row) for row in connection.execute(_SHARES).fetchall()]
         digests = {row[0] for row in connection.execute("SELECT DISTINCT digest FROM asked").fetchall()}
     return shares, digests
 
@@ -96,7 +96,7 @@ _SHARES = f"""
 """  # noqa: S608 - our own names
 
 
-def _take_in(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
+def _insert_requests(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
     """Insert the requests of one run into the table."""
     import duckdb
 
@@ -134,13 +134,13 @@ def _replies(run: Run) -> Path:
     return _records(run).with_name("replies.parquet")
 
 
-def _share(runs: Sequence[Run], row: Sequence[Any]) -> UsageShare:
+def _usage_share(runs: Sequence[Run], row: Sequence[Any]) -> UsageShare:
     number, judge, *sums = row
     half = len(sums) // 2
-    return UsageShare(run=runs[number], judge=judge, all=_took(sums[:half]), first=_took(sums[half:]))
+    return UsageShare(run=runs[number], judge=judge, all=_request_usage(sums[:half]), first=_request_usage(sums[half:]))
 
 
-def _took(sums: Sequence[int]) -> RequestUsage:
+def _request_usage(sums: Sequence[int]) -> RequestUsage:
     requests, unmetered, *tokens = sums
     usage, batched = (
         Usage(input=read, cached_input=cached, output=written, reasoning=reasoning, cache_write=stored)
@@ -214,10 +214,7 @@ def read_replied(run: Run, judge: str) -> JudgeReplyLength:
 
 
 def prompt_characters(path: Path, limit: int) -> dict[str, int]:
-    """Count the characters of each prompt, by instance id, for the first instances of a prompts file.
-
-    Returns: an empty mapping if the file is missing.
-    """
+    """Return instance id -> characters of its prompt, for the first instances of a prompts file; empty without it."""
     rows = _rows(path, "SELECT instance_id, messages FROM {} ORDER BY position LIMIT ?", limit)
     return {instance_id: sum(len(one["content"]) for one in json.loads(messages)) for instance_id, messages in rows}
 

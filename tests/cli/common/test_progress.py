@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.cli.common import progress
-from medhelm.cli.common.options import Shared
+from medhelm.cli.common.shared import Shared
 from medhelm.domain import Usage
 
 
@@ -142,9 +142,9 @@ def test_runs_that_ended_have_no_line() -> None:
     assert lines_of(3) == []
 
 
-def test_a_silent_listener_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.Silent() as silent:
-        silent.note("waiting")
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.progress_listener(Shared(quiet=True)) as listener:
+        listener.note("waiting")
     assert "".join(capsys.readouterr()) == ""
 
 
@@ -166,4 +166,3 @@ def test_lines_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(progress.progress_listener(Shared()), progress.MinuteLines)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert isinstance(progress.progress_listener(Shared()), progress.Lines)
-    assert isinstance(progress.progress_listener(Shared(quiet=True)), progress.Silent)

@@ -282,7 +282,7 @@ def test_a_new_encrypted_store_never_holds_text(
         assert "An answer to number 1 by a" in client.get("/benchmarks/letters/cases/q1").text
         assert "q1" in client.get("/benchmarks/letters/cases?q=answer+to+number+1").text
     done = medhelm("export", "csv", tmp_path / "tables", "--with-text", "--store", store)
-    assert (done.code, "the store is encrypted, and what was exported is not" in done.err) == (0, True)
+    assert (done.code, "the store is encrypted, but the exported files are not" in done.err) == (0, True)
     assert "An answer to number" in (tmp_path / "tables" / "records.csv").read_text(encoding="utf-8")
     assert plain_files(store, *WORDS) == []
     assert plain_files(tmp_path / "tmp", *WORDS) == []

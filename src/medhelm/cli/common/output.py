@@ -1,11 +1,11 @@
-"""Options for output: a file instead of the terminal, the width of tables, progress and notes."""
+"""Options for output: a file instead of standard output, the width of tables, progress and notes."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from functools import wraps
 from io import StringIO
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 
 import click
 
-from medhelm.cli.common.options import Shared, add_options
+from medhelm.cli.common.options import add_options
+from medhelm.cli.common.shared import Shared
 
 Command = Callable[..., int]
 
 
 def output_option(command: Command) -> Command:
-    """Add `-o`, which writes to a file what the command prints as its result."""
+    """Add `-o`, which writes the result to a file instead of printing it."""
 
     @wraps(command)
     def with_output(*args: Any, output: Path | None, **options: Any) -> int:
@@ -40,15 +41,17 @@ def output_option(command: Command) -> Command:
 
 
 def table_options(command: Command) -> Command:
-    """Add `-o` and `--wide` to a command that prints tables; in a terminal, they fit its width without `--wide`."""
+    """Add `-o` and `--wide` to a command that prints tables; without `--wide`, they fit the width of a terminal."""
 
     @wraps(command)
     def with_width(*args: Any, wide: bool, **options: Any) -> int:
+        from medhelm.reports.tables import fitted
+
         width = None if wide else terminal_width()
-        with _fitted(width) if width else nullcontext():
+        with fitted(width) if width else nullcontext():
             return command(*args, **options)
 
-    wide = click.option("--wide", is_flag=True, help="Show all columns, also those that the terminal has no room for.")
+    wide = click.option("--wide", is_flag=True, help="Show all columns, even if they do not fit the terminal.")
     return wide(output_option(with_width))
 
 
@@ -56,12 +59,6 @@ def terminal_width() -> int | None:
     """Return the columns of the terminal; None if the output goes to a file or a pipe."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None if it was closed before the start
     return shutil.get_terminal_size().columns if is_terminal else None
-
-
-def _fitted(width: int) -> AbstractContextManager[None]:
-    from medhelm.reports.tables import fitted  # imported late, as all packages here
-
-    return fitted(width)
 
 
 def write_output(path: Path, text: str) -> None:
@@ -75,15 +72,14 @@ def write_output(path: Path, text: str) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _keep(name: str, value: bool) -> Callable[[click.Context, click.Parameter, bool], None]:
+def _set_if_given(name: str, value: bool) -> Callable[[click.Context, click.Parameter, bool], None]:
     """Return a callback that sets a field of `Shared` if the flag is given."""
 
-    def keep(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-        del parameter
+    def set_field(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
         if given:
             setattr(context.ensure_object(Shared), name, value)
 
-    return keep
+    return set_field
 
 
 progress_options = add_options(
@@ -92,14 +88,14 @@ progress_options = add_options(
         "--quiet",
         is_flag=True,
         expose_value=False,
-        callback=_keep("quiet", value=True),
-        help="Print no progress and no notes; errors and the result stay.",
+        callback=_set_if_given("quiet", value=True),
+        help="Do not print progress and notes, only errors and the result.",
     ),
     click.option(
         "--no-color",
         is_flag=True,
         expose_value=False,
-        callback=_keep("color", value=False),
+        callback=_set_if_given("color", value=False),
         help="Show progress without colors, as with NO_COLOR=1.",
     ),
 )

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:
-    """Return a text that may hold names from elsewhere, escaped for Markdown, or escaped and wrapped for a terminal.
+    """Escape an untrusted text for Markdown, or escape and wrap it for a terminal.
 
-    `indent`: that of further lines.
+    `indent`: indentation of all lines after the first.
     """
     from medhelm.reports.tables import escape_markdown, printable, wrapped
 
@@ -34,7 +34,7 @@ def print_json(content: object) -> None:
 
 
 def print_remarks(remarks: Iterable[Remark | str], format_: str) -> None:
-    """Print one bullet per remark: below a table, or to standard error beside a file of numbers."""
-    aside = format_ in ("csv", "latex")
+    """Print one bullet per remark: to standard output below a table, to standard error if that is CSV or LaTeX."""
+    to_stderr = format_ in ("csv", "latex")
     for remark in remarks:
-        click.echo(f"- {as_shown(str(remark), format_, indent='  ')}", err=aside)
+        click.echo(f"- {as_shown(str(remark), format_, indent='  ')}", err=to_stderr)

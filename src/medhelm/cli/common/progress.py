@@ -5,38 +5,29 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from medhelm.domain.text import duration, plural, short_count
-from medhelm.evaluation.run_recorder import NullListener, RunRecorder
+from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from medhelm.cli.common.options import Shared
+    from medhelm.cli.common.shared import Shared
     from medhelm.models.replicas import ReplicaPool
 
 REFRESH_PER_S = 5
 """Redraws of the lines per second."""
 
-
 REPORT_INTERVAL_S = 60.0
-"""Time between two lines where there is no terminal."""
+"""Time between two lines if there is no terminal."""
 
-
-class Silent(NullListener):
-    """Progress listener that prints nothing."""
-
-    def __enter__(self) -> Silent:
-        """Do nothing."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Do nothing."""
+BAR_WIDTH = 16
+"""Characters of a progress bar."""
 
 
 class MinuteLines:
@@ -51,7 +42,7 @@ class MinuteLines:
     ) -> None:
         """Create a listener that prints to `stream`, by default standard error.
 
-        `wait`: waits for some seconds and returns True once the work has ended. It and `clock` are replaced in tests.
+        `wait`: waits for a number of seconds and returns True once the work has ended. Tests replace it and `clock`.
         """
         self._stream, self._clock = stream or sys.stderr, clock
         self._ended = threading.Event()
@@ -118,7 +109,7 @@ class Lines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Remove the lines of running runs."""
+        """Stop drawing and remove the lines of running runs."""
         self._stack.close()
 
     def began(self, run: RunRecorder) -> None:
@@ -153,7 +144,7 @@ class Lines:
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> Table:
-    """Return rows of cells, each on one line."""
+    """Return rows of cells as a table in which each row takes one line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -164,7 +155,7 @@ def _grid(rows: Sequence[Sequence[str]]) -> Table:
 
 
 def servers_of(pools: Sequence[ReplicaPool]) -> list[tuple[str, ...]]:
-    """Return the cells of a line for each server of some pools: address, state, requests in flight, completions."""
+    """Return cells for each server of the pools: address, state, requests in flight, completions."""
     return [
         (
             server.address,
@@ -195,7 +186,7 @@ def describe(run: RunRecorder, elapsed_s: float) -> tuple[str, ...]:
 
 
 def summarize(runs: Sequence[RunRecorder], now: float) -> str:
-    """Return one line about runs in progress: names, done of n, failures, rate, cost so far, time left."""
+    """Summarize runs in progress in one line: names, done of n, failures, rate, cost so far, time left."""
     rates = [run.done / max(now - run.started, 1e-9) for run in runs]
     left = [_time_left(run, rate) for run, rate in zip(runs, rates, strict=True)]
     slowest = None if None in left else max(seconds or 0.0 for seconds in left)
@@ -206,7 +197,7 @@ def summarize(runs: Sequence[RunRecorder], now: float) -> str:
 
 
 def _time_left(run: RunRecorder, rate: float) -> float | None:
-    """Return the seconds that a run still takes at its rate so far; None if nothing is done yet."""
+    """Return the seconds that a run still needs at its rate so far; None if nothing is done yet."""
     return (run.n - run.done) / rate if rate else None
 
 
@@ -215,25 +206,25 @@ def _rate(rate: float) -> str:
 
 
 def _missing(runs: Sequence[RunRecorder]) -> str:
-    """Return the numbers of failed completions and missing judgments, if there are any."""
+    """Return the numbers of failed completions and missing judgments; empty if both are 0."""
     failed, judgments = sum(run.failed for run in runs), sum(run.jury.failed for run in runs if run.jury)
     parts = [f"{failed:,} failed"] if failed else []
     return ", ".join([*parts, *([f"{plural(judgments, 'judgment')} missing"] if judgments else [])])
 
 
 def _cost(runs: Sequence[RunRecorder]) -> str:
-    """Return the cost so far; unknown if a price is."""
+    """Return the cost so far; `?` if a price is unknown."""
     costs = [run.cost_usd for run in runs]
     return "cost ?" if None in costs else f"{sum(cost or 0.0 for cost in costs):.2f} USD"
 
 
-def _bar(done: int, n: int, width: int = 16) -> str:
-    filled = width * done // n if n else width
-    return "█" * filled + "░" * (width - filled)
+def _bar(done: int, n: int) -> str:
+    filled = BAR_WIDTH * done // n if n else BAR_WIDTH
+    return "█" * filled + "░" * (BAR_WIDTH - filled)
 
 
-def progress_listener(shared: Shared) -> Silent | MinuteLines | Lines:
+def progress_listener(shared: Shared) -> AbstractContextManager[ProgressListener]:
     """Return the listener for a terminal, for other output, or for `--quiet`."""
     if shared.quiet:
-        return Silent()
+        return nullcontext(NullListener())
     return Lines(color=shared.color) if sys.stderr.isatty() else MinuteLines()

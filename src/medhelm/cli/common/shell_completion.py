@@ -1,7 +1,7 @@
 """Shell completion of names: benchmarks, groups, suites, models, runs and releases.
 
-Completion runs at every press of the Tab key, so it reads file names and first lines only, imports nothing heavy, sends
-nothing, and completes nothing where a file is missing or damaged. Click completes commands, options and files itself.
+Completion runs at every press of the Tab key, so it reads only file names and the first lines of files, imports nothing
+heavy, sends nothing, and skips files that are missing or damaged. Click itself completes commands, options and files.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
+if TYPE_CHECKING:
+    from medhelm.cli.common.shared import Shared
+
 GROUPS = ("all", "public", "gated", "private", "closed", "open", "additional")
-"""Groups of benchmarks, without the categories."""
+"""Groups of benchmarks, except categories."""
 
 SUITES = ("all", "paper35", "suite37", "public", "gated", "private")
-"""Suites of a leaderboard, without the categories."""
+"""Suites of a leaderboard, except categories."""
 
 BASELINES = ("baseline/majority", "baseline/random", "baseline/lexical")
 
@@ -39,19 +42,11 @@ _CATEGORY = re.compile(r"^\s+- id: (\w+)$", re.MULTILINE)
 _MODEL = re.compile(r'^  "model": ("(?:[^"\\]|\\.)*"),$', re.MULTILINE)
 
 
-class _SharedOptions(Protocol):
-    """The options of every command that completion looks at."""
-
-    stores: list[Path]
-    benchmark_folders: list[Path]
-    models_file: Path | None
-
-
 Complete: TypeAlias = Callable[[Context, Parameter, str], list[CompletionItem]]
 
 
-def _never_fails(names: Callable[[_SharedOptions], Iterable[str]]) -> Complete:
-    """Turn a function that lists names into a completion function; errors give what was listed before them."""
+def _never_fails(names: Callable[[Shared], Iterable[str]]) -> Complete:
+    """Turn a function that yields names into a completion function; an error ends the list of names."""
 
     @wraps(names)
     def complete(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -70,7 +65,7 @@ def _never_fails(names: Callable[[_SharedOptions], Iterable[str]]) -> Complete:
 
 
 @_never_fails
-def benchmarks(shared: _SharedOptions) -> Iterator[str]:
+def benchmarks(shared: Shared) -> Iterator[str]:
     """Benchmarks of the catalog and of `--benchmarks`, groups and categories."""
     yield from GROUPS
     library = Path(str(files("medhelm.benchmarks") / "library"))
@@ -80,14 +75,14 @@ def benchmarks(shared: _SharedOptions) -> Iterator[str]:
 
 
 @_never_fails
-def suites(shared: _SharedOptions) -> Iterator[str]:  # noqa: ARG001 - the shape of these functions
+def suites(shared: Shared) -> Iterator[str]:  # noqa: ARG001 - the shape of these functions
     """Suites and categories."""
     yield from SUITES
     yield from _categories()
 
 
 @_never_fails
-def models(shared: _SharedOptions) -> Iterator[str]:
+def models(shared: Shared) -> Iterator[str]:
     """Baselines, providers, names in models.yaml, and models of the store."""
     yield from (*BASELINES, *PROVIDERS)
     yield from _defined_models(shared.models_file or Path("models.yaml"))
@@ -95,41 +90,41 @@ def models(shared: _SharedOptions) -> Iterator[str]:
 
 
 @_never_fails
-def stored_models(shared: _SharedOptions) -> Iterator[str]:
+def stored_models(shared: Shared) -> Iterator[str]:
     """Models that have runs in the store."""
     yield from _models_of_runs(shared)
 
 
 @_never_fails
-def stored_benchmarks(shared: _SharedOptions) -> Iterator[str]:
+def stored_benchmarks(shared: Shared) -> Iterator[str]:
     """Benchmarks that have runs in the store."""
     for store in _stores(shared):
         yield from (path.parent.parent.name for path in store.glob("runs/*/[!.]*/run.json"))
 
 
 @_never_fails
-def stored_run_ids(shared: _SharedOptions) -> Iterator[str]:
+def stored_run_ids(shared: Shared) -> Iterator[str]:
     """Short ids of the runs of the store, from the names of their folders."""
     for store in _stores(shared):
         yield from (path.name.rpartition("-")[2] for path in store.glob("runs/*/[!.]*"))
 
 
 @_never_fails
-def removals(shared: _SharedOptions) -> Iterator[str]:
+def removals(shared: Shared) -> Iterator[str]:
     """Removals of runs that can be restored."""
     for store in _stores(shared):
         yield from (path.parent.name for path in store.glob("removed/[!.]*/removal.json"))
 
 
 @_never_fails
-def releases(shared: _SharedOptions) -> Iterator[str]:
+def releases(shared: Shared) -> Iterator[str]:
     """Releases of the store."""
     for store in _stores(shared):
         yield from (file.parent.name for file in store.glob("releases/*/release.json"))
 
 
-def _stores(shared: _SharedOptions) -> list[Path]:
-    """Folders of stores named on the command line, or the usual one."""
+def _stores(shared: Shared) -> list[Path]:
+    """Folders of the stores named on the command line, or the default one."""
     return [place for place in shared.stores or [Path("medhelm-store")] if isinstance(place, Path)]
 
 
@@ -144,8 +139,8 @@ def _defined_models(file: Path) -> Iterator[str]:
         yield from ("".join(parts) for parts in _NAME.findall(file.read_text(encoding="utf-8")))
 
 
-def _models_of_runs(shared: _SharedOptions) -> Iterator[str]:
-    """Models named at the head of each run.json."""
+def _models_of_runs(shared: Shared) -> Iterator[str]:
+    """Models named at the beginning of each run.json."""
     for store in _stores(shared):
         for path in store.glob("runs/*/*/run.json"):
             with path.open(encoding="utf-8", errors="replace") as file:

@@ -2,7 +2,7 @@
 
 A file is a header (magic, version, id of the key, random id of the file) and chunks of CHUNK bytes, each encrypted
 with a random nonce. Authenticated with each chunk are the header, the role of the file in its store, the number of the
-chunk, and whether it is the last, as in the STREAM construction (Hoang et al., 2015). So chunks cannot be changed,
+chunk, and a flag for the last chunk, as in the STREAM construction (Hoang et al., 2015). So chunks cannot be changed,
 reordered or dropped, and one file cannot take the place of another.
 """
 
@@ -51,7 +51,7 @@ def encrypted_scratch(file: IO[bytes]) -> IO[bytes]:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Return True if a file begins as an encrypted one. Raises: OSError."""
+    """Return True if a file begins like an encrypted file. Raises: OSError."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -63,7 +63,7 @@ def plain_size(path: Path) -> int:
 
 
 class EncryptedFile(io.RawIOBase):
-    """Encrypts what is appended, and decrypts what is read. The last chunk is in memory until the file is closed."""
+    """Encrypts appended bytes, and decrypts bytes that are read. Keeps the last chunk in memory until it is closed."""
 
     def __init__(self, file: BinaryIO | io.FileIO, key: StoreKey, role: str, *, is_new: bool = False) -> None:
         """Start a new file, or check an existing one by its last chunk. Raises: DecryptionError."""
@@ -89,14 +89,14 @@ class EncryptedFile(io.RawIOBase):
             raise DecryptionError("it was encrypted with the key of another store")
         size = self._file.seek(0, os.SEEK_END) - _HEADER.size
         self._n_full = max(0, -(-size // _STRIDE) - 1)
-        self._tail = bytearray(self._decrypted(self._n_full, is_last=True))
+        self._tail = bytearray(self._read_chunk(self._n_full, is_last=True))
 
     # --- chunks -------------------------------------------------------------------------------------------------------
 
     def _about(self, number: int, *, is_last: bool) -> bytes:
         return b"%b%b\0%b%d" % (self._header, self._role, number.to_bytes(8), is_last)
 
-    def _decrypted(self, number: int, *, is_last: bool = False) -> bytes:
+    def _read_chunk(self, number: int, *, is_last: bool = False) -> bytes:
         self._file.seek(_HEADER.size + number * _STRIDE)
         return self._key.decrypt(self._file.read(_STRIDE) or b"", self._about(number, is_last=is_last))
 
@@ -104,17 +104,17 @@ class EncryptedFile(io.RawIOBase):
         if number == self._n_full:
             return self._tail
         if self._recent[0] != number:
-            self._recent = number, self._decrypted(number)
+            self._recent = number, self._read_chunk(number)
         return self._recent[1]
 
-    def _put(self, content: bytes, *, is_last: bool) -> None:
+    def _write_chunk(self, content: bytes, *, is_last: bool) -> None:
         self._file.seek(_HEADER.size + self._n_full * _STRIDE)
         self._file.write(self._key.encrypt(content, self._about(self._n_full, is_last=is_last)))
 
     # --- the interface of files ---------------------------------------------------------------------------------------
 
     def readable(self) -> bool:
-        """Return True, but for a new file with a name."""
+        """Return True, except for a new file with a name."""
         return self._file.readable()
 
     def writable(self) -> bool:
@@ -158,7 +158,7 @@ class EncryptedFile(io.RawIOBase):
             raise io.UnsupportedOperation("an encrypted file can only be appended to")
         self._tail += memoryview(content).cast("B")
         while len(self._tail) > CHUNK:
-            self._put(bytes(self._tail[:CHUNK]), is_last=False)
+            self._write_chunk(bytes(self._tail[:CHUNK]), is_last=False)
             del self._tail[:CHUNK]
             self._n_full += 1
         n = memoryview(content).nbytes
@@ -166,7 +166,7 @@ class EncryptedFile(io.RawIOBase):
         return n
 
     def truncate(self, size: int | None = None) -> int:
-        """Remove what follows a position, by default that of the next read."""
+        """Remove everything after a position, by default that of the next read."""
         size = self._position if size is None else size
         number, rest = divmod(min(size, self._size), CHUNK)
         if number < self._n_full:
@@ -183,7 +183,7 @@ class EncryptedFile(io.RawIOBase):
             return
         try:
             if self._is_new:
-                self._put(bytes(self._tail), is_last=True)
+                self._write_chunk(bytes(self._tail), is_last=True)
         finally:
             super().close()
             self._file.close()

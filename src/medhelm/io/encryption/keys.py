@@ -19,7 +19,7 @@ from typing import Any
 from medhelm.errors import MissingError, StoreError
 
 VARIABLE = "MEDHELM_STORE_KEY"
-"""Environment variable of the key; with `_FILE` or `_COMMAND` at its end, of where to read it."""
+"""Environment variable with the key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
 
 CIPHER = "AES-256-GCM"
 """Name of the cipher in `store.json`."""
@@ -28,7 +28,7 @@ KEY_BYTES, NONCE_BYTES, ID_BYTES = 32, 12, 8
 """Sizes of a key, of the random number that makes each message different, and of the id of a store's key."""
 
 COMMAND_S = 120.0
-"""Most seconds for a command that prints the key."""
+"""Maximum number of seconds for a command that prints the key."""
 
 _WRAPPED = b"medhelm store key 1 "
 """Authenticated with a wrapped key and its id."""
@@ -47,13 +47,13 @@ class StoreKey:
         self._cipher = _cipher(key)
 
     def encrypt(self, content: bytes, about: bytes) -> bytes:
-        """Encrypt a message. `about`: what it is, which must be given again to decrypt it."""
+        """Encrypt a message. `about`: its context, which must be given again to decrypt it."""
         nonce = os.urandom(NONCE_BYTES)
         sealed: bytes = self._cipher.encrypt(nonce, content, about)
         return nonce + sealed
 
     def decrypt(self, message: bytes, about: bytes) -> bytes:
-        """Decrypt a message. Raises: DecryptionError if it is not what was encrypted as `about`."""
+        """Decrypt a message. Raises: DecryptionError if it was not encrypted with this key and `about`."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -64,7 +64,7 @@ class StoreKey:
 
 
 def new_key() -> StoreKey:
-    """Return a random key that is kept nowhere, for temporary files."""
+    """Return a random key that is not stored, for temporary files."""
     return StoreKey(os.urandom(KEY_BYTES), os.urandom(ID_BYTES))
 
 
@@ -95,12 +95,12 @@ def new_section(user_key: bytes) -> dict[str, str]:
 
 def wrap_again(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> dict[str, str]:
     """Return the section with the same key, wrapped with the first user's key. Raises: StoreError."""
-    return _section(_unwrapped(section, user_keys), bytes.fromhex(section["key_id"]), user_keys[0])
+    return _section(_unwrap(section, user_keys), bytes.fromhex(section["key_id"]), user_keys[0])
 
 
 def open_section(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> StoreKey:
     """Return the key of a store. Raises: StoreError if no user's key is the right one, or the section is damaged."""
-    return StoreKey(_unwrapped(section, user_keys), bytes.fromhex(section["key_id"]))
+    return StoreKey(_unwrap(section, user_keys), bytes.fromhex(section["key_id"]))
 
 
 def _section(key: bytes, key_id: bytes, user_key: bytes) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _section(key: bytes, key_id: bytes, user_key: bytes) -> dict[str, str]:
     }
 
 
-def _unwrapped(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
+def _unwrap(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
     try:
         wanted, cipher, key_id = section["wrapped_by"], section["cipher"], bytes.fromhex(section["key_id"])
         wrapped = base64.b64decode(section["wrapped_key"], validate=True)
@@ -130,7 +130,7 @@ def _unwrapped(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
     given = ", ".join(map(fingerprint, user_keys))
     raise StoreError(
         f"the store is encrypted with the key of fingerprint {wanted}, and {VARIABLE}* gave {given}. "
-        "Give the right one. Nothing was changed."
+        "Give the right key. Nothing was changed."
     )
 
 
@@ -140,7 +140,7 @@ def _unwrapped(section: Mapping[str, Any], user_keys: Sequence[bytes]) -> bytes:
 def read_user_keys(environment: Mapping[str, str]) -> list[bytes]:
     """Return the keys that the environment names, at least one; the first is for new stores.
 
-    Raises: MissingError if it names none; StoreError if it names several places, or what it names holds no key.
+    Raises: MissingError if it names none; StoreError if it names more than one place, or a place without a key.
     """
     named = [name for name in (VARIABLE, f"{VARIABLE}_FILE", f"{VARIABLE}_COMMAND") if environment.get(name)]
     if not named:
@@ -159,12 +159,12 @@ def read_user_keys(environment: Mapping[str, str]) -> list[bytes]:
         except OSError as error:
             raise StoreError(f"{name}: {value} cannot be read: {error.strerror or error}.") from None
     else:
-        content = _printed(name, value)
-    return _keys(content, name)
+        content = _run_command(name, value)
+    return _parse_keys(content, name)
 
 
-def _printed(name: str, command: str) -> bytes:
-    """Return what a command prints; what it says on standard error goes to the terminal."""
+def _run_command(name: str, command: str) -> bytes:
+    """Return the standard output of a command; its standard error goes to the terminal."""
     try:
         done = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, timeout=COMMAND_S, check=True)  # noqa: S603
     except subprocess.CalledProcessError as error:
@@ -176,20 +176,20 @@ def _printed(name: str, command: str) -> bytes:
     return done.stdout
 
 
-def _keys(content: bytes, name: str) -> list[bytes]:
-    """Return the keys in a text, one a line, in base64 or hexadecimal digits; or the 32 bytes themselves."""
-    keys = [_decoded(word) for word in content.split()]
+def _parse_keys(content: bytes, name: str) -> list[bytes]:
+    """Return the keys in a text, one per line, in base64 or hexadecimal digits; or the 32 bytes themselves."""
+    keys = [_decode_key(word) for word in content.split()]
     if keys and all(key is not None for key in keys):
         return [key for key in keys if key is not None]
     if len(content) == KEY_BYTES:
         return [content]
     raise StoreError(
-        f"{name} gave no key: {KEY_BYTES} bytes in base64 or in hexadecimal digits are needed, such as those of "
-        "`openssl rand -base64 32`; several keys one a line."
+        f"{name} holds no key. A key is {KEY_BYTES} bytes in base64 or hexadecimal digits, such as those of "
+        "`openssl rand -base64 32`; several keys are written one per line."
     )
 
 
-def _decoded(word: bytes) -> bytes | None:
+def _decode_key(word: bytes) -> bytes | None:
     for decode in (bytes.fromhex, base64.urlsafe_b64decode):
         try:
             key = decode(word.decode("ascii").replace("+", "-").replace("/", "_"))

@@ -1,8 +1,8 @@
-"""Folders of this process whose files with text are encrypted, and access to files that may lie in one.
+"""Encrypted folders of this process, and access to files that may be in one.
 
 A store that was unlocked is registered here. Everything that writes or reads text in a store goes through `open_file`,
 `read_text`, `output_folder.write_confidential`, `temporary_file`, or `address` for files that DuckDB opens. In other
-folders these do what the functions of Python do.
+folders these functions do the same as those of Python.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PROTOCOL = "medhelm"
 """DuckDB opens addresses of this protocol through `io.encryption.duckdb_files`."""
 
 WORK = ".medhelm-"
-"""Start of the names of working folders, which are no part of a file's role."""
+"""Prefix of the names of working folders, which are not part of a file's role."""
 
 HIDDEN = (".new-", ".old-")
-"""Starts of the names of run folders that are being written or replaced; their files keep their roles."""
+"""Prefixes of the names of run folders that are being written or replaced; their files keep their roles."""
 
 _keys: dict[str, StoreKey] = {}
 """Absolute path of a folder, with a final separator -> its key."""
@@ -34,17 +34,17 @@ class Place(NamedTuple):
     key: StoreKey
     """The folder's key."""
     role: str
-    """The part of its path that stays when it is put in place, removed or restored: it can have no other."""
+    """The part of its path that stays the same when the file is put in place, removed or restored."""
 
 
 def register(folder: Path, key: StoreKey) -> None:
-    """Encrypt files in a folder from now on, and decrypt those that are read."""
+    """Encrypt the files that are written in a folder from now on, and decrypt those that are read."""
     for path in {os.path.abspath(folder), os.path.realpath(folder)}:  # noqa: PTH100 - faster, and called for each file
         _keys[os.path.join(path, "")] = key  # noqa: PTH118
 
 
 def forget(folder: Path) -> None:
-    """Stop encrypting files in a folder, if that began with it."""
+    """Stop encrypting files in a folder that was registered itself."""
     if not _keys:
         return
     for path in {os.path.abspath(folder), os.path.realpath(folder)}:  # noqa: PTH100

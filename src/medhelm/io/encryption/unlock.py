@@ -20,7 +20,7 @@ SECTION, STATE = "encryption", "state"
 
 
 def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Let this process read and write the files of an encrypted store. `manifest`: content of `store.json`.
+    """Make the files of an encrypted store readable and writable for this process. `manifest`: content of `store.json`.
 
     Raises: StoreError for a wrong key, a damaged section, or a store that is being converted; MissingError without a
     key, or without the package.
@@ -31,8 +31,8 @@ def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:
     if (state := section.get(STATE)) != "complete":
         command = "medhelm decrypt" if state == "decrypting" else "medhelm encrypt"
         raise StoreError(
-            f"the store {folder} is being converted, or that was interrupted. Wait until `{command}` ends, or repeat "
-            "that command. Nothing is lost."
+            f"the store {folder} is being converted, or the conversion was interrupted. Wait until `{command}` ends, "
+            "or repeat that command. Nothing is lost."
         )
     known = key_of(folder / "store.json")
     if known is None or known.id.hex() != section.get("key_id"):

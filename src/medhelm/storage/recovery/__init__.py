@@ -1,1 +1,1 @@
-"""Keeps a store whole: interrupted replacements, leftovers of killed processes, damaged runs, lost completions."""
+"""Repairs a store: interrupted replacements, leftovers of killed processes, damaged runs, lost completions."""

@@ -1,7 +1,7 @@
-"""Completions that the records of a store's runs hold, by request digest: most of what its cache holds.
+"""Reads the completions in the records of a store's runs, by request digest.
 
-They replace a cache that was lost, or a row of it that was damaged. Completions outside records, such as those of runs
-that were interrupted before anything was scored, are in the cache alone.
+They replace a lost cache, or a damaged row of it. Completions that are not in records, such as those of runs that were
+interrupted before anything was scored, are only in the cache.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def find_bought(store: Store, digest: bytes) -> BoughtCompletion | None:
 
 
 def _runs(store: Store) -> list[Run]:
-    """Return the runs that a service was asked for, the latest first."""
+    """Return the runs with requests to a service, the latest first."""
     found = []
     for path in chain(store.folder.glob(f"runs/*/[!.]*/{NAME}"), store.removed_folder.glob(f"[!.]*/*/[!.]*/{NAME}")):
         try:
@@ -77,7 +77,7 @@ def _of_run(run: Run) -> Iterator[BoughtCompletion]:
             if reply.request_digest:
                 yield BoughtCompletion(reply.request_digest, reply.judge, _dated(reply.completion, run))
     except (duckdb.Error, ValueError, KeyError, TypeError):
-        return  # damaged, as the commands that read the run report
+        return  # damaged: the commands that read the run report it
 
 
 def _dated(completion: Completion, run: Run) -> Completion:

@@ -1,4 +1,4 @@
-"""Damaged files of runs: readers leave such a run out with a warning, unless every run must be readable."""
+"""Finds damaged files of runs. Readers leave out such a run with a warning, unless every run must be readable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_damaged_runs() -> Iterator[None]:
 
 
 def leave_out(errors: Iterable[DamagedRunError]) -> None:
-    """Warn of damaged runs. Raises: StoreError naming all of them within `no_damaged_runs`."""
+    """Warn about damaged runs. Raises: StoreError naming all of them within `no_damaged_runs`."""
     found = list(errors)
     if found and _REQUIRED.get():
         raise StoreError("\n".join(map(str, found)))
@@ -97,7 +97,7 @@ def _end_of(path: str) -> tuple[bytes, int]:
 
 @contextmanager
 def prompt_errors(path: Path) -> Iterator[None]:
-    """Turn errors in a damaged file of prompts into StoreError."""
+    """Convert errors in a damaged file of prompts to StoreError."""
     import duckdb
 
     try:

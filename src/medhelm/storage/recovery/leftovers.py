@@ -22,11 +22,11 @@ _TEMPORARY = re.compile(r"medhelm-(?:verify|plan|ehrshot)-\w+")
 """Name of a temporary folder without a lock, of version 0.1 or of a benchmark's own code."""
 
 _cleared: set[Path] = set()
-"""Stores that this process has looked into."""
+"""Stores that this process has cleared."""
 
 
 def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
-    """Clear a store and the temporary folder. Looks once per process.
+    """Clear a store and the temporary folder, once per process.
 
     `lock_file_of`: folder of a run -> its lock file.
     """
@@ -50,7 +50,7 @@ def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
 
 
 def _is_only_copy(unfinished: Path) -> bool:
-    """Return True for a run whose place is empty."""
+    """Return True for a run that is not in its place."""
     place = unfinished.with_name(unfinished.name[1:].rpartition("-")[0])
     return (unfinished / NAME).exists() and not place.exists()
 

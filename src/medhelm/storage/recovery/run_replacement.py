@@ -78,7 +78,7 @@ def restore_run(final: Path) -> None:
 
 
 def restore_moved_runs(moved: Iterable[Path], lock_file_of: Callable[[Path], Path]) -> None:
-    """Finish interrupted replacements, except of runs that another process is at.
+    """Finish interrupted replacements, except those of runs that another process has locked.
 
     Parameters: moved, folders of runs that were moved aside; lock_file_of, folder of a run -> its lock file.
     Raises: StoreError if a run is out of its place and the store cannot be written.
