@@ -155,10 +155,10 @@ def test_a_plan_needs_neither_keys_nor_definitions_and_says_what_it_cannot_know(
     ("options", "words"),
     [
         (("--host", "0.0.0.0"), "Give a certificate with --tls"),
-        (("--model", "baseline/majority"), "leave it out"),
+        (("--model", "baseline/majority"), "Leave it out"),
         (("--model", "nothing"), "unknown"),
         (("--tls", "a.pem", "b.pem"), "the file does not exist"),
-        (("--tls", "a.pem", "b.pem", "--socket", "s"), "choose one of"),
+        (("--tls", "a.pem", "b.pem", "--socket", "s"), "cannot be combined"),
         (("--tokens", "nowhere"), "cannot be read"),
         (("--socket", "models.yaml"), "is not a socket"),
     ],

@@ -321,7 +321,7 @@ def impostor(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
         return subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=pipe, stdout=pipe)
 
     stop_workers()
-    monkeypatch.setattr(sandbox, "_started", started)
+    monkeypatch.setattr(sandbox, "_start_process", started)
     monkeypatch.setattr(sandbox, "_GRACE_S", 0.1)
 
 
