@@ -31,6 +31,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.long
 def test_names_without_a_title_are_found(pipeline: str) -> None:
     search = presidio_search(pipeline)
     text = "Maria Gomez of Springfield came two days ago. Her card is 4012888888881881."

@@ -272,6 +272,7 @@ def test_a_store_outlives_the_package(
     assert medhelm("export", "csv", Path("out")).code == 0
 
 
+@pytest.mark.long
 def test_the_demo_is_of_what_is_built_in(medhelm: Medhelm, example: Path) -> None:
     done = medhelm("demo", "--json")
     assert done.code == 0

@@ -124,6 +124,7 @@ def test_the_demo_needs_nothing_and_ranks_the_baselines(medhelm: Medhelm) -> Non
     assert "SAMPLE TIER" in outcome.out
 
 
+@pytest.mark.long
 def test_the_whole_suite_runs_on_invented_rows(medhelm: Medhelm) -> None:
     ran = medhelm("run", "all", "--tier", "sample", "--model", "baseline/lexical", "--json")
     assert ran.code == 0

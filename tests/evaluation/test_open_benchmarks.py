@@ -80,6 +80,7 @@ def test_there_are_thirteen() -> None:
     assert len(OPEN) == 13
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["aci_bench", "mtsamples", "medication_qa", "mediqa_qa"])
 def test_on_real_data(tmp_path: Path, server: Server, data_dir: Path, name: str) -> None:
     (benchmark,) = load_benchmarks([name], metrics=METRIC_NAMES)

@@ -96,6 +96,7 @@ def test_a_merge_names_the_shard_that_is_missing(tmp_path: Path, environment: di
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.long
 def test_servers_on_slurm_list_their_addresses_while_they_run(tmp_path: Path, environment: dict[str, str]) -> None:
     shutil.copytree(TEMPLATES, tmp_path, dirs_exist_ok=True)
     (tmp_path / "orders.json").write_text("{}")

@@ -171,6 +171,7 @@ def test_wrong_options_of_a_gateway(
     assert (outcome.code, words in " ".join(outcome.err.split())) == (2, True), outcome.err
 
 
+@pytest.mark.long
 def test_two_shards_through_one_gateway_to_a_pool_of_which_one_server_dies(tmp_path: Path) -> None:
     """The merged run is the undivided one, and no completion is bought twice."""
     n, good = 40, Counter[int]()

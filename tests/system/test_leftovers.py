@@ -88,6 +88,7 @@ def hidden_after_kills(folder: Path, names: list[str], events: str, most: int = 
     return found
 
 
+@pytest.mark.long
 def test_the_next_command_clears_what_a_killed_one_left(tmp_path: Path) -> None:
     found = hidden_after_kills(tmp_path, ["run", "verify", "release", "export"], "os.rename", most=3)
     assert not [(name, left) for name, kills in found.items() for left in kills if left]

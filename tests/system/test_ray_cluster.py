@@ -139,6 +139,7 @@ def computed(nodes: RayNodes) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
+@pytest.mark.long
 def test_a_cluster_gives_the_results_of_one_process(site: Path, tmp_path: Path) -> None:
     benchmark = benchmark_of(tmp_path, 12)
     with ray_nodes(1, PYTHONPATH=str(site), WARD_LOG=str(tmp_path / "log")) as nodes:

@@ -132,7 +132,7 @@ def test_it_is_what_differences_of_0_1_scores_get() -> None:
     assert found.p_value == pytest.approx(stats.binomtest(14, 19).pvalue - stats.binom.pmf(5, 19, 0.5))
 
 
-@pytest.mark.parametrize("n", [10, 30, 100, 300])
+@pytest.mark.parametrize("n", [10, *(pytest.param(n, marks=pytest.mark.long) for n in (30, 100, 300))])
 def test_rights_and_wrongs_cover_the_truth(n: int) -> None:
     """All outcomes counted, each with its probability: 93 % or more everywhere, 94 to 97.5 % where 5 are expected."""
     i, j = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")

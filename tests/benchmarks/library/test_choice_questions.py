@@ -239,6 +239,7 @@ def test_race_bias_reads_items_from_paragraphs() -> None:
 # --- real data --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "sample", "n_total", "n"),
     [

@@ -326,6 +326,7 @@ def needs_data(name: str, data: Path) -> None:
         pytest.skip(f"{name} is not among the public data there")
 
 
+@pytest.mark.long
 @each_public
 def test_prompts_on_real_data_are_as_recorded(data_dir: Path, name: str) -> None:
     needs_data(name, data_dir)
@@ -339,6 +340,7 @@ def test_prompts_on_real_data_are_as_recorded(data_dir: Path, name: str) -> None
     assert list(json.loads(path.read_text(encoding="utf-8")).items()) == list(hashes.items())
 
 
+@pytest.mark.long
 @each_public
 def test_every_real_instance_can_be_asked(data_dir: Path, name: str) -> None:
     needs_data(name, data_dir)

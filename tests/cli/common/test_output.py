@@ -73,7 +73,10 @@ def check_widths(medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, arguments: l
     assert medhelm(*arguments, "--wide").out == everything
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[pytest.mark.long] * (i % 3 > 0), id=" ".join(one)) for i, one in enumerate(COMMANDS)],
+)
 def test_tables_of_a_store_fit_the_terminal(
     medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, store: Path, command: list[str]
 ) -> None:

@@ -108,6 +108,7 @@ def test_inspect_and_medhelm_send_the_same_requests(roads: Roads) -> None:
     assert len(ours) == len(roads.asked) > 350
 
 
+@pytest.mark.long
 def test_inspect_and_medhelm_give_the_same_scores(roads: Roads) -> None:
     check_cases(roads.benchmarks, partial(has_the_same_scores, roads))
 

@@ -136,6 +136,7 @@ def test_values_are_those_of_google_for_any_text(google: Any) -> None:
     check()
 
 
+@pytest.mark.long
 def test_values_are_those_of_google_for_real_notes(google: Any, data_dir: Path) -> None:
     for reference, answer in real_pairs(data_dir):
         assert rouge(reference, answer) == google_says(google, reference, answer)

@@ -209,7 +209,9 @@ CHANGES: tuple[Callable[[Path], None], ...] = (
 )
 
 
-@pytest.mark.parametrize(("most_single", "n_files"), [(0.05, 2), (1.0, 6)], ids=["together", "single"])
+@pytest.mark.parametrize(
+    ("most_single", "n_files"), [(0.05, 2), pytest.param(1.0, 6, marks=pytest.mark.long)], ids=["together", "single"]
+)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_kept_scores_equal_the_records_after_any_change(
     change: Callable[[Path], None],

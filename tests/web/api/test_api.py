@@ -150,6 +150,7 @@ def test_every_response_is_as_documented(store: Path, monkeypatch: pytest.Monkey
     assert problems(store, openapi(), checks=accepted) == ""
 
 
+@pytest.mark.long
 def test_documented_values_are_accepted(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(security_module, "MOST_FAILURES", 10**9)
     document = json.loads(json.dumps(openapi()))
