@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tests.support.encryption import store_key  # noqa: F401 - a fixture
 from tests.support.plugins import example, install, site  # noqa: F401 - fixtures
 from tests.support.servers.openai import Server
 
-settings.register_profile("medhelm", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("medhelm", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("medhelm")  # a busy machine fails no test
 
 TESTS = Path(__file__).parent
@@ -37,7 +38,14 @@ SLOW = {
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),
     "models/batch",
-    *("models/providers/test_vllm", "models/local"),  # processes
+    *(
+        "models/gateway",
+        "models/local",
+        "models/providers/test_vllm",
+        "models/test_cache",
+        "models/test_replicas",
+    ),  # processes
+    "models/providers/test_vendors",  # every error of every vendor
     *("reports/figures", "reports/paper"),
     *("scoring/sql", "scoring/metrics/test_sql", "scoring/test_parallel"),  # processes
     *("scoring/answers/test_choice_kinds", "scoring/metrics/test_all_metrics"),  # every metric, long completions
@@ -58,6 +66,7 @@ os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="medhelm-tests-config-")
 REAL_DATA = Path(os.environ.get("MEDHELM_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
 
 
+@cache
 def is_fast(path: Path) -> bool:
     """Tell whether a test module is part of the inner loop."""
     place = path.relative_to(TESTS).with_suffix("")

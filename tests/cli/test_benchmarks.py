@@ -61,6 +61,7 @@ def test_every_reference_gets_the_best_score_or_has_a_reason(
         assert set(check["means"]["published"].values()) == {1.0}
 
 
+@pytest.mark.long
 def test_check_counts_what_the_published_rule_can_never_score(medhelm: Medhelm, data_dir: Path) -> None:
     out = medhelm("benchmarks", "check", "medcalc_bench", "--data", data_dir, "--sample", "all").out
     assert re.search(r"MedCalc accuracy +1\.0000 +0\.6495", out)
@@ -110,6 +111,7 @@ def test_a_malformed_definition_names_all_its_problems(medhelm: Medhelm, tmp_pat
 # --- checking several, and what to look at ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path) -> None:
     outcome = medhelm("benchmarks", "check", "planning_treatments", "gated", "--data", data_dir, "--json")
     assert outcome.code == 0

@@ -88,6 +88,7 @@ def of_task(rows: Sequence[Mapping[str, object]], task: str) -> list[Mapping[str
     return [row for row in rows if row["task"] == task]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("at_once", [1, 100, 250_000])
 def test_every_label_has_its_own_history(

@@ -357,6 +357,7 @@ def own_words(instance: Instance) -> list[str]:
     return [*fields, *(turn.text for turn in instance.turns), *(c.description for c in instance.criteria)]
 
 
+@pytest.mark.long
 @each_public
 def test_invented_rows_repeat_no_real_text(data_dir: Path, name: str) -> None:
     """No fifteen words in a row; shorter ones are stock phrases of exams."""

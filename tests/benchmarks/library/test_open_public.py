@@ -325,6 +325,7 @@ def test_the_published_data_of_mtsamples_procedures_is_found_again(data_dir: Pat
     assert len(expected) == 128
 
 
+@pytest.mark.long
 def test_the_corrected_data_has_every_report_with_a_reference(data_dir: Path) -> None:
     sizes = {name: real(name, "default", data_dir) for name in REPORTS}
     assert {name: (d.n, d.n_skipped) for name, d in sizes.items()} == {

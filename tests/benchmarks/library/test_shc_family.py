@@ -329,6 +329,7 @@ def test_the_length_of_a_text_does_not_tell_its_label(name: str) -> None:
     assert max(low for low, _ in ranges) < min(high for _, high in ranges)
 
 
+@pytest.mark.long
 @without_ent
 def test_the_published_selection_is_that_of_the_published_program(name: str, tmp_path: Path) -> None:
     """A dictionary from prompt to label, in which the last label wins, and then a draw of 1,000."""

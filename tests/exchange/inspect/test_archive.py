@@ -39,6 +39,7 @@ def zstandard_file(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_documents_of_all_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long, short, over several lines, with signs that mean something to tables; a few at a time."""
     rng = random.Random(0)
