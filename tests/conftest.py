@@ -33,7 +33,7 @@ SLOW = {
     *(f"analysis/statistics/test_{name}" for name in ("bootstrap", "correlation", "distributions", "means", "ratios")),
     *("analysis/leaderboard/test_build", "analysis/leaderboard/test_win_rates"),
     *("benchmarks/library", "benchmarks/sample_data"),  # every benchmark that ships
-    "benchmarks/test_identifiers",  # spaCy
+    "benchmarks/test_personal_identifiers",  # spaCy
     "benchmarks/test_plugin_scaffold",  # processes
     *(f"benchmarks/data/test_{name}" for name in ("arrow_parquet", "dataset", "readers")),
     *(f"io/test_{name}" for name in ("office", "plugins", "report_kill")),

@@ -38,7 +38,7 @@ from medhelm.models.example_models import example_models
 from medhelm.models.models_file import ModelDefinition, definable_providers
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metrics import METRIC_NAMES, METRICS
-from medhelm.storage import judgments, run_file, running, runs, store
+from medhelm.storage import judgments, live_status, run_file, runs, store
 from medhelm.storage.json_form import JsonForm
 from tools import descriptions
 
@@ -518,12 +518,12 @@ def store_page() -> str:
             "`ID.lock`, locked while its process runs; and `ID.stop`, a request to stop. An evaluation that ends "
             "normally removes them; one that ends early leaves its status until the same command resumes it. The files "
             "hold no text of instances or completions, and only their owner can read them.\n",
-            f"The key `format` of the status is {running.FORMAT}. These keys follow:\n",
-            json_table(running.STATUS),
+            f"The key `format` of the status is {live_status.FORMAT}. These keys follow:\n",
+            json_table(live_status.STATUS),
             "### Each of `runs`\n",
-            json_table(running.RUN),
+            json_table(live_status.RUN),
             "### Each of `judges`\n",
-            json_table(running.JUDGE),
+            json_table(live_status.JUDGE),
         ]
     )
 

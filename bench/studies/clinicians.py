@@ -16,8 +16,8 @@ import numpy as np
 from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
 from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
+from medhelm.analysis.agreement.rating_sample import draw_completions
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
-from medhelm.analysis.agreement.selection import draw_completions
 from medhelm.analysis.agreement.severity import rater_effect
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.reports.tables import Value, render

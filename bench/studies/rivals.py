@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.studies.verdicts import EqualModels, KnownModels, leaderboard
-from medhelm.analysis.leaderboard.panel import overtaken, panel_win_shares
+from medhelm.analysis.leaderboard.rival_panel import overtaken, panel_win_shares
 from medhelm.analysis.leaderboard.win_rates import DECIMALS, win_shares
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import row_means

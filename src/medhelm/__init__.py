@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Jury, Run, Runs
     from medhelm.errors import ConfigError, DataError, MedHelmError, MissingError, StoreError, UserError
-    from medhelm.evaluation.by_name import evaluate, load_benchmark
+    from medhelm.evaluation.python_api import evaluate, load_benchmark
     from medhelm.evaluation.settings import Evaluation, Settings
     from medhelm.models.catalog import find_models
     from medhelm.results.comparison import compare
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from medhelm.results.published.boards import published_leaderboard
     from medhelm.results.published.cells import published_scores
     from medhelm.results.runs.columns import load_runs, read_judgments, read_records
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
 
 __version__ = "0.2.0"
 
@@ -66,7 +66,7 @@ _MODULES = {
     "analysis.leaderboard.types": "Leaderboard",
     "domain": "Jury Run Runs",
     "errors": "ConfigError DataError MedHelmError MissingError StoreError UserError",
-    "evaluation.by_name": "evaluate load_benchmark",
+    "evaluation.python_api": "evaluate load_benchmark",
     "evaluation.settings": "Evaluation Settings",
     "models.catalog": "find_models",
     "results.comparison": "compare",
@@ -74,7 +74,7 @@ _MODULES = {
     "results.published.boards": "published_leaderboard",
     "results.published.cells": "published_scores",
     "results.runs.columns": "load_runs read_judgments read_records",
-    "results.runs.selection": "RunFilter",
+    "results.runs.run_filter": "RunFilter",
 }
 """Module -> the public names that it defines. Loaded on first use, so that the command line starts at once."""
 

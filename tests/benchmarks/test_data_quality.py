@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.benchmarks.data_quality import inspect_data
-from medhelm.benchmarks.identifiers import IDENTIFIERS
+from medhelm.benchmarks.personal_identifiers import IDENTIFIERS
 from medhelm.domain import AnswerField, Benchmark, ConstantBaseline, Instance, Reference, Source, Taxonomy
 from tests.support.cases import table
 

@@ -15,7 +15,7 @@ from medhelm.evaluation import live_status
 from medhelm.evaluation.evaluate import Evaluation, Settings, evaluate
 from medhelm.evaluation.live_status import command_line
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.running import EvaluationStatus, StatusFile, known_evaluations
+from medhelm.storage.live_status import EvaluationStatus, StatusFile, known_evaluations
 from medhelm.storage.store import Store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.benchmarks.judged import JUDGES, court, jury, mock, open_benchmark

@@ -17,7 +17,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.egress import SentData, missing_consent, policy_for
 from medhelm.models.model_check import check
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.running import ServerProgress, known_evaluations
+from medhelm.storage.live_status import ServerProgress, known_evaluations
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect

@@ -25,7 +25,7 @@ from medhelm.errors import ConfigError, UserError
 from medhelm.reports.agreement import sample_to_csv
 from medhelm.results.agreement import draw_rating_sample
 from medhelm.results.ratings import RatedBenchmark, read_ratings
-from medhelm.results.runs.selection import RunFilter
+from medhelm.results.runs.run_filter import RunFilter
 from tests.support.stores import make_run, write_run
 
 JUDGES = (Model(name="lab/one", provider="openai", remote_name="one"),)

@@ -22,7 +22,7 @@ from medhelm.domain import RULES, Benchmark, Model
 from medhelm.domain.release import Release
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.evaluate import Settings, evaluate
-from medhelm.evaluation.imported import unknown_benchmarks
+from medhelm.evaluation.imported_benchmarks import unknown_benchmarks
 from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.run_recorder import NullListener, RunRecorder
 from medhelm.exchange.helm.importer import import_helm

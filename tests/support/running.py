@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medhelm.storage.running import EvaluationStatus, KnownEvaluation, RunProgress, StatusFile, known_evaluations
+from medhelm.storage.live_status import EvaluationStatus, KnownEvaluation, RunProgress, StatusFile, known_evaluations
 from medhelm.storage.store import Store, create
 from tests.support.servers.openai import PATIENCE_S, Server
 

@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import Interrupted
-from medhelm.io.held_numbers import HeldNumbers, number_of
+from medhelm.io.number_locks import HeldNumbers, number_of
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.limits.budget import Budget
@@ -26,7 +26,7 @@ ASKED = Request(model=MODEL, prompt=Prompt((Message("user", "Is it?"),)), max_to
 HOLDER = """
 import sys, time
 from pathlib import Path
-from medhelm.io.held_numbers import HeldNumbers
+from medhelm.io.number_locks import HeldNumbers
 numbers = HeldNumbers(Path(sys.argv[1]))
 assert numbers.take(int(sys.argv[2]))
 print("held", flush=True)

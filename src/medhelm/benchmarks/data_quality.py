@@ -13,7 +13,7 @@ from hashlib import blake2b
 from math import ceil
 
 from medhelm.analysis.cost.token_estimates import CHARACTERS_PER_TOKEN
-from medhelm.benchmarks.identifiers import IdentifierSearch, kinds_by_pattern, no_search
+from medhelm.benchmarks.personal_identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import Benchmark, ConstantBaseline, Instance
 from medhelm.domain.text import plural

@@ -15,7 +15,7 @@ from medhelm.cli.common.shared import Shared, load, shared_options
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
 
 
 class _RatingsOrCommand(click.Group):

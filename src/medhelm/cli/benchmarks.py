@@ -258,7 +258,13 @@ def check(
       medhelm benchmarks check medcalc_bench --data DIR
       medhelm benchmarks check all --tier sample
     """
-    from medhelm.benchmarks.identifiers import IDENTIFIERS, PRESIDIO_ENTITIES, UNSEARCHED, no_search, presidio_search
+    from medhelm.benchmarks.personal_identifiers import (
+        IDENTIFIERS,
+        PRESIDIO_ENTITIES,
+        UNSEARCHED,
+        no_search,
+        presidio_search,
+    )
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
     from medhelm.reports.json_output import plain_json

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.two_models import Comparison
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
 
 
 @click.command()
@@ -87,7 +87,7 @@ def compare(
       medhelm compare --published-only --suite paper35
     """
     from medhelm.results.comparison import compare_all_models, compare_models, compare_published_models
-    from medhelm.results.runs.selection import refuse_filter
+    from medhelm.results.runs.run_filter import refuse_filter
 
     if everything and models:
         raise UserError("--all compares every pair of models: give names or --all, not both.")

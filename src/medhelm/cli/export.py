@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Rule, Tier
     from medhelm.reports.exchange import ExportResult
     from medhelm.results.export_selection import ExportRequest
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
     from medhelm.storage.export_tables import Format
 
 SOME_FAILED = 1
@@ -206,7 +206,7 @@ def _priced(shared: Shared, wanted: ExportRequest, prices: tuple[str, ...]) -> E
 
 
 def _export_tables(shared: Shared, folder: Path, format: Format, wanted: ExportRequest, texts: bool) -> int:
-    from medhelm.results.tables import export_tables
+    from medhelm.results.export_tables import export_tables
 
     return _print_result(export_tables(shared.store_to_read, folder, format, wanted=wanted, texts=texts), shared)
 
@@ -257,7 +257,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
       medhelm export store s3://results/board-2026 --benchmark pubmed_qa
     """
     from medhelm.domain.text import plural
-    from medhelm.exchange.published_store import publish
+    from medhelm.exchange.remote_store import publish
     from medhelm.io.object_store import ObjectStore
     from medhelm.reports.json_output import plain_json
     from medhelm.storage.store import open_store

@@ -146,7 +146,7 @@ def _rescored(shared: Shared, done: ImportSummary) -> ImportSummary:
     from dataclasses import replace
 
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.evaluation.imported import library_of, unknown_benchmarks
+    from medhelm.evaluation.imported_benchmarks import library_of, unknown_benchmarks
     from medhelm.evaluation.rescore import JuryChange, rescored
     from medhelm.evaluation.settings import Settings
     from medhelm.storage.store import open_store

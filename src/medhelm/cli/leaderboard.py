@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard
     from medhelm.domain import Rule, Tier
     from medhelm.results.leaderboard import CalibrationOptions
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -115,7 +115,7 @@ def leaderboard(
     _check_sources(with_published, published_only, scores, panel, prices, others)
     pricing = pricing_of(shared, prices) if prices else None
     from medhelm.results import leaderboard as results
-    from medhelm.results.runs.selection import refuse_filter
+    from medhelm.results.runs.run_filter import refuse_filter
 
     is_text = format_ != "json"
     if published_only or scores:

@@ -132,7 +132,7 @@ def rescore(
 
 def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     """Load the named benchmarks, or all benchmarks with stored runs."""
-    from medhelm.evaluation.imported import unknown_benchmarks
+    from medhelm.evaluation.imported_benchmarks import unknown_benchmarks
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
 

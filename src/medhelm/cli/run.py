@@ -140,7 +140,7 @@ def check_rubric(benchmarks: Sequence[Benchmark], rubric: str, jury: Jury | None
 
 def open_like(shared: Shared, folders: Sequence[Path], store: Store, limit: int | None) -> list[Dataset]:
     """Return the prompts of finished HELM runs as datasets; `store` keeps their instances. Raises: UserError."""
-    from medhelm.evaluation.imported import library_of
+    from medhelm.evaluation.imported_benchmarks import library_of
     from medhelm.exchange.helm.same_prompts import like_helm
 
     return like_helm(folders, library_of(shared.benchmark_folders), store, limit=limit, data=shared.data)

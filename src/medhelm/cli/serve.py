@@ -19,7 +19,7 @@ from medhelm.errors import UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Rule, Tier
-    from medhelm.results.runs.selection import RunFilter
+    from medhelm.results.runs.run_filter import RunFilter
     from medhelm.web.site import Site
 
 site_options = add_options(
@@ -137,7 +137,7 @@ def make_site(
     damaged release; ConfigError for a suite or a definition.
     """
     from medhelm.benchmarks.suites import read_suite
-    from medhelm.results.runs.selection import load_filtered
+    from medhelm.results.runs.run_filter import load_filtered
     from medhelm.storage.store import open_store
     from medhelm.web.site import Site
 
@@ -199,7 +199,7 @@ def docs(shared: Shared, page: str | None, only_path: bool) -> int:
       medhelm docs benchmark.schema.json --path
     """
     from medhelm.cli.common.printing import print_json
-    from medhelm.io.documents import find_document, find_documents, title_of
+    from medhelm.io.package_docs import find_document, find_documents, title_of
 
     if page is not None:
         path = find_document(page)

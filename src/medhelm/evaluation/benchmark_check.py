@@ -10,7 +10,7 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
 from medhelm.benchmarks.data.sources import data_files
 from medhelm.benchmarks.data_quality import DataFinding, inspect_data
-from medhelm.benchmarks.identifiers import IdentifierSearch, no_search
+from medhelm.benchmarks.personal_identifiers import IdentifierSearch, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
 from medhelm.errors import MedHelmError, MissingError, UserError

@@ -41,7 +41,7 @@ def evaluate(
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
 ) -> Evaluation:
-    """Evaluate models on benchmarks; parameters, result and errors are those of `by_name.evaluate`."""
+    """Evaluate models on benchmarks; parameters, result and errors are those of `python_api.evaluate`."""
     settings, environment = settings or Settings(), environment or {}
     check_shard(settings, like=bool(datasets))
     models = with_prices(models)

@@ -30,7 +30,7 @@ from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.models.replicas import ReplicaPool
-    from medhelm.storage.running import EndReason, EvaluationState, RunProgress, ServerProgress, StatusFile
+    from medhelm.storage.live_status import EndReason, EvaluationState, RunProgress, ServerProgress, StatusFile
 
 INTERVAL_S = 1.0
 """Seconds between two statuses, and before the first: shorter evaluations write none unless they end early."""
@@ -123,14 +123,14 @@ class _Publisher:
                 next_s = began + (perf_counter() - began) / LARGEST_SHARE
 
     def _open(self) -> StatusFile:
-        from medhelm.storage.running import StatusFile, new_id
+        from medhelm.storage.live_status import StatusFile, new_id
 
         self._forget_resumed()
         return StatusFile(self._watched.store, new_id(self._started))
 
     def _forget_resumed(self) -> None:
         """Remove the status of evaluations that this one resumes. Raises: OSError."""
-        from medhelm.storage.running import forget_resumed
+        from medhelm.storage.live_status import forget_resumed
 
         forget_resumed(self._watched.store, self._command, self._folder)
 
@@ -138,7 +138,7 @@ class _Publisher:
         """Write the status. Raises: OSError."""
         if self._file is None:
             self._file = self._open()
-        from medhelm.storage.running import EvaluationStatus
+        from medhelm.storage.live_status import EvaluationStatus
 
         budget = self._watched.budget
         status = EvaluationStatus(
@@ -161,7 +161,7 @@ class _Publisher:
     def _servers(self) -> Iterator[ServerProgress]:
         """Yield the progress of every server of a pool."""
         for pool in tuple(self._watched.pools):
-            from medhelm.storage.running import ServerProgress
+            from medhelm.storage.live_status import ServerProgress
 
             for server in tuple(pool.replicas):
                 yield ServerProgress(
@@ -176,7 +176,7 @@ class _Publisher:
 
     def _runs(self) -> Iterator[RunProgress]:
         """Yield the progress of every run, in the order of the arguments."""
-        from medhelm.storage.running import RunProgress
+        from medhelm.storage.live_status import RunProgress
 
         found = {(one.model.name, one.dataset): one for one in self._watched.recorders()}
         unusable = self._watched.scheduler.unusable
@@ -217,7 +217,7 @@ class _Rate:
 
 def _progress_of(recorder: RunRecorder, rate: _Rate, unusable: Mapping[str, str]) -> RunProgress:
     """Return the progress of a run that has begun. Counters of failures are copied: they may get new keys meanwhile."""
-    from medhelm.storage.running import JudgeProgress, RunProgress
+    from medhelm.storage.live_status import JudgeProgress, RunProgress
 
     totals = recorder.totals
     judges = recorder.jury.judges if recorder.jury else {}

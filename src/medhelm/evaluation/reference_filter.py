@@ -37,10 +37,10 @@ from medhelm.domain import Benchmark, Completion, Failure, Instance, Message, Mo
 from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
 from medhelm.errors import Interrupted, UserError
 from medhelm.evaluation.context_window.fit import ContextFitter
+from medhelm.evaluation.request_totals import RequestTotals
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import open_providers, open_session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
-from medhelm.evaluation.totals import RequestTotals
 from medhelm.io.lazy_regex import lazy_regex
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.provider import Provider

@@ -38,7 +38,7 @@ from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
-from medhelm.evaluation.imported import stored_dataset
+from medhelm.evaluation.imported_benchmarks import stored_dataset
 from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner

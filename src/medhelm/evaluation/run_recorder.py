@@ -35,7 +35,7 @@ from medhelm.domain import (
     Tier,
     Usage,
 )
-from medhelm.evaluation.totals import FailureSummary, JuryRecorder, RequestTotals
+from medhelm.evaluation.request_totals import FailureSummary, JuryRecorder, RequestTotals
 from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric
 from medhelm.storage.runs import RunWriter

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from medhelm.domain import JudgeTally, Run
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
-from medhelm.evaluation.totals import FailureKind, FailureSummary, by_frequency
+from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.advice import ADVICE
 

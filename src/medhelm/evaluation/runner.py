@@ -357,7 +357,7 @@ class _Work:
 
     async def messages(self) -> list[str]:
         """Return what the user must know, in sentences."""
-        from medhelm.evaluation import run_remarks  # imported late: not needed before the last completion
+        from medhelm.evaluation import run_remarks  # imported_benchmarks late: not needed before the last completion
 
         runs = [active.recorder.run for active in self.active if active.recorder.run]
         is_interrupted = self.scheduler.stopped == "interrupt" and isinstance(self.source, LiveCompletions)

@@ -11,8 +11,8 @@ from medhelm.domain import Model
 from medhelm.evaluation.preparation import egress_policy_of, sent_data
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
-from medhelm.io.held_numbers import HeldNumbers
 from medhelm.io.http.client import HttpClient
+from medhelm.io.number_locks import HeldNumbers
 from medhelm.models.cache import Cache
 from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
@@ -85,7 +85,7 @@ async def open_session(
         machine = LocalRuntime(note)
         if store.budget_file.is_file():
             from medhelm.models.limits.store_limit import StoreLimit  # lazy: most stores have no limit
-            from medhelm.storage.ledger import Ledger
+            from medhelm.storage.budget_ledger import Ledger
 
             budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))
         async with AsyncExitStack() as gateway:

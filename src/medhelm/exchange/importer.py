@@ -36,9 +36,9 @@ from medhelm.domain import (
 )
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported import imported_benchmark
+from medhelm.evaluation.imported_benchmarks import imported_benchmark
+from medhelm.evaluation.request_totals import make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
-from medhelm.evaluation.totals import make_jury_result
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
 from medhelm.models.jury import AT_LEAST

@@ -10,11 +10,11 @@ from typing import Literal
 from medhelm.domain import RULES, Benchmark
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported import library_of
+from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.fields import digest_of
 from medhelm.exchange.importer import ImportedRunResult, ImportSummary, NameMap, RunImporter
 from medhelm.exchange.inspect.logs import log_files, read_inspect_log
-from medhelm.exchange.inspect.our_tasks import instances_with_our_prompts, score_again
+from medhelm.exchange.inspect.medhelm_tasks import instances_with_our_prompts, score_again
 from medhelm.exchange.lm_eval import read_lm_eval_samples, sample_files
 from medhelm.scoring.metrics import METRIC_NAMES
 from medhelm.storage.runs import load_runs

@@ -37,7 +37,7 @@ class CacheRecovery:
             )
 
     def _find(self, digest: bytes) -> tuple[str, Completion] | None:
-        from medhelm.storage.recovery.bought_completions import find_bought  # lazy: rows are seldom damaged
+        from medhelm.storage.recovery.completions_in_records import find_bought  # lazy: rows are seldom damaged
 
         found = find_bought(self._store, digest)
         return (found.model, _as_bought(found.completion)) if found and worth_keeping(found.completion) else None
@@ -45,7 +45,7 @@ class CacheRecovery:
 
 def bought_rows(store: Store) -> Iterator[Row]:
     """Yield the rows of the cache that follow from the records of the store."""
-    from medhelm.storage.recovery.bought_completions import bought_completions  # lazy: only for an empty cache
+    from medhelm.storage.recovery.completions_in_records import bought_completions  # lazy: only for an empty cache
 
     for digest, model, completion in bought_completions(store):
         if worth_keeping(completion):

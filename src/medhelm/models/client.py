@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
-from medhelm.io.held_numbers import HeldNumbers, number_of
 from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.io.http.deadline import was_suspended
+from medhelm.io.number_locks import HeldNumbers, number_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter

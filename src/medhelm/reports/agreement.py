@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         ClinicianAgreement,
         JuryAgreement,
     )
+    from medhelm.analysis.agreement.rating_sample import RatingSample
     from medhelm.analysis.agreement.reliability import RaterAgreement
-    from medhelm.analysis.agreement.selection import RatingSample
     from medhelm.domain import Estimate, Rule
 
 COMBINED = "Combined"

@@ -21,16 +21,16 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     measure_agreement,
     pool_benchmarks,
 )
-from medhelm.analysis.agreement.selection import DrawnCompletion, RatingSample, draw_completions
+from medhelm.analysis.agreement.rating_sample import DrawnCompletion, RatingSample, draw_completions
 from medhelm.analysis.statistics.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
+from medhelm.results.comparable.run_selection import SelectedRuns, select_runs
 from medhelm.results.ratings import RatedBenchmark, Ratings, hidden_name, read_ratings
-from medhelm.results.run_selection import SelectedRuns, select_runs
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, read_columns, read_prompt, score_column

@@ -16,7 +16,7 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
-from medhelm.analysis.agreement.selection import IMBALANCE, imbalance
+from medhelm.analysis.agreement.rating_sample import IMBALANCE, imbalance
 from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats

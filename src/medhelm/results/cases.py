@@ -16,9 +16,9 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.errors import UserError, suggestion
-from medhelm.results.run_selection import default_tier, select_runs, store_label
+from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, is_local, run_day
 from medhelm.storage.cases import (
     HALF,

@@ -25,7 +25,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.leaderboard import LeaderboardInputs, read_inputs, renamed_inputs
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter, match_name, matching_names
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, match_name, matching_names
 from medhelm.results.suites import resolve_suite
 
 

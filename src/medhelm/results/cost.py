@@ -25,7 +25,7 @@ from medhelm.domain import Rule, Run, Usage
 from medhelm.domain.grouping import group_by
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.runs.cells import column_of
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, Spending, UsageItem, is_local, read_spending
 from medhelm.results.suites import resolve_suite, suite_sort_key
 

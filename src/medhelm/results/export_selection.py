@@ -12,10 +12,10 @@ from medhelm.domain import Rule, Run, Tier
 from medhelm.domain.remark import LeftOut, Remark
 from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
+from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
-from medhelm.results.run_selection import default_tier, select_runs
 from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import damaged, intact_runs

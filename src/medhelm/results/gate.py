@@ -42,7 +42,7 @@ from medhelm.results.release_comparison import (
     scoring_of,
     stored_run,
 )
-from medhelm.results.runs.selection import match_name, matching_names
+from medhelm.results.runs.run_filter import match_name, matching_names
 from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs

@@ -28,7 +28,7 @@ from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterab
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import select_runs
+from medhelm.results.comparable.run_selection import select_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.reference_filters import marks_file, read_marks, write_marks

@@ -18,8 +18,8 @@ from medhelm.domain import Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import StoreError
+from medhelm.results.comparable.run_selection import store_label
 from medhelm.results.releases import CURRENT, current_release, released_options
-from medhelm.results.run_selection import store_label
 from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.storage.cases import HALF
 from medhelm.storage.releases import file_digest, read_release, release_names

@@ -20,8 +20,8 @@ from medhelm.domain.remark import Remark
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
-from medhelm.results.run_selection import default_tier, select_runs, store_label
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import Store, open_store

@@ -33,7 +33,7 @@ from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Estimate, Run
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.errors import Interrupted, MedHelmError, MissingError
-from medhelm.evaluation.imported import stored_dataset
+from medhelm.evaluation.imported_benchmarks import stored_dataset
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.settings import Settings

@@ -4,7 +4,7 @@ STORE/
 ├── store.json           marks the folder as a store, with the version of its layout, and holds the wrapped key of an
 │                        encrypted store (see `io.encryption`)
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
-├── budget.sqlite        spending limit of all commands, if there is one (see `storage.ledger`)
+├── budget.sqlite        spending limit of all commands, if there is one (see `storage.budget_ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
@@ -16,7 +16,7 @@ STORE/
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
-├── running/             status of evaluations in progress (see `storage.running`)
+├── running/             status of evaluations in progress (see `storage.live_status`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests; and
                          one for each process that sends requests, with its machine (see `storage.store_host`)
 """
@@ -52,7 +52,7 @@ class Store:
 
     @property
     def budget_file(self) -> Path:
-        """File of the ledger (`storage.ledger`); made when a limit is set for the first time."""
+        """File of the ledger (`storage.budget_ledger`); made when a limit is set for the first time."""
         return self.folder / "budget.sqlite"
 
     @property

@@ -20,7 +20,7 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered,
     prediction_powered_pooled,
 )
-from medhelm.analysis.agreement.selection import draw_completions
+from medhelm.analysis.agreement.rating_sample import draw_completions
 from medhelm.analysis.agreement.severity import rater_effect
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import t_quantile

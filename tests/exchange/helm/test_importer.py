@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Run
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported import library_of
+from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.exchange.importer import ImportedRunResult, NameMap, RunImporter, reply_of
 from medhelm.storage.judgments import read_judgments, read_replies

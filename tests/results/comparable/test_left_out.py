@@ -14,7 +14,7 @@ import pytest
 from medhelm.domain import Estimate, JuryResult, Run
 from medhelm.domain.remark import LeftOut, Remedy
 from medhelm.results.comparable.left_out import left_out_remarks
-from medhelm.results.run_selection import select_runs
+from medhelm.results.comparable.run_selection import select_runs
 from tests.results.comparable.test_conditions import HELM, stored
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
 from tests.support.benchmarks.judged import court, is_judge, write_benchmark

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from medhelm.domain import Taxonomy
 from medhelm.results.releases import LeaderboardOptions, freeze
-from medhelm.storage.running import EvaluationStatus, JudgeProgress, RunProgress, StatusFile, new_id
+from medhelm.storage.live_status import EvaluationStatus, JudgeProgress, RunProgress, StatusFile, new_id
 from medhelm.storage.store import open_store
 from medhelm.web import security as security_module
 from medhelm.web.api.document import openapi

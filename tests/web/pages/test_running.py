@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from medhelm.storage.running import JudgeProgress, ServerProgress, known_evaluations
+from medhelm.storage.live_status import JudgeProgress, ServerProgress, known_evaluations
 from medhelm.storage.store import Store, create
 from tests.support.running import make_ended, make_run, make_status, written
 from tests.support.stores import make_store

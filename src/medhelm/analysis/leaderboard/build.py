@@ -38,8 +38,8 @@ from medhelm.analysis.cost.use import KeptTimes
 from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers, ScoredBenchmarks
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.frontier import cost_frontier
-from medhelm.analysis.leaderboard.panel import find_members
 from medhelm.analysis.leaderboard.remarks import RemarkContext, all_remarks
+from medhelm.analysis.leaderboard.rival_panel import find_members
 from medhelm.analysis.leaderboard.rows import (
     LeaderboardMeasures,
     Table,

@@ -11,7 +11,7 @@ import numpy as np
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS
 from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.panel import panel_remarks
+from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural

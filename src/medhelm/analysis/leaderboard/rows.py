@@ -25,7 +25,7 @@ from medhelm.analysis.leaderboard.averages import (
 )
 from medhelm.analysis.leaderboard.benchmark_numbers import BenchmarkNumbers
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.panel import guarded_panel_shares, panel_win_shares
+from medhelm.analysis.leaderboard.rival_panel import guarded_panel_shares, panel_win_shares
 from medhelm.analysis.leaderboard.types import Average, GroupMean, IntervalUnit, RankedBy, Row
 from medhelm.analysis.leaderboard.win_rates import (
     DECIMALS,

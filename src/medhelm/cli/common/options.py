@@ -153,7 +153,7 @@ def _with_filter(command: Callable[..., int]) -> Callable[..., int]:
         since: datetime | None,
         **options: Any,
     ) -> int:
-        from medhelm.results.runs.selection import RunFilter
+        from medhelm.results.runs.run_filter import RunFilter
 
         wanted = RunFilter(models=only_models, excluded=excluded, benchmarks=only_benchmarks, since=since)
         return command(*args, wanted=wanted, **options)

@@ -83,7 +83,7 @@ class Shared:
         if isinstance(place, Path):
             return place
         if place not in self.copies:
-            from medhelm.exchange.published_store import copy_of
+            from medhelm.exchange.remote_store import copy_of
             from medhelm.io.object_store import ObjectStore
 
             self.copies[place] = copy_of(ObjectStore(place, offline=self.offline))

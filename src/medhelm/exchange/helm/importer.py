@@ -14,7 +14,7 @@ from pathlib import Path
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.imported_run import ImportedRun
 from medhelm.errors import UserError
-from medhelm.evaluation.imported import library_of
+from medhelm.evaluation.imported_benchmarks import library_of
 from medhelm.exchange.helm.folders import RunFolder, UnreadableRun, find_runs
 from medhelm.exchange.helm.names import METRICS as THEIR_METRICS
 from medhelm.exchange.helm.reader import HelmRunSpec, read_helm_run, read_run_spec

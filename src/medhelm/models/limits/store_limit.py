@@ -17,7 +17,7 @@ from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.domain import Completion, Price, Request
 from medhelm.errors import BudgetError, MedHelmError
 from medhelm.models.limits.spending_limit import NANO, SpendingLimit, in_nano, largest_cost_usd
-from medhelm.storage.ledger import Ledger, Reservation, Settlement
+from medhelm.storage.budget_ledger import Ledger, Reservation, Settlement
 
 POLL_S = 0.2
 """Interval between looks at what other processes have settled, while nothing is left."""

@@ -42,8 +42,8 @@ from medhelm.results.export_selection import (
     folder_size,
     select_for_export,
 )
+from medhelm.results.export_tables import judges_cost
 from medhelm.results.jury import total_tallies
-from medhelm.results.tables import judges_cost
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages

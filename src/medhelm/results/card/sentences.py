@@ -13,8 +13,8 @@ from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed
+from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.results.export_selection import ExportSelection
-from medhelm.results.run_selection import judges_under_test
 from medhelm.results.runs.injection_effects import effect_sentence, injection_effects
 
 FEW = 6

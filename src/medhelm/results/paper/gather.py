@@ -15,13 +15,13 @@ from medhelm.domain.remark import Remark
 from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
+from medhelm.results.comparable.run_selection import select_runs
 from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
-from medhelm.results.run_selection import select_runs
 from medhelm.results.runs.names import names_in, with_names, without_address
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter, days_in_words, refuse_filter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, days_in_words, refuse_filter
 from medhelm.results.spending import Pricing, UsageItem, read_spending
 from medhelm.results.suites import resolve_suite
 

@@ -36,7 +36,7 @@ from medhelm.results.published.remarks import (
     table_1_remarks,
 )
 from medhelm.results.runs.remarks import unfinished_remarks
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing
 from medhelm.results.suites import resolve_suite
 

@@ -36,7 +36,7 @@ from medhelm.models.cache import (
     sealed_row,
 )
 from medhelm.storage.derived.folder import FOLDER
-from medhelm.storage.running import known_evaluations
+from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, open_store
 from medhelm.storage.store_host import processes_in
 

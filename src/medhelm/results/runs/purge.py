@@ -20,9 +20,9 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.sqlite_errors import store_error
 from medhelm.results.runs.stored import request_digests
 from medhelm.storage.batches import Batches
+from medhelm.storage.live_status import known_evaluations
 from medhelm.storage.releases import release_names
 from medhelm.storage.run_folders import delete_runs, read_removals, read_run_folders
-from medhelm.storage.running import known_evaluations
 from medhelm.storage.store import Store
 
 TIMEOUT_S = 10.0

@@ -13,7 +13,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
-from medhelm.results.run_selection import judges_under_test
+from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import load_runs, load_shards
 from medhelm.storage.store import open_store

@@ -14,8 +14,8 @@ from medhelm.domain.text import listed
 from medhelm.errors import StoreError, UserError
 from medhelm.models.cache_reader import CacheReader
 from medhelm.reports.runs import run_cost
-from medhelm.results.run_selection import select_runs
-from medhelm.results.runs.selection import RunFilter, match_name
+from medhelm.results.comparable.run_selection import select_runs
+from medhelm.results.runs.run_filter import RunFilter, match_name
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.releases import read_release, release_names
 from medhelm.storage.run_folders import read_removals, read_run_folders

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
 from medhelm.reports.json_output import KEYS
 from medhelm.results.cases import Case
-from medhelm.results.running import EvaluationPhase
-from medhelm.storage.running import EndReason, RunState
+from medhelm.results.live_status import EvaluationPhase
+from medhelm.storage.live_status import EndReason, RunState
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON Schema."""

@@ -17,7 +17,6 @@ from medhelm.results.cases import (
     locate_case,
 )
 from medhelm.storage.cases import url_key
-from medhelm.web.differences import Piece, mark_differences
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
 from medhelm.web.pages.cases import (
     SHOWN,
@@ -29,6 +28,7 @@ from medhelm.web.pages.cases import (
     some_models,
 )
 from medhelm.web.site import Site
+from medhelm.web.text_diff import Piece, mark_differences
 
 MOST_CHARACTERS = 20_000
 """Characters of a text on the page; a link leads to the whole text."""

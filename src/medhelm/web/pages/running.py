@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from medhelm.domain import Run
-from medhelm.results import running
-from medhelm.results.running import EvaluationProgress, ModelProgress, ProgressTotals
+from medhelm.results import live_status
+from medhelm.results.live_status import EvaluationProgress, ModelProgress, ProgressTotals
 from medhelm.results.runs.names import short_names
-from medhelm.storage.running import RunProgress, ServerProgress
+from medhelm.storage.live_status import RunProgress, ServerProgress
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download
 from medhelm.web.site import Site
 
@@ -85,24 +85,24 @@ def live(site: Site, request: PageRequest) -> Page:
 def json_(site: Site, request: PageRequest) -> Download:
     """Return the evaluations as JSON."""
     del request
-    found = running.evaluations(site.stores)
-    return json_download(running.as_json(found, _names(site, found)), "running")
+    found = live_status.evaluations(site.stores)
+    return json_download(live_status.as_json(found, _names(site, found)), "running")
 
 
 def stop(site: Site, evaluation: str) -> None:
     """Ask an evaluation to stop. Raises: PageNotFound if it is not running."""
-    if not running.stop(site.stores, evaluation):
+    if not live_status.stop(site.stores, evaluation):
         raise PageNotFound("No evaluation of this name is running. It may have ended in the meantime.")
 
 
 def remove(site: Site, evaluation: str) -> None:
     """Remove an evaluation that ended from the list. Raises: PageNotFound if there is none."""
-    if not running.remove(site.stores, evaluation):
+    if not live_status.remove(site.stores, evaluation):
         raise PageNotFound("No evaluation of this name has ended.")
 
 
 def _values(site: Site) -> dict[str, object]:
-    found = running.evaluations(site.stores)
+    found = live_status.evaluations(site.stores)
     names = _names(site, found)
     return {
         "evaluations": [_evaluation_view(site, one, names) for one in found],
@@ -158,7 +158,7 @@ def _model_rows(model: ModelProgress, name: str, titles: Mapping[str, str], most
     return ModelRows(
         name=name,
         progress=model,
-        rows=[(titles[run.benchmark], run, running.progress_totals([run], is_running=True)) for run in shown],
+        rows=[(titles[run.benchmark], run, live_status.progress_totals([run], is_running=True)) for run in shown],
         waiting=[titles[run.benchmark] for run in model.runs if run.state == "waiting"],
         n_without_row=len(begun) - len(shown),
     )

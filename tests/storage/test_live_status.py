@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.storage.running import (
+from medhelm.storage.live_status import (
     MOST_ENDED,
     JudgeProgress,
     ask_to_stop,

@@ -1,6 +1,6 @@
 """Evaluations in progress: totals, time left, and the command that resumes one.
 
-An evaluation is known by the status file that its process writes about once a second (see `storage.running`).
+An evaluation is known by the status file that its process writes about once a second (see `storage.live_status`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain.grouping import group_by
 from medhelm.reports.json_output import select
-from medhelm.storage.running import (
+from medhelm.storage.live_status import (
     SERVER,
     EvaluationStatus,
     KnownEvaluation,

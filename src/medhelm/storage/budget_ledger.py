@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.held_numbers import HeldNumbers
+from medhelm.io.number_locks import HeldNumbers
 from medhelm.io.sqlite_errors import store_error
 
 APPLICATION_ID = 0x4D48424C

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from medhelm.web.differences import MOST_WORDS, Piece, mark_differences
+from medhelm.web.text_diff import MOST_WORDS, Piece, mark_differences
 
 
 def marked(pieces: list[Piece]) -> list[str]:

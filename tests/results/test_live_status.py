@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.results.running import evaluations, progress_totals
-from medhelm.storage.running import JudgeProgress
+from medhelm.results.live_status import evaluations, progress_totals
+from medhelm.storage.live_status import JudgeProgress
 from medhelm.storage.store import create
 from tests.support.running import make_ended, make_run, make_status, written
 

@@ -14,7 +14,7 @@ from medhelm.domain.arguments import as_names, shortened
 from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.models.model_names import plain_name
-from medhelm.results.run_selection import store_label
+from medhelm.results.comparable.run_selection import store_label
 from medhelm.results.runs.names import without_address
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import file_name, open_store

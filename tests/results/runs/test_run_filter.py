@@ -9,7 +9,7 @@ import pytest
 
 from medhelm.domain import Run
 from medhelm.errors import UserError
-from medhelm.results.runs.selection import RunFilter, match_name
+from medhelm.results.runs.run_filter import RunFilter, match_name
 from tests.support.stores import make_run
 
 RUNS = [

@@ -12,7 +12,7 @@ from bench.studies.rivals import GradedModels
 from bench.studies.verdicts import EqualModels
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell
-from medhelm.analysis.leaderboard.panel import overtaken
+from medhelm.analysis.leaderboard.rival_panel import overtaken
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate

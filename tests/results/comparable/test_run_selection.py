@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medhelm.domain import Estimate, JuryResult, Run
-from medhelm.results.run_selection import select_runs
+from medhelm.results.comparable.run_selection import select_runs
 from medhelm.results.runs.remarks import jury_remarks
 from tests.support.remarks import texts
 from tests.support.stores import jury_of, make_run

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import StoreError
-from medhelm.storage.ledger import Ledger, Reservation, Settlement
+from medhelm.storage.budget_ledger import Ledger, Reservation, Settlement
 
 
 def reservation(number: int, nano: int = 10, digest: bytes = b"") -> Reservation:

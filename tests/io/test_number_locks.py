@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.io.held_numbers import POSITIONS, HeldNumbers
+from medhelm.io.number_locks import POSITIONS, HeldNumbers
 
 
 @pytest.mark.parametrize("number", [0, 1, POSITIONS - 1, POSITIONS + 7])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
-from medhelm.exchange.published_store import copy_of, publish
+from medhelm.exchange.remote_store import copy_of, publish
 from medhelm.io.object_store import ObjectStore
-from medhelm.results.runs.selection import RunFilter
+from medhelm.results.runs.run_filter import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
 from tests.support.cli import Medhelm
@@ -150,7 +150,7 @@ def test_addresses_refused_before_anything_is_sent(url: str, environment: Mappin
 def test_private_data_needs_consent_to_leave_the_machine(
     medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medhelm.exchange.published_store.is_loopback", lambda host: False)
+    monkeypatch.setattr("medhelm.exchange.remote_store.is_loopback", lambda host: False)
     for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
         path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
     remote = ObjectStore(URL, offline=True)

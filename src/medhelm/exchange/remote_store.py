@@ -22,7 +22,7 @@ from medhelm.io.http.hosts import is_loopback
 from medhelm.io.object_store import ObjectStore
 from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.results.comparable.conditions import has_own_data
-from medhelm.results.runs.selection import EVERY_RUN, RunFilter
+from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.storage.imported_instances import instances_file
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, release_names
