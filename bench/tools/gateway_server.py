@@ -25,7 +25,7 @@ from medhelm.domain import Completion, Model, Price, Request, Usage
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.listening import listen_on
-from medhelm.io.number_locks import HeldNumbers
+from medhelm.io.number_locks import NumberLocks
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import Client, ClientResult
@@ -70,7 +70,7 @@ async def opened(folder: Path, url: str) -> AsyncIterator[Means]:
     """Open cache, locks, audit log and model; the same with and without a gateway."""
     with (
         closing(Cache(folder / "cache.sqlite")) as cache,
-        closing(HeldNumbers(folder / "numbers")) as numbers,
+        closing(NumberLocks(folder / "numbers")) as numbers,
         closing(AuditLog(folder / "sent.jsonl")) as audit,
     ):
         http = HttpClient(EgressPolicy(offline=True), audit=audit)

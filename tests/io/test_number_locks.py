@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import StoreError
-from medhelm.io.number_locks import POSITIONS, HeldNumbers
+from medhelm.io.number_locks import POSITIONS, NumberLocks
 
 
 @pytest.mark.parametrize("number", [0, 1, POSITIONS - 1, POSITIONS + 7])
 def test_a_number_is_held_once(tmp_path: Path, number: int) -> None:
-    ours, others = HeldNumbers(tmp_path / "lock"), HeldNumbers(tmp_path / "lock")
+    ours, others = NumberLocks(tmp_path / "lock"), NumberLocks(tmp_path / "lock")
     assert ours.take(number)
     assert not others.take(number)
     assert others.take(number + 1)
@@ -29,22 +29,22 @@ def test_a_number_is_held_once(tmp_path: Path, number: int) -> None:
 
 
 def test_a_process_is_alone_until_another_one_has_opened_the_file(tmp_path: Path) -> None:
-    first = HeldNumbers(tmp_path / "lock")
+    first = NumberLocks(tmp_path / "lock")
     assert first.is_alone
     assert first.take(POSITIONS - 1)  # no number is the position that says who came first
-    second = HeldNumbers(tmp_path / "lock")
+    second = NumberLocks(tmp_path / "lock")
     assert (first.is_alone, second.is_alone) == (False, False)
     second.close()
     assert not first.is_alone  # what the second one did in between may matter
-    third = HeldNumbers(tmp_path / "lock")
+    third = NumberLocks(tmp_path / "lock")
     first.close()
     assert not third.is_alone  # the first one was there when it came
     third.close()
-    last = HeldNumbers(tmp_path / "lock")
+    last = NumberLocks(tmp_path / "lock")
     assert last.is_alone
     last.close()
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="absent/lock cannot be opened"):
-        HeldNumbers(tmp_path / "absent" / "lock")
+        NumberLocks(tmp_path / "absent" / "lock")

@@ -14,7 +14,7 @@ import pytest
 
 from medhelm.domain import Completion, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import Interrupted
-from medhelm.io.number_locks import HeldNumbers, number_of
+from medhelm.io.number_locks import NumberLocks, number_of
 from medhelm.models.cache import Cache
 from medhelm.models.client import Client, ClientResult
 from medhelm.models.limits.budget import Budget
@@ -26,8 +26,8 @@ ASKED = Request(model=MODEL, prompt=Prompt((Message("user", "Is it?"),)), max_to
 HOLDER = """
 import sys, time
 from pathlib import Path
-from medhelm.io.number_locks import HeldNumbers
-numbers = HeldNumbers(Path(sys.argv[1]))
+from medhelm.io.number_locks import NumberLocks
+numbers = NumberLocks(Path(sys.argv[1]))
 assert numbers.take(int(sys.argv[2]))
 print("held", flush=True)
 time.sleep(60)
@@ -62,7 +62,7 @@ def test_a_request_that_another_session_has_in_flight_is_sent_once(tmp_path: Pat
 
         with Cache(tmp_path / "c.sqlite") as one, Cache(tmp_path / "c.sqlite") as two:
             clients = [
-                Client(cache=cache, budget=Budget(), numbers=HeldNumbers(tmp_path / "lock"), sleep=sleep)
+                Client(cache=cache, budget=Budget(), numbers=NumberLocks(tmp_path / "lock"), sleep=sleep)
                 for cache in (one, two)
             ]
             results = await asyncio.gather(*[client.complete(provider, ASKED) for client in clients])
@@ -92,7 +92,7 @@ def test_the_request_of_a_process_that_is_killed_is_taken_over(tmp_path: Path) -
             provider = Slow()
             provider.go_on.set()
             with Cache(tmp_path / "c.sqlite") as cache:
-                numbers = HeldNumbers(tmp_path / "lock")
+                numbers = NumberLocks(tmp_path / "lock")
                 client = Client(cache=cache, budget=Budget(), numbers=numbers, sleep=sleep)
                 return await client.complete(provider, ASKED)
 
@@ -102,7 +102,7 @@ def test_the_request_of_a_process_that_is_killed_is_taken_over(tmp_path: Path) -
 
 def test_a_stop_ends_the_wait_for_another_process(tmp_path: Path) -> None:
     async def main() -> None:
-        other, numbers = HeldNumbers(tmp_path / "lock"), HeldNumbers(tmp_path / "lock")
+        other, numbers = NumberLocks(tmp_path / "lock"), NumberLocks(tmp_path / "lock")
         asked = replace(ASKED, sample=1)
         assert other.take(number_of(asked.digest))
         with Cache(tmp_path / "c.sqlite") as cache:

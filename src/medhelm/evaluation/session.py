@@ -12,7 +12,7 @@ from medhelm.evaluation.preparation import egress_policy_of, sent_data
 from medhelm.evaluation.scheduler import StopSwitch
 from medhelm.evaluation.settings import FIRST_IN_FLIGHT, MAXIMUM_IN_FLIGHT, Settings
 from medhelm.io.http.client import HttpClient
-from medhelm.io.number_locks import HeldNumbers
+from medhelm.io.number_locks import NumberLocks
 from medhelm.models.cache import Cache
 from medhelm.models.cache_recovery import CacheRecovery
 from medhelm.models.client import Client
@@ -66,7 +66,7 @@ async def open_session(
     with (
         closing(StoreHost(store)),
         closing(Cache(store.cache_file)) as cache,
-        closing(HeldNumbers(store.folder / "locks" / "requests.lock")) as numbers,
+        closing(NumberLocks(store.folder / "locks" / "requests.lock")) as numbers,
         closing(AuditLog(store.audit_file)) as audit,
     ):
         recovery = CacheRecovery(store, cache, note)

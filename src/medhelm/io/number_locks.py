@@ -25,7 +25,7 @@ FIRST = POSITIONS
 """Position that is held by a process that opened the file while no other had it open."""
 
 
-class HeldNumbers:
+class NumberLocks:
     """Numbers held by this process, among all that open the same file on a local disk."""
 
     def __init__(self, path: Path) -> None:

@@ -20,7 +20,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Model, Request
 from medhelm.errors import MedHelmError, ProviderError, StoreError
 from medhelm.io.http.audit import SUBJECT, Subject
 from medhelm.io.http.deadline import was_suspended
-from medhelm.io.number_locks import HeldNumbers, number_of
+from medhelm.io.number_locks import NumberLocks, number_of
 from medhelm.models.cache import Cache, worth_keeping
 from medhelm.models.limits.budget import Budget
 from medhelm.models.limits.concurrency import MAX_PAUSE_S, ConcurrencyLimiter
@@ -159,7 +159,7 @@ class Client:
         *,
         cache: Cache | None,
         budget: Budget,
-        numbers: HeldNumbers | None = None,
+        numbers: NumberLocks | None = None,
         attempts: int = 5,
         start: int = 32,
         maximum: int = 64,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medhelm.errors import StoreError
-from medhelm.io.number_locks import HeldNumbers
+from medhelm.io.number_locks import NumberLocks
 from medhelm.io.sqlite_errors import store_error
 
 APPLICATION_ID = 0x4D48424C
@@ -106,7 +106,7 @@ class Ledger:
         """
         self.path = path
         self._lock = threading.Lock()
-        self._numbers = HeldNumbers(path.parent / "locks" / "budget.lock")
+        self._numbers = NumberLocks(path.parent / "locks" / "budget.lock")
         self.owner = secrets.randbelow(2**60) + 1
         self._numbers.take(self.owner)
         address = f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}"
