@@ -151,6 +151,17 @@ def test_a_plan_needs_neither_keys_nor_definitions_and_says_what_it_cannot_know(
     assert medhelm("models", "list", "baseline/majority").code == 0
 
 
+def test_offline_does_not_even_ask_a_gateway_on_another_machine_for_its_models(
+    folder: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDHELM_GATEWAY_TOKEN", "t" * 40)
+    command = ("run", folder / "toy", "--gateway", "https://gateway.example:8443", "--model", "m")
+    outcome = medhelm(*command, "--offline")
+    assert (outcome.code, "Leave out --offline" in outcome.err) == (2, True), outcome.err
+    monkeypatch.setenv("MEDHELM_OFFLINE", "1")
+    assert "Leave out --offline" in medhelm(*command).err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -14,6 +14,7 @@ from medhelm.domain import Benchmark, Jury, Model, Tier
 from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, check_choice, shortened
 from medhelm.errors import UserError
 from medhelm.evaluation.settings import Evaluation, Settings
+from medhelm.models.gateway import OFFLINE_VARIABLE
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -85,6 +86,8 @@ def evaluate(
     settings = Settings() if settings is None else settings
     environment = os.environ if environment is None else environment
     check_settings(settings)
+    if settings.offline:
+        environment = {**environment, OFFLINE_VARIABLE: "1"}
     folder, data = as_path(store, "store"), data or environment.get("MEDHELM_DATA") or None
     found, named = find_benchmarks(benchmarks), models_of(models, environment)
     if not named:

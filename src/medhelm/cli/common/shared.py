@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medhelm.cli.common.printing import warn
-from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
+from medhelm.models.gateway import GATEWAY_VARIABLE, OFFLINE_VARIABLE, without_gateway
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -65,8 +65,9 @@ class Shared:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment variables, with the gateway of the command line, if any."""
-        return {**os.environ, GATEWAY_VARIABLE: self.gateway} if self.gateway else os.environ
+        """The environment variables, with the gateway and the offline mode of the command line, if given."""
+        given = {GATEWAY_VARIABLE: self.gateway, OFFLINE_VARIABLE: "1" if self.offline else ""}
+        return {**os.environ, **{name: value for name, value in given.items() if value}}
 
     @property
     def all_stores(self) -> list[Path]:

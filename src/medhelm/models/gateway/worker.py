@@ -30,7 +30,7 @@ from medhelm.errors import BudgetError, MissingError, StoreError, UserError
 from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
 from medhelm.models.client import Client, ClientResult, ModelUnusable
-from medhelm.models.gateway import wire
+from medhelm.models.gateway import is_offline, wire
 from medhelm.models.gateway.address import GatewayAddress, gateway_address
 from medhelm.models.gateway.wire import GatewayError
 from medhelm.models.limits.budget import Budget
@@ -405,7 +405,7 @@ def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | 
 
 async def _fetch_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
     address = gateway_address(environment)
-    async with _http_session(address, gateway_policy(environment, offline=False), None) as session:
+    async with _http_session(address, gateway_policy(environment, offline=is_offline(environment)), None) as session:
         content = await _get(session, address, wire.MODELS_PATH, {"format": wire.FORMAT, "models": list(names)})
     try:
         served = json.loads(content)["models"]
