@@ -81,8 +81,8 @@ def test_the_same_arguments_as_run(medhelm: Medhelm, server: Server, command: li
 def test_the_table_and_its_grounds(medhelm: Medhelm, command: list[str]) -> None:
     done = medhelm("plan", *command)
     assert done.code == 0
-    assert done.out.startswith("Tokens and costs are those of requests that would be sent")
-    assert "4 characters a token (within 33%), 4 rows" in done.out
+    assert done.out.startswith("Tokens and costs cover only requests that would be sent")
+    assert "4 characters per token (within 33%), 4 rows" in done.out
     assert "60 tokens for each criterion, 2 rows" in done.out
     total = next(line for line in done.out.splitlines() if line.startswith("total"))
     assert total.split()[3] == "15"

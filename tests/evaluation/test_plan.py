@@ -105,7 +105,7 @@ def test_a_closed_benchmark_by_rule_of_thumb(tmp_path: Path, counting: Server) -
     assert row.cost_usd is not None
     assert row.cost_usd.expected == pytest.approx((round(sent / 4) * 2.0 + 5 * N * 8.0) / 1e6)
     assert row.cost_usd.max == pytest.approx((round(sent / 3) * 2.0 + 5 * N * 8.0) / 1e6)
-    assert (row.input_basis, row.output_basis) == ("4 characters a token", "the limit")
+    assert (row.input_basis, row.output_basis) == ("4 characters per token", "the limit")
     assert (found.expected.usd, found.most.usd) == (row.cost_usd.expected, row.cost_usd.max)
 
 
@@ -309,7 +309,7 @@ def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None
 def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:
     found = plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)])
     assert [row.role for row in found.rows] == ["model"]
-    assert "1 free-text benchmark would be scored with the next metric" in found.warnings[0]
+    assert "1 free-text benchmark would be scored by the next metric instead" in found.warnings[0]
 
 
 def test_a_rubric_in_points_asks_for_each_criterion(tmp_path: Path, server: Server) -> None:

@@ -150,7 +150,7 @@ def one_clinician(jury: Ends, clinicians: Ends, difference: Ends) -> JuryAndRate
         (one_clinician((0.1, 0.7), None, None), "is unknown: nothing was rated."),
         (one_clinician((0.1, 0.7), (-0.2, 0.6), (-0.4, 0.4)), "the clinicians are not shown to agree with each other"),
         (one_clinician((-0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), "Do not rely on the jury"),
-        (one_clinician(None, (0.4, 0.6), None), "The ratings are too few to say whether the jury can be trusted"),
+        (one_clinician(None, (0.4, 0.6), None), "There are too few ratings to say whether the jury can be trusted"),
     ],
 )
 def test_the_verdict_in_words_comes_first_and_has_the_numbers_of_the_table(found: JuryAndRaters, words: str) -> None:

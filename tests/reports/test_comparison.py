@@ -59,7 +59,7 @@ def test_sentences_count_before_and_after_adjustment() -> None:
     assert first == "Win share: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
     assert second == "Macro average: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
     assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5% level, 4 after adjustment (Holm)."
-    assert null.startswith("The p-values test whether, on each question, either model could as well have given")
+    assert null.startswith("The p-values test whether, on each question, each model could just as well have given")
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ MODEL_ROW = PlanRow(
     input_error=0.024,
     output_basis="its own run of this benchmark",
 )
-JUDGE_ROW = replace(MODEL_ROW, model="openai/j", role="judge", input_basis="4 characters a token", input_error=1 / 3)
+JUDGE_ROW = replace(MODEL_ROW, model="openai/j", role="judge", input_basis="4 characters per token", input_error=1 / 3)
 ABSENT = PlanRow(
     benchmark="y",
     model=NASTY,
@@ -233,7 +233,7 @@ def test_a_whole_plan() -> None:
     assert "max_cost" not in found
     assert plan_report.missing(WHOLE) == []
     assert plan_report.remarks(WHOLE) == [
-        "input tokens are estimated: its own run of this benchmark (within 2%), 1 row; 4 characters a token (within "
+        "input tokens are estimated: its own run of this benchmark (within 2%), 1 row; 4 characters per token (within "
         "33%), 1 row.",
         "expected output tokens are based on: its own run of this benchmark, 2 rows. The maximum assumes that every "
         "completion is as long as its limit.",

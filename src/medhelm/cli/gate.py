@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     "benchmarks",
     metavar="BENCHMARK",
     multiple=True,
-    help="Benchmark to compare on; repeatable.  [default: all that the reference has]",
+    help="Benchmark to compare on; repeatable.  [default: all in the reference]",
 )
 @click.option("--each", is_flag=True, help="Pass only if every benchmark passes, not just their mean.")
 @click.option("--allow-missing", is_flag=True, help="Pass even if benchmarks of the reference are not compared.")

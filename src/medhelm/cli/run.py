@@ -108,10 +108,10 @@ def demo(shared: Shared, rule: Rule) -> int:
     if shared.json or done.exit_code:
         print_runs(shared, done, rule)
     else:
-        click.echo(f"{len(done.runs)} runs are complete. medhelm runs list --store {shared.store} shows each.\n")
+        click.echo(f"{len(done.runs)} runs are complete. To list them: medhelm runs list --store {shared.store}\n")
     _print_ranking(shared, done, settings, rule)
     if not shared.json:
-        click.echo(f"\nTo look into these results in a browser: medhelm serve --store {shared.store}")
+        click.echo(f"\nTo browse these results: medhelm serve --store {shared.store}")
     return done.exit_code
 
 
@@ -185,7 +185,7 @@ def _evaluate(
         shared.note(warning)
     if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
         graded = plural(n, "free-text benchmark")
-        shared.note(f"no judges were given (--judge): scoring {graded} with the next metric")
+        shared.note(f"no judges were named (--judge): scoring {graded} by the next metric instead")
     with progress_listener(shared) as listener:
         return evaluate(
             benchmarks,

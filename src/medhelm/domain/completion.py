@@ -49,7 +49,7 @@ class Model:
     remote_name: str
     """Name of the model at the provider."""
     base_url: str = ""
-    """URL of the service, up to and including its version part; `POOL` for several equal servers; empty for models
+    """URL of the service, up to and including its version part; `POOL` for several identical servers; empty for models
     that need no network."""
     key_variable: str = ""
     """Environment variable that holds the API key; empty if none is needed."""

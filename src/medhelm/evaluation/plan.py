@@ -112,7 +112,8 @@ def make_plan(
     if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
         graded = plural(n, "free-text benchmark")
         warnings.append(
-            f"no judges were given (--judge): {graded} would be scored with the next metric; the plan has no judges."
+            f"no judges were named (--judge): {graded} would be scored by the next metric instead; "
+            "the plan has no judges."
         )
     return replace(plan, warnings=tuple(warnings))
 

@@ -118,7 +118,7 @@ def checked_pool(texts: Sequence[str], *, insecure: bool = False) -> tuple[str, 
 
 
 def read_endpoints(file: Path) -> tuple[tuple[str, ...], list[Problem]]:
-    """Read a file with the addresses of a pool, one a line. Blank lines and lines that begin with `#` are skipped.
+    """Read a file with the addresses of a pool, one per line. Blank lines and lines that begin with `#` are skipped.
 
     Returns: the valid addresses, each once, because a server that restarts may add its line again; and the problems of
     the other lines.

@@ -1,8 +1,8 @@
 """Finding models: from the name of a model to its address, key and settings.
 
 A name is `PROVIDER/NAME` (`openai/gpt-4o`, `azure/DEPLOYMENT`, `baseline/majority`, `replay/FILE.jsonl`), the same with
-an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. Several equal servers form a
-pool (`openai/NAME@URL1,URL2` or `openai/NAME@file:FILE`), named `openai/NAME@pool` whatever its addresses are.
+an address (`openai/NAME@http://127.0.0.1:8000/v1`), or a name that models.yaml defines. Several identical servers form
+a pool (`openai/NAME@URL1,URL2` or `openai/NAME@file:FILE`), named `openai/NAME@pool` whatever its addresses are.
 `OWN=NAME` gives a model a name of its own. Keys are in environment variables, and each goes only where it belongs
 (`models.keys`).
 """

@@ -74,10 +74,10 @@ class ModelDefinition(BaseModel):
     insecure: bool = False
     """Allow http:// for a host outside this machine and private networks."""
     base_url: str | list[str] = ""
-    """Address of the service, up to and including its version, or a list of those of several equal servers; default:
-    the provider's own."""
+    """Address of the service, up to and including its version, or a list of those of several identical servers;
+    default: the provider's own."""
     endpoints: str = ""
-    """File with the addresses of several equal servers, one a line; it is read again when it changes."""
+    """File with the addresses of several identical servers, one per line; it is read again when it changes."""
     proxy: str = ""
     """Address of an HTTP proxy for it, such as `http://proxy.example:3128`; `direct`: none, even with --proxy."""
     ca_file: str = ""

@@ -86,7 +86,7 @@ class Provider(ABC):
     """Hook: the number of equal servers that share its requests, each with a limit of its own."""
 
     is_pool: bool = False
-    """Hook: True for `models.replicas.ReplicaPool`, a model that several equal servers serve."""
+    """Hook: True for `models.replicas.ReplicaPool`, a model that several identical servers serve."""
 
     replies_in_time: bool = True
     """Hook: False for models that this process starts or runs, whose first completion may take as long as it needs."""

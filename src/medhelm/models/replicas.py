@@ -1,4 +1,4 @@
-"""Pools: one model that several equal servers serve.
+"""Pools: one model that several identical servers serve.
 
 A request goes to the server with the fewest requests in flight, or to one that has received a prompt with the same
 long prefix, because that server's prefix cache holds it. A server gets requests after it has returned its list of
@@ -144,7 +144,7 @@ class _Waiting:
 
 
 class ReplicaPool(Provider):
-    """One model that several equal servers serve; the client asks it for a place at one of them.
+    """One model that several identical servers serve; the client asks it for a place at one of them.
 
     It checks its servers only while it has requests, so it needs no `close`.
     """

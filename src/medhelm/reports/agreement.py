@@ -196,7 +196,7 @@ def _conclusion_sentence(found: BenchmarkAgreement) -> str:
                 f"{jury}.{known}"
             )
         case Conclusion.TOO_FEW:
-            return f"The ratings are too few to say whether the jury can be trusted: {one.jury.reason}."
+            return f"There are too few ratings to say whether the jury can be trusted: {one.jury.reason}."
 
 
 def _leniency_sentence(found: Estimate) -> str:
@@ -280,7 +280,7 @@ def _overview_table(several: Mapping[str, BenchmarkAgreement], format: str, capt
 
 def _details_table(several: Mapping[str, BenchmarkAgreement], format: str) -> str:
     """Return the table of criteria, single judges and baseline metrics against the clinicians."""
-    headers = ["Benchmark", "Against the clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
+    headers = ["Benchmark", "Compared with clinicians", "Completions", "ICC(3,k)", "Spearman", "Weighted kappa"]
     headers.append("Minus clinicians")
     rows: list[list[Value]] = []
     for name, found in several.items():

@@ -32,8 +32,8 @@ LEVEL = 0.05
 """Significance level."""
 
 NULL_HYPOTHESIS = (
-    "The p-values test whether, on each question, either model could as well have given the other's answer; they say "
-    "nothing about the size of a difference."
+    "The p-values test whether, on each question, each model could just as well have given the other's answer; "
+    "they say nothing about the size of a difference."
 )
 """The null hypothesis, for the foot of tables."""
 

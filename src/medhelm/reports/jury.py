@@ -184,7 +184,7 @@ NOTES = {
     "work": ("Missing judgments are excluded from all numbers. Tokens and cost include unreadable judgments.",),
     "grades": (
         "High grades are good. Best and worst grade: share of grades at either end of the scale.",
-        "Harsher than the others: their mean minus this judge's grade, on the same completions and criteria.",
+        "Harsher than other judges: their mean minus this judge's grade, on the same completions and criteria.",
     ),
     "family": (
         "Favors its family: judge minus other judges on models of its family, minus the same on other models.",
@@ -297,7 +297,7 @@ def _work_table(shown: Sequence[JurySummary]) -> Table:
 def _grades_table(shown: Sequence[JurySummary]) -> Table:
     """Return mean, spread and severity of each judge's grades."""
     headers = ["Benchmark", "Judge", "Scale", "Mean grade", "SD", "Best grade", "Worst grade"]
-    headers.append("Harsher than the others")
+    headers.append("Harsher than other judges")
     rows: Rows = []
     for own in shown:
         scale = f"{own.low:g} to {own.high:g}"

@@ -78,7 +78,7 @@ def to_table(plan: CostPlan, format: str = "table") -> str:
     ]
     rows.append(["total", None, None, *numbers(plan.rows), None])
     headers = ["benchmark", "model", "role", *counts, *costs, "missing"]
-    caption = "Tokens and costs are those of requests that would be sent; `cached` requests are not sent again."
+    caption = "Tokens and costs cover only requests that would be sent; `cached` requests are not sent again."
     if "duplicate" in counts:
         caption += " `duplicate` requests are equal to another request of the run, and sent once."
     drop = ("output max", "cached", "duplicate", "input tokens", "output expected", "role", "USD max")

@@ -88,13 +88,13 @@ def _adjacent_table(found: SuitePower, format: str) -> str:
     if found.difference is not None:
         columns |= {
             "Power now": lambda one: decimal(one.power_estimate.power, 2),
-            "Times the instances": lambda one: decimal(one.power_estimate.times_instances, 1),
+            "Multiply instances by": lambda one: decimal(one.power_estimate.times_instances, 1),
             "Benchmarks needed": lambda one: one.power_estimate.benchmarks_needed,
         }
         caption += f", if the true difference is {found.difference:g}"
     else:
         caption += "; add --difference to see the power, and what is needed, to detect a difference that matters"
-    drop = ("Benchmarks", "Times the instances", "Power now")
+    drop = ("Benchmarks", "Multiply instances by", "Power now")
     return render(*tabulate(found.adjacent_models, columns), format=format, caption=caption, drop=drop)
 
 

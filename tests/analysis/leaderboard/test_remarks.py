@@ -41,7 +41,7 @@ GOOD, BAD, FAIR = [1.0] * 39 + [0.0], [0.0] * 39 + [1.0], [1.0] * 38 + [0.0, 1.0
 
 
 BASIS = "Intervals and tests reflect the choice of questions on these benchmarks."
-NULL = "Tests ask whether either of two models could as well have given the other's answer to each question."
+NULL = "Tests ask whether, on each question, each of two models could just as well have given the other's answer."
 
 
 def test_a_board_without_limits_only_says_what_it_can_tell() -> None:
@@ -56,7 +56,7 @@ def test_ties_name_their_members_and_ranks_their_ends() -> None:
     found = warnings([cell(m, name, s) for name in "ab" for m, s in (("x", GOOD), ("y", FAIR), ("z", BAD))])
     assert found == (
         "2 of 3 pairs of models differ significantly by win share, with Holm correction: if all models were equal, the "
-        "chance of any such finding would be at most 5%.",
+        "chance of even one such finding would be at most 5%.",
         "Rows 1 to 2 cannot be separated from row 1: x, y.",
         found[-2],
         WIN_RATE.text,

@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_written_is_named(medhelm: Medhelm, tmp_path: Path
 
 def test_quiet_keeps_the_result_and_errors(medhelm: Medhelm, tmp_path: Path) -> None:
     run = ["run", "aci_bench", "--tier", "sample", "--model", "baseline/majority", "--store", tmp_path / "store"]
-    assert "no judges were given" in medhelm(*run).err
+    assert "no judges were named" in medhelm(*run).err
     quiet = medhelm(*run, "-q")
     assert quiet.err == ""
     assert "ACI-Bench" in quiet.out or "aci_bench" in quiet.out

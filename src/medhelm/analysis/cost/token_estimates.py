@@ -40,7 +40,7 @@ class TokenRatio:
 
 
 _UNKNOWN_ERROR = CHARACTERS_PER_TOKEN * MOST_TOKENS_PER_CHARACTER - 1
-UNKNOWN = TokenRatio(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters a token", _UNKNOWN_ERROR)
+UNKNOWN = TokenRatio(1 / CHARACTERS_PER_TOKEN, _UNKNOWN_ERROR, "4 characters per token", _UNKNOWN_ERROR)
 """Token ratio of a model without earlier runs."""
 
 

@@ -28,14 +28,14 @@ MAJORITY = "baseline/majority"
 SAMPLE_TIER = Remark(
     code="sample_tier",
     subject="",
-    text="Sample tier: these are a few invented rows per benchmark; they say nothing about real performance.",
+    text="Sample tier: each benchmark has a few invented rows, which say nothing about real performance.",
 )
 """Comes first wherever numbers are made from sample rows."""
 
 WIN_RATE = Remark(
     code="win_rate_is_descriptive",
     subject="",
-    text="A win rate counts differences however small and depends on which rivals are on the board: adding or dropping "
+    text="A win rate counts every difference, however small, and depends on the other models: adding or dropping "
     "a model can reverse the win rates of two others.",
 )
 """Says how far a win rate can be trusted."""
@@ -183,9 +183,11 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
 
 NULL_HYPOTHESES: Mapping[IntervalUnit, str] = {
     "instances within benchmarks": (
-        "Tests ask whether either of two models could as well have given the other's answer to each question."
+        "Tests ask whether, on each question, each of two models could just as well have given the other's answer."
     ),
-    "benchmarks": "Tests ask whether either of two models could as well have had the other's score on each benchmark.",
+    "benchmarks": (
+        "Tests ask whether, on each benchmark, each of two models could just as well have had the other's score."
+    ),
 }
 """Unit of tests -> what they test."""
 
@@ -302,7 +304,7 @@ def _significance(board: Leaderboard) -> Iterator[Remark]:
         separated = 0 if board.pairs is None else int(board.pairs.is_separated.sum())
         text = (
             f"{separated:,} of {pairs:,} pairs of models differ significantly by {board.tested_by}, with "
-            "Holm correction: if all models were equal, the chance of any such finding would be at most 5%."
+            "Holm correction: if all models were equal, the chance of even one such finding would be at most 5%."
         )
         yield Remark("significant_pairs", "", text)
 

@@ -156,7 +156,7 @@ def read_tokens(file: Path) -> list[NamedToken]:
             )
         found.append(NamedToken(words[0] if len(words) == 2 else "", words[-1]))
     if not found:
-        raise UserError(f"{file}: holds no token. Write one a line; `openssl rand -hex 32` makes one.")
+        raise UserError(f"{file}: holds no token. Write one per line; `openssl rand -hex 32` makes one.")
     return found
 
 
