@@ -28,10 +28,10 @@ from time import perf_counter
 from medhelm.domain import Message, Model, Prompt, Request
 from medhelm.io.http.client import HttpClient
 from medhelm.models import replicas
+from medhelm.models.allowed_hosts import policy_for
 from medhelm.models.cache import Cache
 from medhelm.models.catalog import find_models
 from medhelm.models.client import Client
-from medhelm.models.egress import policy_for
 from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
 from medhelm.reports.tables import render as table

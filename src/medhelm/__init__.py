@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medhelm.results.leaderboard import CalibrationOptions, leaderboard
     from medhelm.results.published.boards import published_leaderboard
     from medhelm.results.published.cells import published_scores
-    from medhelm.results.runs.columns import load_runs, read_judgments, read_records
+    from medhelm.results.runs.data_frames import load_runs, read_judgments, read_records
     from medhelm.results.runs.run_filter import RunFilter
 
 __version__ = "0.2.0"
@@ -73,7 +73,7 @@ _MODULES = {
     "results.leaderboard": "CalibrationOptions leaderboard",
     "results.published.boards": "published_leaderboard",
     "results.published.cells": "published_scores",
-    "results.runs.columns": "load_runs read_judgments read_records",
+    "results.runs.data_frames": "load_runs read_judgments read_records",
     "results.runs.run_filter": "RunFilter",
 }
 """Module -> the public names that it defines. Loaded on first use, so that the command line starts at once."""

@@ -98,7 +98,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
       medhelm data fetch pubmed_qa medec --data DIR
     """
     from medhelm.benchmarks.download import fetch as fetch_data
-    from medhelm.models.egress import PROXY_LOGIN
+    from medhelm.models.allowed_hosts import PROXY_LOGIN
     from medhelm.reports.json_output import plain_json
 
     if shared.data is None:

@@ -250,8 +250,8 @@ async def _run(
 
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
+    from medhelm.models.allowed_hosts import hosts_without_consent
     from medhelm.models.cache_reader import CacheReader
-    from medhelm.models.egress import hosts_without_consent
     from medhelm.models.gateway.address import Tokens, read_tokens
     from medhelm.models.gateway.server import Gateway, serve
 

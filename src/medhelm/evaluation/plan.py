@@ -26,9 +26,9 @@ from medhelm.evaluation.requests import completion_limit
 from medhelm.evaluation.settings import Settings
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.allowed_hosts import SentData, missing_consent, policy_for
 from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
-from medhelm.models.egress import SentData, missing_consent, policy_for
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
 from medhelm.models.price_book import PriceBook

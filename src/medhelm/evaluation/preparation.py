@@ -23,7 +23,7 @@ from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
     from medhelm.io.http.egress import EgressPolicy
-    from medhelm.models.egress import SentData
+    from medhelm.models.allowed_hosts import SentData
     from medhelm.models.price_book import PriceBook
 
 MAXIMUM_LOADED_CHARACTERS = 50_000_000
@@ -68,7 +68,7 @@ def egress_policy_of(models: Collection[Model], settings: Settings, environment:
         from medhelm.models.gateway.worker import gateway_policy  # lazy: few commands have a gateway
 
         return gateway_policy(environment, offline=settings.offline)
-    from medhelm.models.egress import policy_for  # lazy: models within this process need no network
+    from medhelm.models.allowed_hosts import policy_for  # lazy: models within this process need no network
 
     return policy_for(
         models,
@@ -81,7 +81,7 @@ def egress_policy_of(models: Collection[Model], settings: Settings, environment:
 
 def sent_data(dataset: Dataset, settings: Settings) -> SentData:
     """Return what a command would send of a data set."""
-    from medhelm.models.egress import SentData  # lazy: as above
+    from medhelm.models.allowed_hosts import SentData  # lazy: as above
 
     is_invented = dataset.tier == "sample"
     n = len(dataset.positions)
@@ -102,7 +102,7 @@ def check_consent(
     remote = [model for model in (*models, *judges) if model.addresses]
     if not remote:
         return
-    from medhelm.models.egress import missing_consent  # lazy: as above
+    from medhelm.models.allowed_hosts import missing_consent  # lazy: as above
 
     selections = [sent_data(dataset, settings) for dataset in datasets]
     if uses_gateway(environment):

@@ -18,7 +18,7 @@ from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import is_inside
-from medhelm.models.egress import policy_for
+from medhelm.models.allowed_hosts import policy_for
 from medhelm.models.keys import missing_key
 from medhelm.models.local.local_servers import LLAMACPP_PORT, OLLAMA_PORT, ServerCheck, check_server
 from medhelm.models.local.runtime import LocalRuntime

@@ -10,8 +10,8 @@ from medhelm.domain import RULES, Completion, Failure, Instance, Model, Score
 from medhelm.errors import ProviderError
 from medhelm.io.http.audit import Subject
 from medhelm.io.http.client import HttpClient
+from medhelm.models.allowed_hosts import is_private
 from medhelm.models.cluster.connection import ClusterOptions, ClusterUse, join
-from medhelm.models.egress import is_private
 from medhelm.models.local.runtime import Cluster, LocalRuntime
 from medhelm.models.providers import SERVICES
 from medhelm.scoring.metric import Metric, apply
