@@ -1,8 +1,9 @@
 """The client: gets a completion from the cache or a provider, within limits and budget, with retries, never twice.
 
-A request passes: cache -> one in flight per digest -> budget -> slot at the endpoint -> provider, with retries ->
-cache. A failed request becomes a completion with a failure. An exception means that nothing more can be requested from
-this model (`ModelUnusable`), or at all (`BudgetError`, `StoreError`).
+A request passes: cache -> one in flight per digest -> slot at the endpoint -> lock that other processes see
+(`io.number_locks`) -> budget -> provider, with retries -> cache. A failed request becomes a completion with a failure.
+An exception means that nothing more can be requested from this model (`ModelUnusable`), or at all (`BudgetError`,
+`StoreError`).
 """
 
 from __future__ import annotations
