@@ -237,4 +237,7 @@ def _remarks(site: Site, folder: Path) -> Iterable[str]:
     if closed and site.with_text:
         yield f"Contains prompts and completions of benchmarks that are not public: {', '.join(closed)}."
     elif closed:
-        yield f"Numbers only of benchmarks that are not public: {', '.join(closed)}. --with-text includes their texts."
+        yield (
+            f"Only numbers of benchmarks that are not public: {', '.join(closed)}. "
+            "To include their texts, add --with-text."
+        )
