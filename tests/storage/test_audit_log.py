@@ -201,6 +201,22 @@ def test_requests_of_one_turn_are_written_at_once_or_all_fail(path: Path, monkey
     assert check_chain(path).problem == ""
 
 
+def test_no_request_waits_forever_for_a_line_that_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog(path)
+
+    def no_thread(_: AuditLog) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def send() -> list[None | BaseException]:
+        requests = (log.request("POST", "https://a.example", "", SUBJECT, size) for size in (1, 2))
+        return await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 30)
+
+    monkeypatch.setattr(AuditLog, "_open", no_thread)
+    assert [str(result) for result in asyncio.run(send())] == ["can't start new thread"] * 2
+
+
 def test_names_are_escaped_and_lines_are_json(path: Path) -> None:
     log = AuditLog(path)
     log.request_all("POST", "https://a.example", [(Subject('a"b\n\u2028ä', "x\x1b[0m"), 1)])

@@ -90,11 +90,12 @@ class AuditLog:
         await written
 
     def _write_gathered(self) -> None:
+        """Write the gathered lines, and resume the requests that wait for them."""
         gathered, self._gathered = self._gathered, []
-        failure = None
+        failure: Exception | None = None
         try:
             self._append([content for content, _ in gathered])
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - raised in every request, none of which may wait forever
             failure = error
         for _, written in gathered:
             if written.done():  # cancelled meanwhile
@@ -102,7 +103,7 @@ class AuditLog:
             if failure is None:
                 written.set_result(None)
             else:
-                written.set_exception(type(failure)(*failure.args))
+                written.set_exception(failure)
 
     def request_all(self, method: str, destination: str, sent: Sequence[tuple[Subject, int]]) -> None:
         """Record requests that are about to be sent together, with the bytes of each, at once. Raises: as `request`."""

@@ -6,7 +6,7 @@
     its SD            population SD, over rivals, of the share of benchmarks won strictly
     macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
-    category          mean of the normalized values of its benchmarks; subcategories alike
+    category          mean of the normalized values of its benchmarks; the same for subcategories
     guarded ...       a win share or win rate with every missing benchmark counted as a loss
 
 All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
