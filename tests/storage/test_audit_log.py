@@ -209,7 +209,7 @@ def test_no_request_waits_forever_for_a_line_that_cannot_be_written(
     def no_thread(_: AuditLog) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def send() -> list[None | BaseException]:
+    async def send() -> list[BaseException | None]:
         requests = (log.request("POST", "https://a.example", "", SUBJECT, size) for size in (1, 2))
         return await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 30)
 
