@@ -15,7 +15,8 @@ import numpy as np
 
 from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
 from medhelm.analysis.agreement.correlation import pearson
-from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
+from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
+from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.agreement.rating_sample import draw_completions
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
 from medhelm.analysis.agreement.severity import rater_effect
@@ -66,7 +67,8 @@ def agreement_table(runs: int) -> str:
             found = [one_rater_agreement(table) for table in tables]
             crowded = [one_rater_agreement(rated(design, agreement, rng, True)) for _ in range(runs)]
             many = rated(np.ones((200_000, 2)), agreement, rng, True)
-            pairs = [mean for table in tables if (mean := mean_over_pairs(table)) is not None]
+            by_pairs = [average_over_pairs(table, standardized_icc).value for table in tables]
+            pairs = [value for value in by_pairs if value is not None]
             values = [one.value for one in found if one.value is not None]
             rows.append(
                 [

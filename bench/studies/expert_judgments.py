@@ -21,7 +21,7 @@ import numpy as np
 
 from bench.studies.expert_data import LABELS, Claim, Graded, Notes, claims, graded_sets, note_preferences
 from medhelm.analysis.agreement.correlation import average_ranks, spearman
-from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
+from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.kappa import Level, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.statistics.bootstrap import bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -77,6 +77,11 @@ def rank_correlation(both: Floats) -> float | None:
     return spearman(*both.T).value
 
 
+def consistency(both: Floats) -> float | None:
+    """ICC(3,k) of standardized scores and grades."""
+    return standardized_icc(both).value
+
+
 def kappa_by_rank(both: Floats) -> float | None:
     """Quadratic weighted kappa after the scores were turned into grades as frequent as the experts' own.
 
@@ -90,16 +95,21 @@ def kappa_by_rank(both: Floats) -> float | None:
 
 def measured(statistic: Statistic, both: Floats, clusters: Sequence[str], places: int = 2) -> str | None:
     """A statistic with its interval, in words; None where it is undefined."""
-    found = bootstrap_statistic(both, statistic, np.random.default_rng(SEED), DRAWS, clusters=clusters)
+
+    def of_each(counts: Floats) -> Floats:
+        values = [statistic(np.repeat(both, row.astype(int), axis=0)) for row in counts]
+        return np.array([np.nan if value is None else value for value in values])
+
+    found = bootstrap_statistic(len(both), of_each, np.random.default_rng(SEED), DRAWS, clusters=clusters)
     return with_interval(found.value, found.low, found.high, places)
 
 
 MEASURES: Mapping[str, Statistic] = {
     "Spearman": rank_correlation,
-    "ICC(3,k)": mean_over_pairs,
+    "ICC(3,k)": consistency,
     "quadratic kappa": kappa_by_rank,
 }
-"""Title -> what is measured; of two columns the mean over pairs of raters is the ICC(3,k) of the two."""
+"""Title -> what is measured."""
 
 
 def graded_tables(sets: Mapping[str, Sequence[Graded]]) -> Iterator[str]:
@@ -143,7 +153,7 @@ def claims_table(found: Sequence[Claim]) -> str:
         both = np.stack([np.array([score(claim) for claim in found]), majority], axis=1)
         rows += [
             [name, "Spearman", measured(rank_correlation, both, questions)],
-            [name, "ICC(3,k)", measured(mean_over_pairs, both, questions)],
+            [name, "ICC(3,k)", measured(consistency, both, questions)],
         ]
     return render(rows, ["Who", "Measure", f"{len(found)} claims, {len(set(questions))} questions"], format="md")
 
@@ -202,9 +212,12 @@ def hits(found: Sequence[Notes], systems: Sequence[str], score: Callable[[Notes,
                 hits.append((float(best in among), len(among) / len(systems)))
                 places.append(str(place))
     table = np.array(hits)
-    shown = bootstrap_statistic(
-        table[:, :1], lambda rows: float(rows.mean()), np.random.default_rng(SEED), DRAWS, clusters=places
-    )
+
+    def mean(counts: Floats) -> Floats:
+        drawn: Floats = counts @ table[:, 0] / counts.sum(axis=1)
+        return drawn
+
+    shown = bootstrap_statistic(len(table), mean, np.random.default_rng(SEED), DRAWS, clusters=places)
     low, high = shown.low, shown.high
     if table[:, 0].min() == table[:, 0].max():
         n = len(set(places))

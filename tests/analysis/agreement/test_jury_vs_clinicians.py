@@ -14,9 +14,9 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     RatingMatrix,
     agreement_with_clinicians,
     clinician_agreement,
-    mean_over_pairs,
     measure_agreement,
     pool_benchmarks,
+    resampled_pair_icc,
     standardized_icc,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -29,6 +29,11 @@ DRAWS = 200
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(1)
+
+
+def mean_pair_icc(ratings: Floats) -> float:
+    """Mean over pairs of raters of the table itself, nan if undefined."""
+    return float(resampled_pair_icc(ratings, np.ones((1, len(ratings))))[0])
 
 
 def panel(grades: Floats, jury: Sequence[float], **changes: Any) -> RatingMatrix:
@@ -207,7 +212,7 @@ def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -
         expected[first, second] = anova_icc3k(np.stack([standardised(column) for column in columns], axis=1))
     assert {(p.first, p.second): p.value for p in found.pairs.pairs} == pytest.approx(expected)
     assert found.pairs.value == pytest.approx(np.mean(list(expected.values())))
-    assert mean_over_pairs(given.composites) == pytest.approx(found.pairs.value)
+    assert mean_pair_icc(given.composites) == pytest.approx(found.pairs.value)
     low, value, high = defined(found.low, found.pairs.value, found.high)
     assert low < value < high
 
@@ -239,7 +244,7 @@ def test_the_mean_over_pairs_is_that_of_each_two_on_what_they_share(seed: int) -
 def test_all_pairs_at_once_give_the_same_as_one_after_another(table: list[list[float]]) -> None:
     values = np.array(table, dtype=float)
     expected = clinician_agreement(values, [""] * len(values), rng(), 50).pairs.value
-    assert mean_over_pairs(values) == (None if expected is None else pytest.approx(expected, rel=1e-6))
+    assert mean_pair_icc(values) == pytest.approx(NAN if expected is None else expected, rel=1e-6, nan_ok=True)
 
 
 def test_a_constant_side_has_no_standard_scores() -> None:

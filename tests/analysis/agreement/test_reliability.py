@@ -9,8 +9,9 @@ import pytest
 
 from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
-from medhelm.analysis.agreement.jury_vs_clinicians import mean_over_pairs
+from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.kappa import krippendorff_alpha
+from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, jury_and_raters, one_rater_agreement
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
@@ -128,7 +129,8 @@ def test_raters_who_guess_come_out_near_0(raters: int, shared: int) -> None:
 def test_the_mean_over_pairs_is_1_where_all_at_once_are_0() -> None:
     source, design = np.random.default_rng(7), pairs_design(5, 2)
     tables = [rated(design, 0.0, source) for _ in range(100)]
-    assert np.median([mean_over_pairs(table) or NAN for table in tables]) == pytest.approx(1.0)
+    of_pairs = [average_over_pairs(table, standardized_icc).value or NAN for table in tables]
+    assert np.median(of_pairs) == pytest.approx(1.0)
     assert abs(np.median([one_rater_agreement(table).value or NAN for table in tables])) < 0.1
 
 

@@ -23,6 +23,7 @@ from medhelm.analysis.jury.cells import (
     shared_judges,
 )
 from medhelm.analysis.statistics.bootstrap import percentile_interval
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Estimate
 
@@ -175,28 +176,33 @@ def test_equal_ratios_still_have_a_width() -> None:
 
 def test_a_coefficient_is_resampled_by_clusters() -> None:
     rng = np.random.default_rng(1)
-    rows, codes = rng.normal(size=(60, 1)), np.repeat(np.arange(6), 10)
-    rows += 3 * codes[:, None]
-    alone = bootstrap_estimate(rows, lambda table: float(table.mean()), np.arange(60), np.random.default_rng(0))
-    together = bootstrap_estimate(rows, lambda table: float(table.mean()), codes, np.random.default_rng(0))
+    values, codes = rng.normal(size=60), np.repeat(np.arange(6), 10)
+    values += 3 * codes
+
+    def mean(counts: Floats) -> Floats:
+        means: Floats = counts @ values / counts.sum(axis=1)
+        return means
+
+    alone = bootstrap_estimate(mean, np.arange(60), np.random.default_rng(0))
+    together = bootstrap_estimate(mean, codes, np.random.default_rng(0))
     assert alone is not None
     assert together is not None
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert (alone.method, together.method, together.n) == ("bootstrap-400", "bootstrap-400-clustered", 60)
-    assert bootstrap_estimate(rows, lambda table: None, codes, rng) is None
-    single = bootstrap_estimate(rows, lambda table: 0.5, np.zeros(60, dtype=int), rng)
+    assert bootstrap_estimate(lambda counts: np.full(len(counts), NAN), codes, rng) is None
+    single = bootstrap_estimate(lambda counts: np.full(len(counts), 0.5), np.zeros(60, dtype=int), rng)
     assert single is not None
     assert (single.low, single.high) == (-math.inf, math.inf)
 
 
 def test_large_tables_are_resampled_less_often() -> None:
-    sizes: list[int] = []
+    sizes: list[float] = []
 
-    def first(table: np.ndarray) -> float:
-        sizes.append(len(table))
-        return float(table[0, 0])
+    def note(counts: Floats) -> Floats:
+        sizes.extend(counts.sum(axis=1))
+        return counts[:, 0]
 
-    bootstrap_estimate(np.zeros((4000, 1)), first, np.arange(4000), np.random.default_rng(0))
+    bootstrap_estimate(note, np.arange(4000), np.random.default_rng(0))
     assert sizes == [4000] + [3999] * 200
 
 

@@ -39,6 +39,30 @@ def spearman(x: Floats, y: Floats) -> Coefficient:
     return _correlation(x, y, ranked=True)
 
 
+def resampled_spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
+    """Compute the rank correlation of many resamples at once.
+
+    Parameters: x and y, shape (n,), without nan; counts, shape (m, n), how often each resample drew each pair.
+    Returns: shape (m,), nan where one side is constant.
+    """
+    n = counts.sum(axis=1, keepdims=True)
+    left, right = (_ranks_from_their_mean(side, counts, n) for side in (x, y))
+    product, squares = (counts * left * right).sum(axis=1), (counts * left**2).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = product / np.sqrt(squares * (counts * right**2).sum(axis=1))
+    return np.clip(found, -1, 1)
+
+
+def _ranks_from_their_mean(values: Floats, counts: Floats, n: Floats) -> Floats:
+    """Return each value's average rank among the n drawn ones of each resample, less the mean of those ranks."""
+    order = np.argsort(values)
+    _, first, codes = np.unique(values[order], return_index=True, return_inverse=True)
+    of_each = np.add.reduceat(counts[:, order], first, axis=1)
+    ranks = np.empty(counts.shape)
+    ranks[:, order] = (np.cumsum(of_each, axis=1) - (of_each + n) / 2)[:, codes]
+    return ranks
+
+
 def average_ranks(values: Floats) -> Floats:
     """Return ranks from 1; equal values share the mean of their ranks.
 

@@ -14,7 +14,7 @@ ICC(3,k) without limit; nothing is truncated at 0. Undefined values are None, wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -104,6 +104,21 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     )
 
 
+def resampled_icc(ratings: Floats, counts: Floats, form: Form = "3,k") -> Floats:
+    """Compute the intraclass correlation of many resamples at once, without the intervals of `icc`.
+
+    Parameters: ratings, shape (n, k), finite, without nan; counts, shape (m, n), how often each resample drew each
+    instance.
+    Returns: shape (m,), nan where `icc` has no value.
+    """
+    n, k = counts.sum(axis=1), ratings.shape[1]
+    cases, raters, error = _resampled_mean_squares(ratings, counts)
+    above, below = _numerator_and_denominator(form, n, k, cases, raters, error)
+    usable = (n > 1) & (k > 1) & (below > ROUNDING * np.maximum(np.maximum(cases, raters), error))
+    found: Floats = np.divide(above, below, out=np.full(len(n), np.nan), where=usable)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Squares:
     """Mean squares of a complete table of n instances by k raters."""
@@ -116,33 +131,36 @@ class _Squares:
 
 
 def _mean_squares(table: Floats) -> _Squares:
-    """Compute the two-way analysis of variance; sums of squares that are mere rounding errors are 0."""
+    """Compute the two-way analysis of variance."""
     n, k = table.shape
-    around = table - table.sum() / (n * k)
-    by_case, by_rater = around.sum(axis=1) / k, around.sum(axis=0) / n
-    residual = around - by_case[:, None] - by_rater
+    cases, raters, error = _resampled_mean_squares(table, np.ones((1, n)))
+    return _Squares(n, k, float(cases[0]), float(raters[0]), float(error[0]))
+
+
+def _resampled_mean_squares(table: Floats, counts: Floats) -> tuple[Floats, Floats, Floats]:
+    """Compute the mean squares of instances, raters and error of each resample; mere rounding errors are 0."""
+    n, k = counts.sum(axis=1), table.shape[1]
+    centered = table - table.mean()
+    means = centered.mean(axis=1)
+    within = centered - means[:, None]
+    by_case = means - (counts @ means / n)[:, None]
+    by_rater = counts @ within / n[:, None]
+    residual = within - by_rater[:, None, :]
     nothing = n * k * (ROUNDING * float(np.abs(table).max())) ** 2
 
-    def mean_square(deviations: Floats, times: int, freedom: int) -> float:
-        total = times * float(np.vdot(deviations, deviations))
-        return total / freedom if total > nothing else 0.0
+    def mean_square(total: Floats, freedom: Floats | int) -> Floats:
+        return np.divide(total, freedom, out=np.zeros(len(n)), where=total > nothing)
 
-    return _Squares(
-        n,
-        k,
-        mean_square(by_case, k, n - 1),
-        mean_square(by_rater, n, k - 1),
-        mean_square(residual, 1, (n - 1) * (k - 1)),
+    return (
+        mean_square(k * (counts * by_case**2).sum(axis=1), n - 1),
+        mean_square(n * (by_rater**2).sum(axis=1), k - 1),
+        mean_square(np.einsum("mn,mnk->m", counts, residual**2), (n - 1) * (k - 1)),
     )
 
 
 def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
     """Return the coefficient, or None and the reason why it is undefined."""
-    above, below = of.cases - of.error, of.cases
-    if form != "3,k":
-        below += (of.k - 1) * of.error
-    if form == "2,1":
-        below += of.k * (of.raters - of.error) / of.n
+    above, below = _numerator_and_denominator(form, of.n, of.k, of.cases, of.raters, of.error)
     largest = max(of.cases, of.raters, of.error)
     if largest == 0:
         return None, "all ratings are the same"
@@ -151,6 +169,21 @@ def _value(of: _Squares, form: Form) -> tuple[float | None, str]:
     if of.error == 0:
         return None, "every rater gives all instances the same grade"
     return None, "raters contradict each other so much that the denominator is not positive"
+
+
+Number = TypeVar("Number", float, Floats)
+
+
+def _numerator_and_denominator(
+    form: Form, n: Number, k: int, cases: Number, raters: Number, error: Number
+) -> tuple[Number, Number]:
+    """Return both sides of the coefficient's formula, from mean squares."""
+    below = cases
+    if form != "3,k":
+        below = below + (k - 1) * error
+    if form == "2,1":
+        below = below + k * (raters - error) / n
+    return cases - error, below
 
 
 def _interval(of: _Squares, form: Form) -> Ends:

@@ -17,15 +17,16 @@ and no interval is truncated at 0. A value that cannot be computed is None, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.correlation import pearson, spearman
+from medhelm.analysis.agreement.correlation import pearson, resampled_spearman, spearman
 from medhelm.analysis.agreement.icc import Icc, icc
-from medhelm.analysis.agreement.kappa import weighted_kappa
+from medhelm.analysis.agreement.kappa import resampled_kappa, weighted_kappa
 from medhelm.analysis.agreement.raters import (
     LEAST_SHARED,
     Coefficient,
@@ -215,14 +216,17 @@ def agreement_with_clinicians(
     there = ~np.isnan(scores) & ~np.isnan(clinicians)
     both = np.stack([clinicians, scores], axis=1)[there]
     names = [name for name, one in zip(clusters, there, strict=True) if one]
-    ranks, kappa = spearman(*both.T), _kappa(both, scale) if scale and rounds else None
+    ranks = spearman(*both.T)
+    kappa = weighted_kappa(*_whole_grades(both, scale).T) if scale and rounds else None
     consistency = standardized_icc(both)
     resampled = None
     if draws:
-        resampled = bootstrap_statistic(both, mean_over_pairs, rng, draws, clusters=names)
-        ranks = _with_bootstrap_interval(ranks, both, lambda rows: spearman(*rows.T).value, rng, draws, names)
+        resampled = bootstrap_statistic(len(both), partial(resampled_pair_icc, both), rng, draws, clusters=names)
+        drawn = bootstrap_statistic(len(both), partial(resampled_spearman, *both.T), rng, draws, clusters=names)
+        ranks = _with_bootstrap_interval(ranks, drawn)
     if draws and kappa and scale:
-        kappa = _with_bootstrap_interval(kappa, both, lambda rows: _kappa(rows, scale).value, rng, draws, names)
+        statistic = partial(resampled_kappa, *_whole_grades(both, scale).T)
+        kappa = _with_bootstrap_interval(kappa, bootstrap_statistic(len(both), statistic, rng, draws, clusters=names))
     width = scale[1] - scale[0] if scale else 0.0
     return AgreementWithClinicians(
         n=len(both),
@@ -262,26 +266,27 @@ def _consistency_of_two(r: float) -> float | None:
     return 2 * r / (1 + r) if r > ROUNDING - 1 else None
 
 
-def mean_over_pairs(ratings: Floats) -> float | None:
-    """Compute the mean of `standardized_icc` over pairs of raters, vectorized for the many tables of a bootstrap.
+def resampled_pair_icc(ratings: Floats, counts: Floats) -> Floats:
+    """Compute the mean of `standardized_icc` over pairs of raters, for many resamples at once.
 
-    For two standardized raters the coefficient is 2 r / (1 + r), r being the correlation on what both rated.
-
-    Parameters: ratings, shape (n, R), nan if missing.
-    Returns: None if no two raters share two rows on which neither is constant. Pairs without a value are left out.
+    Parameters: ratings, shape (n, R), nan if missing; counts, shape (m, n), how often each resample drew each row.
+    Returns: shape (m,), nan if no two raters share two rows on which neither is constant. Pairs without a value are
+    left out.
     """
     there = ~np.isnan(ratings)
-    mask = there.astype(float)
-    n = mask.T @ mask
     values = np.where(there, ratings - row_means(ratings.T), 0.0)
-    sums, squares = values.T @ mask, (values**2).T @ mask
+    first, second = np.triu_indices(ratings.shape[1], k=1)
+    shared = (there[:, first] & there[:, second]).astype(float)
+    sides = values[:, first] * shared, values[:, second] * shared
+    n = counts @ shared
+    sums, squares = ([counts @ (side**power) for side in sides] for power in (1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
-        variances = squares - sums**2 / n
-        constant = variances <= ROUNDING * squares
-        r = (values.T @ values - sums * sums.T / n) / np.sqrt(variances * variances.T)
+        spread = [square - total**2 / n for total, square in zip(sums, squares, strict=True)]
+        r = (counts @ (sides[0] * sides[1]) - sums[0] * sums[1] / n) / np.sqrt(spread[0] * spread[1])
         found = 2 * r / (1 + r)
-    usable = np.triu((n >= LEAST_SHARED) & ~constant & ~constant.T & (r > ROUNDING - 1), k=1)
-    return float(found[usable].mean()) if usable.any() else None
+    varies = [own > ROUNDING * square for own, square in zip(spread, squares, strict=True)]
+    usable = (n >= LEAST_SHARED) & varies[0] & varies[1] & (r > ROUNDING - 1)
+    return row_means(np.where(usable, found, np.nan))
 
 
 def clinician_agreement(
@@ -296,7 +301,8 @@ def clinician_agreement(
     pairs = average_over_pairs(composites, standardized_icc)
     if pairs.value is None:
         return ClinicianAgreement(pairs=pairs, low=None, high=None, reason="no pair of clinicians has a value")
-    found = bootstrap_statistic(composites, mean_over_pairs, rng, draws, clusters=clusters)
+    statistic = partial(resampled_pair_icc, composites)
+    found = bootstrap_statistic(len(composites), statistic, rng, draws, clusters=clusters)
     return ClinicianAgreement(pairs=pairs, low=found.low, high=found.high, reason=found.reason)
 
 
@@ -354,22 +360,14 @@ def _expand_axes(values: Floats, *axes: tuple[Sequence[str], Sequence[str]]) -> 
     return wide
 
 
-def _kappa(both: Floats, scale: tuple[float, float]) -> Coefficient:
-    """Compute the quadratic weighted kappa of two columns, rounded to grades; halves are rounded up."""
+def _whole_grades(means: Floats, scale: tuple[float, float]) -> Floats:
+    """Round mean grades to grades of the scale; halves are rounded up."""
     low, _ = scale
-    return weighted_kappa(*(np.floor(both - low + 0.5 + 1e-9) + low).T)
+    return np.floor(means - low + 0.5 + 1e-9) + low
 
 
-def _with_bootstrap_interval(
-    found: Coefficient,
-    both: Floats,
-    statistic: Callable[[Floats], float | None],
-    rng: np.random.Generator,
-    draws: int,
-    clusters: Sequence[str],
-) -> Coefficient:
+def _with_bootstrap_interval(found: Coefficient, drawn: BootstrapResult) -> Coefficient:
     """Replace the interval of a coefficient by a bootstrap interval."""
-    drawn = bootstrap_statistic(both, statistic, rng, draws, clusters=clusters)
     return replace(found, low=drawn.low, high=drawn.high, reason=found.reason if found.value is None else drawn.reason)
 
 

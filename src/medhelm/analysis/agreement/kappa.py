@@ -9,11 +9,12 @@ Grades are numbers. The disagreement of two grades depends on their distance, no
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.agreement.correlation import average_ranks
 from medhelm.analysis.agreement.raters import Coefficient, require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
@@ -42,14 +43,30 @@ def weighted_kappa(a: Floats, b: Floats, *, weights: Weights = "quadratic") -> C
     if n < 2:
         return Coefficient(value=None, n=n, n_left_out=left_out, reason="needs at least two instances")
     left, right = both[:, there]
-    grades, codes = np.unique(both[:, there], return_inverse=True)
-    shares = [np.bincount(side, minlength=len(grades)) / n for side in codes.reshape(2, n)]
-    observed = float(_distance(left, right, weights).mean())
-    expected = float(shares[0] @ _distance(grades[:, None], grades, weights) @ shares[1])
-    if expected == 0:
-        reason = f"both raters give {grades[0]:g} to every instance"
+    value = float(resampled_kappa(left, right, np.ones((1, n)), weights=weights)[0])
+    if math.isnan(value):
+        reason = f"both raters give {left[0]:g} to every instance"
         return Coefficient(value=None, n=n, n_left_out=left_out, reason=reason)
-    return Coefficient(value=1 - observed / expected, n=n, n_left_out=left_out)
+    return Coefficient(value=value, n=n, n_left_out=left_out)
+
+
+def resampled_kappa(a: Floats, b: Floats, counts: Floats, *, weights: Weights = "quadratic") -> Floats:
+    """Compute the weighted kappa of many resamples at once.
+
+    Parameters: a and b, shape (n,), finite grades, nan if missing; counts, shape (m, n), how often each resample drew
+    each instance.
+    Returns: shape (m,), nan where `weighted_kappa` has no value.
+    """
+    there = ~np.isnan(a) & ~np.isnan(b)
+    a, b, counts = a[there], b[there], counts[:, there]
+    n = counts.sum(axis=1)
+    grades = np.unique(np.concatenate([a, b]))
+    left, right = (counts @ (side[:, None] == grades).astype(float) for side in (a, b))
+    observed = counts @ _distance(a, b, weights) * n
+    expected = ((left @ _distance(grades[:, None], grades, weights)) * right).sum(axis=1)
+    usable = (n > 1) & (expected > 0)
+    found: Floats = np.divide(expected - observed, expected, out=np.full(len(n), np.nan), where=usable)
+    return found
 
 
 def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient:
@@ -75,32 +92,58 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     n, left_out = len(paired), int((given < 2).sum())
     if n == 0:
         return Coefficient(value=None, n=0, n_left_out=left_out, reason="no instance has two ratings")
-    there = ~np.isnan(paired)
-    if level == "ordinal":
-        ranks = np.full(paired.shape, np.nan)
-        ranks[there] = average_ranks(paired[there])
-        paired = ranks
-    values, counts = np.unique(paired[there], return_counts=True)
-    if len(values) == 1:
+    value = float(resampled_alpha(paired, np.ones((1, n)), level)[0])
+    if math.isnan(value):
         return Coefficient(value=None, n=n, n_left_out=left_out, reason="all ratings are the same")
-    within = sum(np.nansum(_squared_difference(paired, column[:, None], level), axis=1) for column in paired.T)
-    observed = float((within / (given[given >= 2] - 1)).sum())
-    total = int(counts.sum())
-    expected = sum(
-        float(counts @ _squared_difference(values, value, level)) * count
-        for value, count in zip(values, counts, strict=True)
-    ) / (total - 1)
-    return Coefficient(value=1 - observed / expected, n=n, n_left_out=left_out)
+    return Coefficient(value=value, n=n, n_left_out=left_out)
+
+
+def resampled_alpha(ratings: Floats, counts: Floats, level: Level = "ordinal") -> Floats:
+    """Compute Krippendorff's alpha of many resamples at once.
+
+    The squared differences of all pairs among n values sum to n times the sum of their squares, less the square of
+    their sum: of the ratings of one instance that is the observed disagreement, of all ratings the expected one.
+
+    Parameters: ratings, shape (n, k), finite, nan where a rating is missing; counts, shape (m, n), how often each
+    resample drew each instance.
+    Returns: shape (m,), nan where `krippendorff_alpha` has no value.
+    """
+    given = (~np.isnan(ratings)).sum(axis=1)
+    paired, counts, given = ratings[given > 1], counts[:, given > 1], given[given > 1]
+    if not len(paired):
+        return np.full(len(counts), np.nan)
+    n = counts @ given
+    within, between = np.zeros((2, len(counts)))
+    for sums, squares in _sums_of_ratings(paired, counts, level):
+        within += (counts * (given * squares - sums**2) / (given - 1)).sum(axis=1)
+        between += n * (counts * squares).sum(axis=1) - (counts * sums).sum(axis=1) ** 2
+    drawn = counts > 0
+    lowest = np.where(drawn, np.nanmin(paired, axis=1), np.inf).min(axis=1)
+    highest = np.where(drawn, np.nanmax(paired, axis=1), -np.inf).max(axis=1)
+    disagreement: Floats = np.divide(within * (n - 1), between, out=np.full(len(n), np.nan), where=lowest < highest)
+    return 1 - disagreement
+
+
+def _sums_of_ratings(paired: Floats, counts: Floats, level: Level) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the sums of each instance's ratings and of their squares, so expressed that they differ by the level.
+
+    Nominal: for each grade, whether it was given; ordinal: ranks, of shape (m, n); interval: the ratings. Ranks and
+    ratings are counted from their mean, so that sums of squares do not lose digits.
+    """
+    if level == "interval":
+        ratings = paired - np.nanmean(paired)
+        yield np.nansum(ratings, axis=1), np.nansum(ratings**2, axis=1)
+        return
+    grades = np.unique(paired[~np.isnan(paired)])
+    times = np.stack([(paired == grade).sum(axis=1) for grade in grades]).astype(float)
+    if level == "nominal":
+        yield from zip(times, times, strict=True)
+        return
+    of_each = counts @ times.T
+    ranks = np.cumsum(of_each, axis=1) - (of_each + of_each.sum(axis=1, keepdims=True)) / 2
+    yield ranks @ times, ranks**2 @ times
 
 
 def _distance(a: Floats, b: Floats, weights: Weights) -> Floats:
     """Return the disagreement of grades, element by element."""
     return (a != b).astype(float) if weights == "none" else (a - b) ** 2
-
-
-def _squared_difference(a: Floats, b: Floats | float, level: Level) -> Floats:
-    """Return Krippendorff's squared difference of ratings (ordinal: of their ranks); nan where one is missing."""
-    difference: Floats = a - b
-    if level == "nominal":
-        return np.where(np.isnan(difference), np.nan, difference != 0)
-    return difference**2

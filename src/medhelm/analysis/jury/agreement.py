@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from medhelm.analysis.agreement.icc import icc
-from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
-from medhelm.analysis.agreement.raters import average_over_pairs
+from medhelm.analysis.agreement.icc import resampled_icc
+from medhelm.analysis.agreement.kappa import Level, Weights, resampled_alpha, resampled_kappa
 from medhelm.analysis.jury.cells import Codes, JudgmentCells, average_estimates, bootstrap_estimate, grades_by_judge
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.means import row_means
 from medhelm.domain import Estimate
 
 SCORE = "score"
@@ -76,32 +79,28 @@ def _agreement_on(
     rows, codes = values.T[given > 1], clusters[given > 1]
     complete = given[given > 1] == len(values)
 
-    def coefficient(statistic: Callable[[Floats], float | None], wanted: np.ndarray) -> Estimate | None:
-        return bootstrap_estimate(rows[wanted], statistic, codes[wanted], rng)
-
-    def kappa(table: Floats) -> float | None:
-        return average_over_pairs(table, lambda both: weighted_kappa(both[:, 0], both[:, 1], weights=weights)).value
-
     every = np.ones(len(rows), dtype=bool)
+
+    def coefficient(
+        statistic: Callable[[Floats, Floats], Floats], wanted: NDArray[np.bool_] = every
+    ) -> Estimate | None:
+        return bootstrap_estimate(partial(statistic, rows[wanted]), codes[wanted], rng)
+
     return JudgeAgreement(
         on=on,
         n=len(rows),
         level=level,
-        icc_2_1=coefficient(_icc_2_1, complete),
-        icc_3_k=coefficient(lambda table: icc(table, "3,k").value, complete),
-        kappa=coefficient(kappa, every),
-        alpha=coefficient(lambda table: krippendorff_alpha(table, level).value, every),
+        icc_2_1=coefficient(partial(resampled_icc, form="2,1"), complete),
+        icc_3_k=coefficient(partial(resampled_icc, form="3,k"), complete),
+        kappa=coefficient(partial(_mean_kappa, weights=weights)),
+        alpha=coefficient(partial(resampled_alpha, level=level)),
     )
 
 
-def _icc_2_1(table: Floats) -> float | None:
-    """Compute ICC(2,1) from the mean squares of ICC(3,k), without its own interval, which takes long."""
-    found = icc(table, "3,k")
-    if found.ms_cases is None or found.ms_raters is None or found.ms_error is None:
-        return None
-    excess = found.k * (found.ms_raters - found.ms_error) / found.n
-    below = found.ms_cases + (found.k - 1) * found.ms_error + excess
-    return (found.ms_cases - found.ms_error) / below if below > 0 else None
+def _mean_kappa(rows: Floats, counts: Floats, weights: Weights) -> Floats:
+    """Compute the mean kappa over the pairs of judges that have one, for many resamples at once."""
+    kappas = [resampled_kappa(a, b, counts, weights=weights) for a, b in combinations(rows.T, 2)]
+    return row_means(np.stack(kappas, axis=1))
 
 
 def average_agreement(found: Sequence[Sequence[JudgeAgreement]]) -> tuple[JudgeAgreement, ...]:

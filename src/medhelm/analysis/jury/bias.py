@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from medhelm.analysis.agreement.correlation import spearman
+from medhelm.analysis.agreement.correlation import resampled_spearman
 from medhelm.analysis.jury.cells import (
     Codes,
     JudgmentCells,
@@ -200,7 +201,7 @@ def length_bias(
         basis="within instances" if axis == 0 else "across instances",
         slope=_slope(x, y, codes, rng),
         relative_to_others=None if others is None else _slope(*_centered(doublings, others, clusters, axis), rng),
-        spearman=bootstrap_estimate(np.stack([x, y], axis=1), lambda rows: spearman(*rows.T).value, codes, rng),
+        spearman=bootstrap_estimate(partial(resampled_spearman, x, y), codes, rng),
     )
 
 

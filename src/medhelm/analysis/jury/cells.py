@@ -265,23 +265,24 @@ def ratio_estimate(
 
 
 def bootstrap_estimate(
-    rows: Floats, statistic: Callable[[Floats], float | None], codes: Codes, rng: np.random.Generator
+    statistic: Callable[[Floats], Floats], codes: Codes, rng: np.random.Generator
 ) -> Estimate | None:
-    """Estimate any statistic of rows with its 95% interval, by cluster bootstrap (`bootstrap_statistic`).
+    """Estimate any statistic of observations with its 95% interval, by cluster bootstrap (`bootstrap_statistic`).
 
-    The larger the table the fewer draws, from `MOST_DRAWS` down to `FEWEST_DRAWS`: coefficients of many rows take long.
+    The more observations the fewer draws, from `MOST_DRAWS` down to `FEWEST_DRAWS`: coefficients of many take long.
 
-    Parameters: rows, one for each observation; codes, cluster of each row. Returns: None where the statistic is
-    undefined; infinite ends where there is no interval.
+    Parameters: statistic, from how often each resample drew each observation; codes, cluster of each observation.
+    Returns: None where the statistic is undefined; infinite ends where there is no interval.
     """
-    draws = min(max(ROWS_DRAWN // max(len(rows), 1), FEWEST_DRAWS), MOST_DRAWS)
-    found = bootstrap_statistic(rows, statistic, rng, draws, clusters=codes)
+    n = len(codes)
+    draws = min(max(ROWS_DRAWN // max(n, 1), FEWEST_DRAWS), MOST_DRAWS)
+    found = bootstrap_statistic(n, statistic, rng, draws, clusters=codes)
     if found.value is None:
         return None
     if found.low is None or found.high is None:
-        return Estimate(value=found.value, low=-math.inf, high=math.inf, n=len(rows), method=found.reason)
-    method = f"bootstrap-{draws}{'-clustered' if len(np.unique(codes)) < len(rows) else ''}"
-    return Estimate(value=found.value, low=found.low, high=found.high, n=len(rows), method=method)
+        return Estimate(value=found.value, low=-math.inf, high=math.inf, n=n, method=found.reason)
+    method = f"bootstrap-{draws}{'-clustered' if len(np.unique(codes)) < n else ''}"
+    return Estimate(value=found.value, low=found.low, high=found.high, n=n, method=method)
 
 
 def average_estimates(estimates: Sequence[Estimate | None]) -> Estimate | None:

@@ -4,6 +4,8 @@ Instances, or whole clusters of them, are drawn with replacement, one fewer than
 Stat. Assoc. 83), and the tails of the percentile interval are taken from Student's t (Hesterberg 2015, Am. Stat. 69).
 For coefficients of agreement this matters: plain percentiles of 10 or 20 instances hold the truth in about 9 cases of
 10, these in about 19 of 20.
+
+A statistic is computed for many resamples at once, from how often each of them drew each instance.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, resampling_weights
 from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import DRAWS, NORMAL
 
@@ -33,56 +34,48 @@ class BootstrapResult:
     """Lower end of the 95% interval, or None."""
     high: float | None
     """Upper end of the 95% interval, or None."""
-    draws: int
-    """Draws for which the statistic is defined: the interval is made of these."""
-    undefined: int
-    """Draws left out because the statistic is undefined for them."""
     reason: str = ""
     """Reason if there is no interval, else empty."""
 
 
 def bootstrap_statistic(
-    rows: Floats,
-    statistic: Callable[[Floats], float | None],
+    n: int,
+    statistic: Callable[[Floats], Floats],
     rng: np.random.Generator,
     draws: int = DRAWS,
     *,
     clusters: Clusters = None,
 ) -> BootstrapResult:
-    """Compute the percentile bootstrap of a statistic, by rows or by whole clusters of rows.
+    """Compute the percentile bootstrap of a statistic of n instances, drawn alone or in whole clusters.
 
-    Draws for which the statistic is undefined are left out and counted: where there are many, the interval is about the
-    draws that worked. The interval is widened to hold the value, if need be, and is not cut to any range.
+    Resamples for which the statistic is undefined are left out: where there are many, the interval is about the others.
+    The interval is widened to hold the value, if need be, and is not cut to any range.
 
-    Parameters: rows, one per instance along the first axis; statistic, from such rows to a number, or None or nan where
-    it is undefined; clusters, a name for each row, "" or None for independent rows.
-    Returns: no interval if the statistic is undefined for the rows, if there are fewer than two clusters, or if fewer
-    than `MIN_RESAMPLES` draws are defined.
+    Parameters: statistic, from how often each resample drew each instance, shape (m, n), to one number per resample,
+    shape (m,), nan where it is undefined; clusters, a name for each instance, "" or None for independent ones.
+    Returns: no interval if the statistic is undefined for the instances themselves, if there are fewer than two
+    clusters, or if the statistic is defined for fewer than `MIN_RESAMPLES` resamples.
 
-    >>> found = bootstrap_statistic(np.arange(30.0), lambda rows: float(np.median(rows)), np.random.default_rng(1))
-    >>> found.low, found.value, found.high
-    (9.0, 14.5, 20.0)
+    >>> values = np.arange(30.0)
+    >>> found = bootstrap_statistic(30, lambda counts: counts @ values / counts.sum(axis=1), np.random.default_rng(1))
+    >>> f"{found.low:.1f}, {found.value:.1f}, {found.high:.1f}"
+    '11.1, 14.5, 18.0'
     """
-    value = _defined(statistic(rows))
-    codes, k = cluster_codes(clusters, len(rows))
-    if value is None:
-        return BootstrapResult(
-            value=None, low=None, high=None, draws=0, undefined=0, reason="the statistic is undefined"
-        )
+    value = float(statistic(np.ones((1, n)))[0]) if n else math.nan
+    if not math.isfinite(value):
+        return BootstrapResult(value=None, low=None, high=None, reason="the statistic is undefined")
+    codes, k = cluster_codes(clusters, n)
     if k < 2:
         reason = "one independent unit says nothing of the spread"
-        return BootstrapResult(value=value, low=None, high=None, draws=0, undefined=0, reason=reason)
-    members = [np.flatnonzero(codes == code) for code in range(k)] if k < len(rows) else None
-    found = [_defined(statistic(rows[_drawn(k, members, rng)])) for _ in range(draws)]
-    defined = [one for one in found if one is not None]
-    undefined = draws - len(defined)
+        return BootstrapResult(value=value, low=None, high=None, reason=reason)
+    drawn = resampling_weights(k, draws, rng, width=n)
+    found = np.concatenate([statistic(counts if k == n else counts[:, codes]) for counts in drawn])
+    defined = found[np.isfinite(found)]
     if len(defined) < MIN_RESAMPLES:
-        reason = f"the statistic is undefined for {undefined} of {draws} draws"
-        return BootstrapResult(value=value, low=None, high=None, draws=len(defined), undefined=undefined, reason=reason)
-    low, high = percentile_interval(np.array(defined), k)
-    return BootstrapResult(
-        value=value, low=min(low, value), high=max(high, value), draws=len(defined), undefined=undefined
-    )
+        reason = f"the statistic is undefined for {draws - len(defined)} of {draws} draws"
+        return BootstrapResult(value=value, low=None, high=None, reason=reason)
+    low, high = percentile_interval(defined, k)
+    return BootstrapResult(value=value, low=min(low, value), high=max(high, value))
 
 
 def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
@@ -96,14 +89,3 @@ def percentile_interval(drawn: Floats, k: int) -> tuple[float, float]:
     tail = NORMAL.cdf(-t_quantile(0.975, k - 1))
     low, high = np.quantile(known, [tail, 1 - tail])
     return float(low), float(high)
-
-
-def _defined(value: float | None) -> float | None:
-    """Return the value, or None for nan and infinity."""
-    return float(value) if value is not None and np.isfinite(value) else None
-
-
-def _drawn(k: int, members: list[NDArray[np.intp]] | None, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw k - 1 clusters with replacement, and return their rows. `members`: None where every row is a cluster."""
-    chosen = rng.integers(0, k, size=k - 1)
-    return chosen if members is None else np.concatenate([members[code] for code in chosen])

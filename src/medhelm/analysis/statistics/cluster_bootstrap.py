@@ -71,9 +71,12 @@ def cluster_totals(scores: Floats, codes: NDArray[np.intp], k: int) -> tuple[Flo
     return np.stack(sums, axis=1), np.stack(counts, axis=1).astype(float)
 
 
-def resampling_weights(k: int, draws: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Yield blocks of weights, shape (some draws, k), `draws` rows in all: how often each of k clusters was drawn."""
-    size = max(1, CHUNK // k)
+def resampling_weights(k: int, draws: int, rng: np.random.Generator, *, width: int = 0) -> Iterator[Floats]:
+    """Yield blocks of weights, shape (some draws, k), `draws` rows in all: how often each of k clusters was drawn.
+
+    Parameters: width, length of the rows that the caller makes of them; the longer, the fewer rows in a block.
+    """
+    size = max(1, CHUNK // max(k, width))
     for start in range(0, draws, size):
         rows = min(size, draws - start)
         drawn = rng.integers(0, k, size=(rows, k - 1))
