@@ -40,7 +40,8 @@ WITHIN_A_LAYER = {"domain": {"errors"}, "errors": {"domain"}}
 ROOT_ENTRIES = 16
 FOLDER_MODULES, COMMAND_MODULES = 22, 26
 """Most modules of a folder, and of `cli`, where each command has a file."""
-LINES = 600
+LINES, FUNCTION_LINES = 600, 60
+"""Most lines of a module, and of a function without its docstring."""
 
 
 def modules() -> dict[str, Path]:
@@ -136,6 +137,23 @@ def test_no_folder_holds_too_many_modules() -> None:
 def test_no_module_is_too_long() -> None:
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
     assert {name: n for name, n in lengths.items() if n > LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {
+        f"{name}.{node.name}": node.end_lineno - node.lineno + 1 - docstring_lines(node)
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+    }
+    assert {name: n for name, n in lengths.items() if n > FUNCTION_LINES} == {}
+
+
+def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the docstring, 0 without one."""
+    first = node.body[0]
+    has_one = ast.get_docstring(node, clean=False) is not None
+    return (first.end_lineno or first.lineno) - first.lineno + 1 if has_one else 0
 
 
 def test_public_class_names_are_unique() -> None:

@@ -90,18 +90,8 @@ def make_plan(
             lambda dataset: expected_fresh_runs(existing, [dataset], models, settings),
         )
         forecast = _Forecast(models, judges, settings, history, counter, keys)
-        found: list[tuple[Benchmark, PendingRequests | str]] = []
-        problems = []
-        for benchmark in benchmarks:
-            try:
-                found.append((benchmark, forecast.open_and_count(benchmark, data)))
-            except UserError as error:
-                problems.append(str(error))
-        if problems:
-            raise UserError("\n\n".join([*problems, "Nothing was sent."]))
-        for dataset in datasets:
-            found.append((dataset.benchmark, forecast.count(dataset)))
         # Count all benchmarks first: the prompts of judges on one of them help to estimate the others.
+        found = forecast.count_all(benchmarks, data, datasets)
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
     warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
@@ -109,11 +99,11 @@ def make_plan(
         warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
     elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
         warnings.append(f"a run would not start: {text}")
-    if not judges and (n := sum(JURY in benchmark.metrics for benchmark in benchmarks)):
-        graded = plural(n, "free-text benchmark")
+    n_judged = sum(JURY in benchmark.metrics for benchmark in benchmarks)
+    if n_judged and not judges:
         warnings.append(
-            f"no judges were named (--judge): {graded} would be scored by the next metric instead; "
-            "the plan has no judges."
+            f"no judges were named (--judge): {plural(n_judged, 'free-text benchmark')} would be scored by the next "
+            "metric instead; the plan has no judges."
         )
     return replace(plan, warnings=tuple(warnings))
 
@@ -166,6 +156,24 @@ class _Forecast:
 
     def _judges_of(self, benchmark: Benchmark) -> Sequence[Model]:
         return self.judges if JURY in benchmark.metrics else ()
+
+    def count_all(
+        self, benchmarks: Sequence[Benchmark], data: Path | None, datasets: Sequence[Dataset]
+    ) -> list[tuple[Benchmark, PendingRequests | str]]:
+        """Count the requests on benchmarks and on data sets that are open.
+
+        Raises: UserError, with all problems together, if the data of benchmarks is not what it should be.
+        """
+        found: list[tuple[Benchmark, PendingRequests | str]] = []
+        problems = []
+        for benchmark in benchmarks:
+            try:
+                found.append((benchmark, self.open_and_count(benchmark, data)))
+            except UserError as error:
+                problems.append(str(error))
+        if problems:
+            raise UserError("\n\n".join([*problems, "Nothing was sent."]))
+        return [*found, *((dataset.benchmark, self.count(dataset)) for dataset in datasets)]
 
     def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
         """Count the requests on one benchmark; return why that is impossible if its data is missing.

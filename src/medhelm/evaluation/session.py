@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Model
@@ -22,6 +23,9 @@ from medhelm.models.local.runtime import LocalRuntime
 from medhelm.models.provider import Provider
 from medhelm.models.providers import open_provider
 from medhelm.storage.store import Store
+
+if TYPE_CHECKING:
+    from medhelm.models.limits.store_limit import StoreLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,7 @@ async def open_session(
             note=note,
         )
         machine = LocalRuntime(note)
-        if store.budget_file.is_file():
-            from medhelm.models.limits.store_limit import StoreLimit  # lazy: most stores have no limit
-            from medhelm.storage.budget_ledger import Ledger
-
-            budget.limits.append(StoreLimit(Ledger(store.budget_file), cache.get))
+        budget.limits.extend(_store_limits(store, cache))
         async with AsyncExitStack() as gateway:
             if uses_gateway(environment):
                 from medhelm.models.gateway.worker import open_gateway_client
@@ -104,6 +104,16 @@ async def open_session(
                     await http.close()
                     await budget.close()
                     recovery.report()
+
+
+def _store_limits(store: Store, cache: Cache) -> Sequence[StoreLimit]:
+    """Return the limit on what all commands on a store may spend together, if it has one."""
+    if not store.budget_file.is_file():
+        return ()
+    from medhelm.models.limits.store_limit import StoreLimit  # lazy: most stores have no limit
+    from medhelm.storage.budget_ledger import Ledger
+
+    return (StoreLimit(Ledger(store.budget_file), cache.get),)
 
 
 def open_providers(

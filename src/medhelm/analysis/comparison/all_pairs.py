@@ -323,8 +323,6 @@ def compare_aligned(
         macro.add(numbers.scores, weight, paired)
         won.add(numbers.shares, weight, paired, numbers.scores)
     shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
-    present = (~np.isnan(values)).astype(float)
-    shared = np.rint((present @ present.T)[pair_indices(len(models))]).astype(np.intp)
     macro_differences, win_differences = macro.differences(), won.differences()
     macro.set_single_benchmarks(macro_differences)
     _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
@@ -337,7 +335,7 @@ def compare_aligned(
         columns=kept,
         by_instance=by_instance,
         mde=mde,
-        n_benchmarks=np.where(by_instance, macro.n_benchmarks, shared),
+        n_benchmarks=np.where(by_instance, macro.n_benchmarks, _shared_benchmarks(values)),
         macro_average=_adjusted([macro_differences])[0],
         win_share=(tested := _adjusted([win_differences])[0]),
         benchmarks=dict(zip(single, _adjusted(list(single.values())), strict=True)),
@@ -366,6 +364,13 @@ def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[
     with np.errstate(invalid="ignore"):
         low, high = win_share.differences.low - shifts[0], win_share.differences.high + shifts[1]
         return np.where(shifts.any(axis=0), (low > 0) | (high < 0), win_share.p_holm <= LEVEL)
+
+
+def _shared_benchmarks(values: Floats) -> Ints:
+    """Return for each pair the number of benchmarks that both have. `values`: means, shape (n_models, n_benchmarks)."""
+    present = (~np.isnan(values)).astype(float)
+    counts: Ints = np.rint((present @ present.T)[pair_indices(len(values))]).astype(np.intp)
+    return counts
 
 
 def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ With a panel of models win shares, win rates and ranks are against its members a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -50,7 +50,7 @@ from medhelm.analysis.leaderboard.rows import (
     rank_bounds,
     rank_order,
 )
-from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
+from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Rule, Tier
@@ -103,12 +103,7 @@ def build_leaderboard(
     if panel:
         members = find_members(panel, models, selection.baselines)
         measures = measure_instances(measure(models, columns, table, members), numbers)
-    # One row per model, in order of rank
-    times = KeptTimes(cache)
-    rows, ranked_by = make_rows(measures, table, unit, scoring, times)
-    times.save()
-    bounds = rank_bounds(measures, table, numbers, scoring)
-    rows = [replace(row, rank_bounds=bounds.get(row.model)) for row in rows]
+    rows, ranked_by = _ranked_rows(measures, table, numbers, unit, scoring, cache)
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
         columns=selection.columns,
@@ -125,6 +120,22 @@ def build_leaderboard(
     )
     context = _remark_context(selection, columns, all_numbers)
     return replace(board, remarks=tuple(all_remarks(board, context)), verdict=tuple(verdict(board)))
+
+
+def _ranked_rows(
+    measures: LeaderboardMeasures,
+    table: Mapping[str, Mapping[str, Cell]],
+    numbers: Sequence[BenchmarkNumbers | None],
+    unit: IntervalUnit,
+    scoring: Rule,
+    cache: NumbersCache | None,
+) -> tuple[list[Row], RankedBy]:
+    """Make one row per model, in order of rank, and return what ranks them."""
+    times = KeptTimes(cache)
+    rows, ranked_by = make_rows(measures, table, unit, scoring, times)
+    times.save()
+    bounds = rank_bounds(measures, table, numbers, scoring)
+    return [replace(row, rank_bounds=bounds.get(row.model)) for row in rows], ranked_by
 
 
 def _remark_context(

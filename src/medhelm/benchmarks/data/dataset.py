@@ -144,14 +144,9 @@ def open_dataset(
     Raises: MissingError if files are missing; DataError, with all problems together, if the data does not match the
     definition; ConfigError if the prompt names a column that the data lacks; UserError for an invalid argument.
     """
-    if own_data and tier == "sample":
-        raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
+    _check_arguments(tier, limit, subset, own_data)
     benchmark = with_own_data(benchmark) if own_data else benchmark
     chosen = named_sample(benchmark, sample)
-    if limit is not None and limit < 1:
-        raise UserError(f"the limit must be at least 1, is {limit}.")
-    if subset is not None and (subset < 1 or limit is not None):
-        raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
     if tier == "sample":
         chosen = SampleRule(variant=chosen.variant, last_answer=chosen.last_answer)
         _check_links(benchmark, SAMPLE_SOURCE, benchmark.folder)
@@ -189,6 +184,16 @@ def open_dataset(
         shard=shard,
         positions=_positions(list(scan.ids), selection, shard) if shard else None,
     )
+
+
+def _check_arguments(tier: Tier, limit: int | None, subset: int | None, own_data: bool) -> None:
+    """Raise UserError for arguments of `open_dataset` that are out of range or contradict each other."""
+    if own_data and tier == "sample":
+        raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
+    if limit is not None and limit < 1:
+        raise UserError(f"the limit must be at least 1, is {limit}.")
+    if subset is not None and (subset < 1 or limit is not None):
+        raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
 
 
 def _positions(ids: Sequence[str], selection: InstanceSelection, shard: Shard) -> array[int]:
