@@ -1,11 +1,15 @@
-"""How much memory is free, and what fits into it."""
+"""Which packages a model needs, how much memory is free, and what fits into it."""
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from medhelm.errors import MissingError
+from medhelm.models.local import loading
 from medhelm.models.local.loading import (
     MOST_TOKENS_ON_CPU,
     bytes_per_token,
@@ -15,6 +19,25 @@ from medhelm.models.local.loading import (
 )
 
 GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [
+        ({}, "hf/ needs torch and transformers: pip"),
+        ({"torch": "2.13.0"}, "hf/ needs transformers: pip"),
+        ({"torch": "2.13.0", "transformers": "5.9.0"}, "transformers 5.13 or newer (this is 5.9.0): pip"),
+        ({"torch": "2.13.0", "transformers": "5.13.0rc1"}, ""),
+        ({"torch": "2.13.0", "transformers": "6.0"}, ""),
+    ],
+)
+def test_packages_that_are_missing_or_too_old_are_named(
+    installed: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: object() if name in installed else None)
+    monkeypatch.setattr(loading, "version", installed.__getitem__)
+    with pytest.raises(MissingError, match=re.escape(message)) if message else nullcontext():
+        loading.check_packages()
 
 
 def machine(folder: Path, available: str = "MemAvailable:   8388608 kB\n") -> Path:

@@ -219,7 +219,7 @@ def test_without_weights_there_is_no_score_but_a_reason(monkeypatch: pytest.Monk
 
     monkeypatch.delenv(FOLDER, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(NotComputed, match=f"name a folder that holds them in {FOLDER}"):
+    with pytest.raises(NotComputed, match=f"set {FOLDER} to their folder, or run: hf download"):
         similarity("fever", "fever")
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
-from medhelm.models.local.kv_cache import empty_cache
+from medhelm.models.local.kv_cache import CACHE_NAMES, empty_cache, state_names
 
 if TYPE_CHECKING:
     import torch
@@ -120,8 +120,9 @@ class _BatchState:
         self.network = network
         self._threads = threads if network.model.device.type == "cpu" else 0
         self._accepted = signature(network.model.forward).parameters.keys()
-        cached = "past_key_values" in self._accepted
-        self._state: dict[str, Any] = {"past_key_values": empty_cache(network.model)} if cached else {}
+        self._state_names = state_names(network.model)
+        self._cache_name = next((name for name in self._state_names if name in CACHE_NAMES), "")
+        self._state: dict[str, Any] = {self._cache_name: empty_cache(network.model)} if self._cache_name else {}
 
     def read_prompts(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, wanted: Callable[[], bool]
@@ -153,14 +154,13 @@ class _BatchState:
         out = self.network.model(
             input_ids=ids, **{name: value for name, value in given.items() if name in self._accepted}
         )
-        names = ("past_key_values", "cache_params", "state")
-        self._state |= {name: out[name] for name in names if out.get(name) is not None}
+        self._state |= {name: out[name] for name in self._state_names if out.get(name) is not None}
         logits: torch.Tensor = out.logits[:, -1]
         return logits
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop the state of all requests but these."""
-        self._state["past_key_values"].batch_select_indices(rows)
+        self._state[self._cache_name].batch_select_indices(rows)
 
 
 def threads_for(parameters: float, tokens: int, *, most: int) -> int:

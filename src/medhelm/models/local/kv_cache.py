@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 ROOM = 128
 """Additional tokens to allocate whenever the tensors have to grow."""
 
+CACHE_NAMES = ("cache", "past_key_values")
+"""Parameters of a model that take its cache, by their name in newer and in older versions of transformers."""
+
+STATE_NAMES = (*CACHE_NAMES, "cache_params", "state")
+"""Parameters of a model that take what an earlier step handed on."""
+
 
 class PreallocatedLayer:
     """Keys and values of one layer, of shape (requests, heads, tokens, width), in larger tensors.
@@ -84,14 +90,33 @@ def empty_cache(model: Any) -> Any:
     return made
 
 
+def state_names(model: Any) -> list[str]:
+    """Return the parameters by which a loaded model takes the state of an earlier step.
+
+    Raises: ValueError if there are none, and the model does not keep its state itself: each token would be computed
+    without those before it.
+    """
+    parameters = signature(model.forward).parameters
+    found = [name for name in STATE_NAMES if name in parameters]
+    if not found and not _keeps_state(model):
+        raise ValueError(
+            f"{type(model).__name__} takes its state by none of the parameters {', '.join(STATE_NAMES)}: "
+            "another version of transformers may be needed"
+        )
+    return found
+
+
+def _keeps_state(model: Any) -> bool:
+    """Return True if a model has a state that is not only the keys and values of attention."""
+    return bool(getattr(model, "_is_stateful", False))
+
+
 def remembers_by_attention(model: Any) -> bool:
     """Return True if keys and values of attention are the only state of a loaded model."""
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-    if getattr(model, "_is_stateful", False) or model.config.is_encoder_decoder:
-        return False
-    if "past_key_values" not in signature(model.forward).parameters:
+    if _keeps_state(model) or model.config.is_encoder_decoder or not set(CACHE_NAMES) & set(state_names(model)):
         return False
     layers = DynamicCache(config=model.config).layers
     return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

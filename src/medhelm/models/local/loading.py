@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
@@ -21,6 +23,9 @@ from medhelm.models.local.weights import ModelFiles, bytes_in_memory
 
 DEVICE = "MEDHELM_HF_DEVICE"
 """Environment variable with the device, such as `cpu` or `cuda:1`; default: a GPU if the machine has one."""
+
+OLDEST_TRANSFORMERS = (5, 13)
+"""Oldest version of transformers with which all kinds of models compute, token by token, what `generate` does."""
 
 SHARE_OF_MEMORY = 0.5
 """Share of the memory free after loading the weights that a batch may take, by estimate."""
@@ -56,12 +61,20 @@ class LoadedModel:
 
 def check_packages() -> None:
     """Check that the packages for models in this process are installed. Raises: MissingError if not."""
-    missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
-    if missing:
+    needed = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    if "transformers" not in needed and _version("transformers") < OLDEST_TRANSFORMERS:
+        oldest = ".".join(map(str, OLDEST_TRANSFORMERS))
+        needed.append(f"transformers {oldest} or newer (this is {version('transformers')})")
+    if needed:
         raise MissingError(
-            f"hf/ needs {' and '.join(missing)}: pip install --constraint constraints.txt '.[hf]' "
+            f"hf/ needs {' and '.join(needed)}: pip install --constraint constraints.txt '.[hf]' "
             "(constraints.txt names the version of torch)."
         )
+
+
+def _version(package: str) -> tuple[int, ...]:
+    """Return the first two numbers of an installed version."""
+    return tuple(map(int, re.findall(r"\d+", version(package))[:2]))
 
 
 def load(
@@ -97,6 +110,7 @@ def load(
         if loading_info["missing_keys"]:
             names = ", ".join(sorted(loading_info["missing_keys"])[:3])
             raise ValueError(f"weights are missing in its files: {names}. It may not be a text generation model.")
+        batches = remembers_by_attention(model)
         model = model.eval().to(device)
     except Exception as error:
         raise _loading_error(error, weights, device) from error
@@ -107,7 +121,7 @@ def load(
         decode=chat.decode,
         ends=frozenset(ends | chat.ends()),
         padding=tokenizer.pad_token_id or 0,
-        batches=remembers_by_attention(model),
+        batches=batches,
         matrix=mean(parameter.numel() for parameter in model.parameters() if parameter.dim() > 1),
     )
     each = bytes_per_token(weights.config, model.dtype.itemsize)
