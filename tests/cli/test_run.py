@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from medhelm.scoring.metrics import bertscore
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, rows
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
@@ -146,7 +147,9 @@ def test_help_shows_an_example_for_every_command(medhelm: Medhelm) -> None:
 def test_a_metric_that_cannot_be_computed_here_is_shown_as_such(
     medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medhelm.scoring.metrics.bertscore.find_spec", lambda name: None)
+    monkeypatch.setattr(bertscore, "find_spec", lambda name: None)
+    bertscore._encoder.cache_clear()  # an earlier test may have loaded it
+    bertscore._similarity.cache_clear()
     names = ("medication_qa", "--tier", "sample", "--model", "baseline/lexical")
     shown = medhelm("run", *names)
     assert shown.code == 0

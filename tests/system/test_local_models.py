@@ -84,7 +84,7 @@ def test_models_list_and_check(medhelm: Medhelm, tiny: Path) -> None:
     assert listed["window"] == 4096
     told = medhelm("models", "check", "hf/./tiny")
     assert told.code == 0, told.err
-    assert "hf/./tiny: answered" in told.out
+    assert "hf/./tiny: responded with" in told.out
     assert "reports itself as tiny@" in told.out
 
 
