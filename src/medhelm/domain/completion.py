@@ -19,7 +19,7 @@ REASONING_TOKENS = 4000
 
 
 POOL = "pool:"
-"""`Model.base_url` of a model that is served by a pool of equal servers, whatever their addresses."""
+"""`Model.base_url` of a model that is served by a pool of servers, whatever their addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Model:
     client_key: str = ""
     """File with the key of that certificate; empty: it is in the same file."""
     replicas: tuple[str, ...] = ()
-    """Addresses of the equal servers of a pool, as known at the start; `base_url` is then `POOL`. Neither they nor the
+    """Addresses of the servers of a pool, as known at the start; `base_url` is then `POOL`. Neither they nor the
     file below are part of any digest: a server can be added without requesting completions again."""
     endpoints_file: str = ""
     """File that lists the addresses of a pool, read again when it changes; empty: the pool does not change."""

@@ -1,4 +1,4 @@
-"""Addresses of services: checked and normalized, one by one or as the list of a pool of equal servers.
+"""Addresses of services: checked and normalized, one by one or as the list of a pool of servers.
 
 Stricter than URLs in general, so that every parser finds the same host: no user name, no password, no backslash, no
 fragment, and no query except Azure's `api-version`.
@@ -95,7 +95,7 @@ def checked_proxy(text: str) -> str:
 
 
 def checked_pool(texts: Sequence[str], *, insecure: bool = False) -> tuple[str, ...]:
-    """Check and normalize the addresses of a pool of equal servers.
+    """Check and normalize the addresses of a pool of servers.
 
     Raises: ValueError with every problem: an address that `checked_address` refuses, one that occurs twice, or both
     http:// and https://.

@@ -83,7 +83,7 @@ class Provider(ABC):
         """
 
     n_servers: int = 1
-    """Hook: the number of equal servers that share its requests, each with a limit of its own."""
+    """Hook: the number of servers that share its requests, each with a limit of its own."""
 
     is_pool: bool = False
     """Hook: True for `models.replicas.ReplicaPool`, a model that several identical servers serve."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Model, Price, Run, Usage
 from medhelm.domain.remark import Remark
+from medhelm.domain.text import plural
 from medhelm.errors import MedHelmError, StoreError, UserError
 from medhelm.models.prices import price_of
 from medhelm.models.providers import answers_in_process
@@ -374,7 +375,7 @@ def _remarks(items: Sequence[UsageItem], n_damaged: Mapping[Path, int]) -> Itera
         )
         yield Remark("unknown_price", _single_name(unpriced), text)
     if unmetered:
-        counts = ", ".join(f"{name} ({count} completions)" for name, count in unmetered.items())
+        counts = ", ".join(f"{name} ({plural(count, 'completion')})" for name, count in unmetered.items())
         text = f"No token counts were reported by {counts}: the cost is unknown, not 0."
         yield Remark("unknown_tokens", _single_name(unmetered), text)
     for cache, n in n_damaged.items():

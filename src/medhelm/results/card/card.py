@@ -7,7 +7,6 @@ import json
 import platform
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from medhelm import __version__
@@ -44,6 +43,7 @@ from medhelm.results.export_selection import (
 )
 from medhelm.results.export_tables import judges_cost
 from medhelm.results.jury import total_tallies
+from medhelm.results.runs.names import renamed, short_names
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.runs import completions_by_snapshot, read_messages
@@ -116,8 +116,8 @@ def card_of(
     """Return the card of the selected runs and their leaderboard."""
     runs = list(selection.counted.values())
     days = sorted(run.started[:10] for run in runs)
-    names = card_names(runs)
-    named = with_names(board, names)
+    names = short_names(run.model for run in runs)
+    named = renamed(board, names)
     shown = {column.benchmark for column in board.columns}
     digests = digests_by_model(selection.store, {key: run for key, run in selection.counted.items() if key[1] in shown})
     versions = {"medhelm": sorted({run.versions.get("medhelm", "") for run in runs} - {""})}
@@ -143,23 +143,6 @@ def card_of(
         measures={column.metric_title or column.metric: _metric_in_words(column.metric) for column in board.columns},
         command=_command(runs, selection, board.scoring),
     )
-
-
-def card_names(runs: Iterable[Run]) -> dict[str, str]:
-    """Return the name of each model without the address of its server; equal names are numbered."""
-    names: dict[str, str] = {}
-    for name in sorted({run.model for run in runs}):
-        plain = name.partition("@")[0]
-        same = sum(other.partition("@")[0] == plain for other in names)
-        names[name] = f"{plain} (server {same + 1})" if same else plain
-    return names
-
-
-def with_names(board: Leaderboard, names: Mapping[str, str]) -> Leaderboard:
-    """Return the leaderboard with the names that the card shows, for sentences."""
-    rows = tuple(replace(row, model=names[row.model]) for row in board.rows)
-    pairs = board.pairs and replace(board.pairs, models=tuple(names[model] for model in board.pairs.models))
-    return replace(board, rows=rows, pairs=pairs)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
