@@ -12,7 +12,7 @@ from medhelm.analysis.agreement import raters
 from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
-from medhelm.analysis.agreement.kappa import weighted_kappa
+from medhelm.analysis.agreement.kappa_and_alpha import weighted_kappa
 from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 

@@ -10,7 +10,7 @@ import pytest
 from medhelm.analysis.agreement.correlation import pearson
 from medhelm.analysis.agreement.icc import icc
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
-from medhelm.analysis.agreement.kappa import krippendorff_alpha
+from medhelm.analysis.agreement.kappa_and_alpha import krippendorff_alpha
 from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, jury_and_raters, one_rater_agreement
 from medhelm.analysis.statistics.cluster_bootstrap import Floats

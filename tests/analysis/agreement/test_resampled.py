@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medhelm.analysis.agreement.correlation import resampled_spearman, spearman
 from medhelm.analysis.agreement.icc import Form, icc, resampled_icc
 from medhelm.analysis.agreement.jury_vs_clinicians import resampled_pair_icc, standardized_icc
-from medhelm.analysis.agreement.kappa import (
+from medhelm.analysis.agreement.kappa_and_alpha import (
     Level,
     Weights,
     krippendorff_alpha,

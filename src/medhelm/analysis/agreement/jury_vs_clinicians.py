@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.correlation import pearson, resampled_spearman, spearman
 from medhelm.analysis.agreement.icc import Icc, icc
-from medhelm.analysis.agreement.kappa import resampled_kappa, weighted_kappa
+from medhelm.analysis.agreement.kappa_and_alpha import resampled_kappa, weighted_kappa
 from medhelm.analysis.agreement.raters import (
     LEAST_SHARED,
     Coefficient,

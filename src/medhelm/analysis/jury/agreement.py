@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medhelm.analysis.agreement.icc import resampled_icc
-from medhelm.analysis.agreement.kappa import Level, Weights, resampled_alpha, resampled_kappa
+from medhelm.analysis.agreement.kappa_and_alpha import Level, Weights, resampled_alpha, resampled_kappa
 from medhelm.analysis.jury.cells import Codes, JudgmentCells, average_estimates, bootstrap_estimate, grades_by_judge
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import row_means

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from medhelm.analysis.agreement import kappa
-from medhelm.analysis.agreement.kappa import Level, Weights, krippendorff_alpha, weighted_kappa
+from medhelm.analysis.agreement import kappa_and_alpha
+from medhelm.analysis.agreement.kappa_and_alpha import Level, Weights, krippendorff_alpha, weighted_kappa
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
@@ -97,7 +97,7 @@ def same(found: float | None, expected: float | None) -> bool:
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(kappa).failed == 0
+    assert doctest.testmod(kappa_and_alpha).failed == 0
 
 
 # --- kappa ------------------------------------------------------------------------------------------------------------
