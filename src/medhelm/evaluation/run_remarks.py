@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
 from medhelm.domain import JudgeTally, Run
+from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 from medhelm.evaluation.request_totals import FailureKind, FailureSummary, by_frequency
@@ -60,9 +61,7 @@ def drift_remarks(runs: Iterable[Run]) -> list[Remark]:
 def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
     """Return a remark for each model some of whose completions are older than today."""
     today = today or datetime.now(UTC).date()
-    by_model: dict[str, list[Run]] = {}
-    for run in runs:
-        by_model.setdefault(run.model, []).append(run)
+    by_model = group_by(runs, lambda run: run.model)
     remarks = []
     for model, found in by_model.items():
         days = _sum(run.completion_days for run in found)
@@ -82,9 +81,7 @@ async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider])
 
     from medhelm.models.model_check import probe  # with all that asks servers, which leaderboards do not need
 
-    by_model: dict[str, list[Run]] = {}
-    for run in runs:
-        by_model.setdefault(run.model, []).append(run)
+    by_model = group_by(runs, lambda run: run.model)
     probes = []
     for model, found in by_model.items():
         n_cached = sum(run.requests_cached for run in found)

@@ -34,6 +34,7 @@ from medhelm.domain import (
     RunShard,
     Score,
 )
+from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
@@ -101,16 +102,12 @@ def complete_runs(shards: Sequence[StoredShard]) -> list[list[StoredShard]]:
 
 def _problems(own: Sequence[StoredShard]) -> Iterator[str]:
     """Yield the reasons why the shards of one run cannot be merged."""
-    by_count: dict[int, list[StoredShard]] = {}
-    for one in own:
-        by_count.setdefault(one.shard.count, []).append(one)
+    by_count = group_by(own, lambda one: one.shard.count)
     if len(by_count) > 1:
         found = "; ".join(f"of {n}: {_names(some)}" for n, some in sorted(by_count.items()))
         yield f"its shards overlap, because the run was divided in several ways ({found}). Name the stores of one."
         return
-    by_index: dict[int, list[StoredShard]] = {}
-    for one in own:
-        by_index.setdefault(one.shard.index, []).append(one)
+    by_index = group_by(own, lambda one: one.shard.index)
     for same in by_index.values():
         if len(same) > 1:
             places = listed([str(one.store.folder) for one in same])

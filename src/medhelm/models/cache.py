@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
+from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import key_of
 
@@ -425,9 +426,7 @@ def _statement(size: int) -> str:
 
 def _settle(futures: Iterable[asyncio.Future[None]], failure: StoreError | None) -> None:
     """Resolve the futures; each event loop is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for future in futures:
-        by_loop.setdefault(future.get_loop(), []).append(future)
+    by_loop = group_by(futures, lambda future: future.get_loop())
     for loop, waiting in by_loop.items():
         try:
             loop.call_soon_threadsafe(_wake, waiting, failure)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
 
 from medhelm.domain import Model, Price
+from medhelm.domain.grouping import group_by
 from medhelm.domain.text import value_in_words
 from medhelm.errors import ConfigError, Problem, UserError, suggestion
 from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
@@ -126,9 +127,7 @@ class PriceBook:
         These names are tried in turn: its own, its own without the address, its name at its server, and the last one
         without vendor, in lower case.
         """
-        by_name: dict[str, list[DatedPrice]] = {}
-        for entry in self.entries:
-            by_name.setdefault(entry.model, []).append(entry)
+        by_name = group_by(self.entries, lambda entry: entry.model)
         plain = {name.lower(): found for name, found in by_name.items()}
         names = (model.name, model.name.partition("@http")[0], model.remote_name)
         candidates = [by_name.get(name, []) for name in names] + [plain.get(plain_name(model.remote_name), [])]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
 from medhelm.reports.json_output import plain_json
 from medhelm.results.cases import (
@@ -75,10 +76,7 @@ class ShownCompletion:
     @property
     def criteria(self) -> dict[str, list[CaseJudgment]]:
         """Criterion -> judgments, in their order."""
-        found: dict[str, list[CaseJudgment]] = {}
-        for one in self.found.judgments:
-            found.setdefault(one.criterion, []).append(one)
-        return found
+        return group_by(self.found.judgments, lambda one: one.criterion)
 
 
 def page(site: Site, request: PageRequest) -> Page:
