@@ -245,7 +245,7 @@ def _check_rubric(runs: Sequence[Run], benchmarks: Sequence[Benchmark], change: 
         raise UserError(f"{names}: only one rubric is defined. Nothing was sent.")
     named = {*(judge.name for judge in change.judges), *change.without}
     for run in runs:
-        judges = run.jury_result.jury.judges if run.jury_result and not change.only else ()
+        judges = () if change.only else run.judges
         kept = [judge.name for judge in judges if judge.name not in named]
         if run.benchmark in both and kept and (run.rubric or STANDARD) != change.rubric:
             raise UserError(

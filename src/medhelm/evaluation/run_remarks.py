@@ -42,7 +42,7 @@ def drift_remarks(runs: Iterable[Run]) -> list[Remark]:
     by_name: dict[str, list[Run | JudgeTally]] = {}
     for run in runs:
         by_name.setdefault(run.model, []).append(run)
-        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
+        for judge, tally in run.tallies.items():
             by_name.setdefault(judge, []).append(tally)
     snapshots = {name: _sum(one.snapshots for one in found) for name, found in by_name.items()}
     fingerprints = {name: _sum(one.fingerprints for one in found) for name, found in by_name.items()}

@@ -96,13 +96,13 @@ class Evaluation(Displayable):
 
 def requests_sent(run: Run) -> int:
     """Return how many requests a run sent to its model and its judges."""
-    judges = run.jury_result.tallies.values() if run.jury_result else ()
+    judges = run.tallies.values()
     return run.requests_sent + sum(tally.requests_sent for tally in judges)
 
 
 def _has_missing_scores(run: Run) -> bool:
     """Return whether a judgment failed, or the main metric could not score a completion that exists."""
-    if run.jury_result and any(tally.failed for tally in run.jury_result.tallies.values()):
+    if any(tally.failed for tally in run.tallies.values()):
         return True
     main = [by_metric.get(run.main_metric) for by_metric in run.estimates.values()]
     return run.n > 0 and any(estimate is None or estimate.n_failed > run.n_failed for estimate in main)

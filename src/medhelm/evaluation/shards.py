@@ -169,7 +169,7 @@ def _version_text(versions: Mapping[str, str]) -> str:
 def _command(run: Run, index: int, store: Path) -> str:
     """Return the command that evaluates a shard, as far as a run records its options; the data folder it does not."""
     words = ["medhelm", "run", run.benchmark, "--model", run.model]
-    for judge in run.jury_result.jury.judges if run.jury_result else ():
+    for judge in run.judges:
         words += ["--judge", judge.name]
     if run.rubric == EXTENDED:
         words += ["--rubric", EXTENDED]
@@ -192,7 +192,7 @@ def _as_divided(run: Run, benchmark: Benchmark) -> Benchmark:
             f"{run.benchmark} with {run.model}: the definition has changed since its shards were run. Merge with the "
             "earlier definition, or run the shards again. Nothing was merged."
         )
-    judges = run.jury_result.jury.judges if run.jury_result else ()
+    judges = run.judges
     providers = [model.provider for model in (run.resolved_model, *judges) if model]
     plugins = versions_in_use(benchmark.package, providers, [metric.name for metric in _metrics(run, used)])
     here = {"medhelm": __version__, **plugins}

@@ -160,7 +160,7 @@ def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
 
 
 def _judge_names(run: Run) -> tuple[str, ...]:
-    return tuple(judge.name for judge in run.jury_result.jury.judges) if run.jury_result else ()
+    return tuple(judge.name for judge in run.judges)
 
 
 # --- parts of a run ---------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _entry_json(entry: ImportEntry) -> dict[str, Any]:
         **select(run, "benchmark model"),
         "state": entry.state,
         **select(run, "status n n_failed main_metric metrics_by_rule=estimates groups not_computed"),
-        "judges": [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else [],
+        "judges": [judge.name for judge in run.judges],
         "origin": plain_json(run.origin),
         "remarks": list(entry.remarks),
         **select(run, "run_dir=folder"),

@@ -59,7 +59,7 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
 
 def _count_judge_requests(run: Run) -> int:
     """Return the number of requests sent to judges."""
-    return sum(tally.requests_sent for tally in run.jury_result.tallies.values()) if run.jury_result else 0
+    return sum(tally.requests_sent for tally in run.tallies.values())
 
 
 def _jury_json(run: Run, result: JuryResult) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _unsupported_notes(runs: Sequence[Run]) -> list[str]:
     by_name: dict[str, Counter[str]] = {}
     for run in runs:
         by_name.setdefault(run.model, Counter()).update(run.refused_parameters)
-        for judge, tally in (run.jury_result.tallies if run.jury_result else {}).items():
+        for judge, tally in run.tallies.items():
             by_name.setdefault(judge, Counter()).update(tally.refused_parameters)
     return [
         f"not supported by the server of {name}: {', '.join(f'{part} ({n:,})' for part, n in found.items())}"
@@ -279,7 +279,7 @@ def _main_estimate(run: Run) -> Estimate | None:
 
 def run_cost(run: Run) -> float | None:
     """Return the cost of a run's completions and judgments; None if a price is unknown."""
-    tallies = run.jury_result.tallies.values() if run.jury_result else ()
+    tallies = run.tallies.values()
     return _total_cost([run.cost_usd, *(tally.cost_usd for tally in tallies)])
 
 
@@ -304,7 +304,7 @@ def _of_run(cell: Callable[[Run], Value]) -> Callable[[RunOnDisk], Value]:
 
 
 def _judge_names(run: Run) -> list[str]:
-    return [judge.name for judge in run.jury_result.jury.judges] if run.jury_result else []
+    return [judge.name for judge in run.judges]
 
 
 STORED_TEXT: Mapping[str, Callable[[RunOnDisk], Value]] = {

@@ -130,7 +130,7 @@ class Site:
                 known = {name for name, _ in found.runs} | {one.model for one in found.left_out}
             for run in self.runs():
                 known.add(run.model)
-                known.update(judge.name for judge in (run.jury_result.jury.judges if run.jury_result else ()))
+                known.update(judge.name for judge in run.judges)
             for one in self.releases().values():
                 known.update(released_models(one.release) if one.release else ())
             return short_names(known)

@@ -155,7 +155,7 @@ class RunHistory:
             (run, other.name)
             for run in self.judged
             if run.benchmark == benchmark.name
-            for other in (run.jury_result.jury.judges if run.jury_result else ())
+            for other in run.judges
             if other.reasoning == judge.reasoning
         ]
         if found := _judge_length(others[:RUNS], "other judges on this benchmark", limit):
@@ -216,7 +216,7 @@ class TokenEstimator:
 
 def judge_in(run: Run, judge: Model) -> str:
     """Return the name of a judge in a run; "" if it did not judge there."""
-    judges = run.jury_result.jury.judges if run.jury_result else ()
+    judges = run.judges
     return next((other.name for other in judges if is_same(other, judge)), "")
 
 

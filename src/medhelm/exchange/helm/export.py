@@ -114,7 +114,7 @@ def _helm_runs(
     taken: set[str] = set()
     for run in runs:
         scenario = scenario_of(run.benchmark)
-        judges = {judge.name: judge for judge in run.jury_result.jury.judges} if run.jury_result else {}
+        judges = {judge.name: judge for judge in run.judges}
         short = judge_names(judges)
         for group in _groups(run, rule):
             name = run_name(

@@ -59,7 +59,7 @@ def _runs(store: Store) -> list[Run]:
             run = read_run(path)
         except StoreError:
             continue
-        judges = run.jury_result.jury.judges if run.jury_result else ()
+        judges = run.judges
         if run.resolved_model is None or any(model.base_url for model in (run.resolved_model, *judges)):
             found.append(run)
     return sorted(found, key=lambda run: run.started, reverse=True)
