@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.prices import cost_with_batches
+from medhelm.analysis.cost.token_costs import cost_with_batches
 from medhelm.domain import (
     Completion,
     Estimate,

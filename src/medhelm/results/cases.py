@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medhelm.analysis.cost.prices import cost_with_batches
+from medhelm.analysis.cost.token_costs import cost_with_batches
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, cost_with_batches
+from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling, cost_with_batches
 from medhelm.domain import Model, Price, Run, Usage
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural

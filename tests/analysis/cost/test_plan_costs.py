@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from medhelm.analysis.cost.plan import ExpectedAndMax, TokenForecast
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of, cost_with_batches
+from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of, cost_with_batches
 from medhelm.domain import Price, Usage
 
 PRICE = Price(input=3.0, cached_input=0.3, output=15.0)

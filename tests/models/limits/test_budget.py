@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.cost.prices import cost_of
+from medhelm.analysis.cost.token_costs import cost_of
 from medhelm.domain import Completion, Failure, Message, Model, Price, Prompt, Request, Usage
 from medhelm.errors import BudgetError, Interrupted, ProviderError
 from medhelm.models.limits.budget import Budget, charged, is_metered

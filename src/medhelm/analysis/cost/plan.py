@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
 from medhelm.analysis.cost.sums import CostSum, sum_costs
+from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of
 from medhelm.domain import Price, Usage
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
+from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of
 from medhelm.domain import Completion, Prompt, Request
 from medhelm.domain.batch import Batch
 from medhelm.errors import ProviderError

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
+from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Benchmark, Completion, FailureCode, Model, Request, Usage
 from medhelm.errors import BudgetError, ProviderError

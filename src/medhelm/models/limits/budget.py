@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from medhelm.analysis.cost.prices import cost_of
+from medhelm.analysis.cost.token_costs import cost_of
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import MedHelmError
 from medhelm.models.provider import BilledError

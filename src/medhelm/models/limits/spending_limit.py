@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import ceil, floor
 from typing import Any, TypeGuard
 
-from medhelm.analysis.cost.prices import cost_of
+from medhelm.analysis.cost.token_costs import cost_of
 from medhelm.domain import Completion, Request, Usage
 from medhelm.errors import BudgetError, MedHelmError, ProviderError
 from medhelm.models.provider import BilledError

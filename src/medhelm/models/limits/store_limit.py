@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from medhelm.analysis.cost.prices import BATCH_FACTOR, cost_of
+from medhelm.analysis.cost.token_costs import BATCH_FACTOR, cost_of
 from medhelm.domain import Completion, Price, Request
 from medhelm.errors import BudgetError, MedHelmError
 from medhelm.models.limits.spending_limit import NANO, SpendingLimit, in_nano, largest_cost_usd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling
+from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.benchmarks.suites import load_suite

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medhelm.analysis.cost.prices import CostCeiling, cost_ceiling, to_cents
+from medhelm.analysis.cost.token_costs import CostCeiling, cost_ceiling, to_cents
 from medhelm.domain import Price
 
 GPT_4O = Price(input=2.5, output=10.0)
