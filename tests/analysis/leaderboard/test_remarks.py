@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.remarks import WIN_RATE
+from medhelm.analysis.leaderboard.remarks import WIN_RATE, beats_constant_answer
 from medhelm.domain import Estimate, Tier
 from tests.support.remarks import texts
 
@@ -174,6 +174,26 @@ def test_a_model_no_better_than_the_majority_baseline_is_not_shown_to_be_better(
     far = cell("y", "a", [1.0] * 40)
     found = warnings([constant, near, far])
     assert "Only some models are shown to be better than a constant answer on a." in found
+
+
+def test_baselines_that_are_ranked_are_compared_with_the_constant_answer_like_models() -> None:
+    constant = cell("baseline/majority", "a", [1.0] * 20 + [0.0] * 20)
+    near = cell("baseline/lexical", "a", [0.0] * 8 + [1.0] * 12 + [1.0] * 14 + [0.0] * 6)
+    columns = [replace(COLUMNS[0], constant_baseline=0.5)]
+    assert "No model is shown to be better than a constant answer on a (0.500)." in warnings(
+        [constant, near], columns=columns
+    )
+
+
+def test_the_opposite_of_the_constant_answer_is_rarely_shown_to_be_better() -> None:
+    """Both are right half of the time, but never together: a test against the mean alone would err in a fifth."""
+    rng, shown = np.random.default_rng(4), 0
+    for _ in range(200):
+        constant = (rng.random(40) < 0.5).astype(float)
+        columns = [replace(COLUMNS[0], constant_baseline=float(constant.mean()))]
+        board = build_leaderboard([cell("x", "a", (1 - constant).tolist())], columns)
+        shown += bool(beats_constant_answer(board, board.rows[0], columns[0]))
+    assert shown / 200 <= 0.05
 
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:

@@ -13,6 +13,7 @@ from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
+from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 
@@ -273,28 +274,34 @@ def _constant_answers(board: Leaderboard) -> Iterator[Remark]:
 def beats_constant_answer(board: Leaderboard, row: Row, column: Column) -> bool | None:
     """Return whether a model is shown to be better than a constant answer; None if that is not known.
 
-    By the one-sided test at the 5% level, paired where `baseline/majority` was run on the same instances; where
-    instance scores are not known, by the lower end of the model's interval.
+    If `baseline/majority` was run on the same instances, by the one-sided paired test at the 5% level. Otherwise only
+    the mean of the constant answer is known, and the model's 95% interval must lie above that of this mean: a test
+    against the mean alone would take it as exact, and how the two vary together is unknown.
     """
     cell = row.cells.get(column.benchmark)
-    if cell is None:
+    if cell is None or _is_majority(row):
         return None
-    majority = next((other for other in board.baselines if other.model.split(" ")[0] == MAJORITY), None)
-    constant = majority.cells.get(column.benchmark) if majority else None
-    if cell.scores is not None:
-        if constant is not None and constant.scores is not None:
-            place = {name: i for i, name in enumerate(constant.ids)}
-            rival = np.array([constant.scores[place[name]] if name in place else np.nan for name in cell.ids])
-        elif column.constant_baseline is not None:
-            rival = np.full(len(cell.ids), column.constant_baseline)
-        else:
-            return None
+    majority = next((other.cells.get(column.benchmark) for other in board.all_rows if _is_majority(other)), None)
+    if cell.scores is not None and majority is not None and majority.scores is not None:
+        place = {name: i for i, name in enumerate(majority.ids)}
+        rival = np.array([majority.scores[place[name]] if name in place else np.nan for name in cell.ids])
         found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)
         return None if found is None else found.value > 0 and found.p_value / 2 <= LEVEL
-    if column.constant_baseline is None or cell.estimate is None:
+    if column.constant_baseline is None:
         return None
-    ends = (column.normalize(cell.estimate.low), column.normalize(cell.estimate.high))
-    return bool(min(ends) > column.normalize(column.constant_baseline))
+    constant = column.normalize(column.constant_baseline)
+    if cell.scores is not None:
+        found = paired_difference(column.normalize(cell.scores), np.zeros(len(cell.ids)), cell.clusters)
+        return None if found is None else found.low > wilson_interval(constant * found.n_clusters, found.n_clusters)[1]
+    if cell.estimate is None:
+        return None
+    low = min(column.normalize(cell.estimate.low), column.normalize(cell.estimate.high))
+    return bool(low > wilson_interval(constant * cell.estimate.n, cell.estimate.n)[1])
+
+
+def _is_majority(row: Row) -> bool:
+    """Return whether a row is `baseline/majority`, whatever its store."""
+    return row.model.split(" ")[0] == MAJORITY
 
 
 def _significance(board: Leaderboard) -> Iterator[Remark]:
