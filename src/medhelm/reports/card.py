@@ -248,7 +248,7 @@ Table = tuple[str, list[list[Value]], list[str]]
 
 def title(card: Card) -> str:
     """Return the title of the page."""
-    n = sum(model.rank is not None for model in card.models)
+    n = sum(model.rank is not None for model in card.models) or len(card.models)
     models, benchmarks = plural(n, "model"), plural(len(card.benchmarks), "benchmark")
     return f"Evaluation card: {models} on {benchmarks}"
 

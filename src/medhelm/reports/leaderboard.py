@@ -265,7 +265,7 @@ def shown_name(row: Row) -> str:
 
 
 def rank_text(row: Row) -> str | None:
-    """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None for a baseline."""
+    """Return a rank with the ranks that the model can have, such as `2 (1-4)`; None without one."""
     if row.rank is None:
         return None
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"

@@ -315,6 +315,9 @@ def test_every_board_is_in_order_and_every_interval_holds_its_value(case: tuple[
     assert [value or 0.0 for value in ranking] == sorted((value or 0.0 for value in ranking), reverse=True)
     groups = [row.tie_group or 0 for row in found.rows]
     assert groups == sorted(groups)
+    if not any(row.n_benchmarks for row in found.rows):
+        assert {row.rank for row in found.rows} == {None}
+        return
     for place, row in enumerate(found.rows, start=1):
         assert row.rank is not None
         assert 1 <= row.rank <= place
@@ -350,6 +353,13 @@ def test_the_unit_of_a_metric_does_not_matter(
         if a.macro_average and b.macro_average:
             assert a.macro_average.low == pytest.approx(b.macro_average.low)
             assert a.rank_low == b.rank_low
+
+
+def test_models_without_any_value_have_no_rank() -> None:
+    nothing = [Cell(model=m, benchmark="a", value=None, ids=["q"], scores=np.array([np.nan])) for m in ("x", "y")]
+    board = build_leaderboard(nothing, [Column(benchmark="a", title="a", category="c", subcategory="s", metric="em")])
+    assert [(row.rank, row.rank_low, row.tie_group) for row in board.rows] == [(None, None, None)] * 2
+    assert board.pairs is None
 
 
 def test_a_constant_added_to_every_score_changes_no_win_rate() -> None:

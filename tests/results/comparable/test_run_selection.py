@@ -36,6 +36,12 @@ CASES: dict[str, tuple[list[Run], dict[str, int], list[str]]] = {
         [run("m", AB), run("n", AB), run("o", jury_of("a", "b", min_judges=1))], {"m": 0, "n": 1}, ["o"],
     ),
     "a jury that gave no score": ([run("m", AB, estimates={}), run("m"), run("n")], {"m": 1, "n": 2}, []),
+    "a jury with no score but the published default": (
+        [run("m", AB, estimates={"published": {"jury": MEAN}}), run("m"), run("n")], {"m": 1, "n": 2}, [],
+    ),
+    "a model without a score before baselines": (
+        [run("m", AB, estimates={}), run("baseline/a"), run("baseline/b")], {"baseline/a": 1, "baseline/b": 2}, ["m"],
+    ),
     "without any jury": ([run("m"), run("n")], {"m": 0, "n": 1}, []),
 }  # fmt: skip
 

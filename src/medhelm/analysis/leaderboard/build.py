@@ -52,6 +52,7 @@ from medhelm.analysis.leaderboard.rows import (
 )
 from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, RankedBy, Row
 from medhelm.analysis.leaderboard.verdict import verdict
+from medhelm.analysis.leaderboard.win_rates import has_any_value
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.domain import Rule, Tier
 from medhelm.errors import UserError
@@ -98,7 +99,7 @@ def build_leaderboard(
     numbers = all_numbers if unit == "instances within benchmarks" else []
     measures = measure_instances(measures, numbers)
     # Tests of every two models; a panel changes what models are compared with, not the tests
-    is_tested = unit != "nothing" and len(models) <= MOST_MODELS
+    is_tested = unit != "nothing" and len(models) <= MOST_MODELS and bool(has_any_value(measures.values).any())
     pairs = _test_pairs(measures, numbers, rank_order(measures, scoring), selection.columns) if is_tested else None
     if panel:
         members = find_members(panel, models, selection.baselines)

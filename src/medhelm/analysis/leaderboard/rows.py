@@ -158,7 +158,7 @@ def _benchmark_shares(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[n
 def make_rows(
     measures: LeaderboardMeasures, table: Table, method: IntervalUnit, scoring: Rule, times: Times = pooled_times
 ) -> tuple[list[Row], RankedBy]:
-    """Make the rows in order of rank, and say which number ranks them.
+    """Make the rows in order of rank, and say which number ranks them; without any value there are no ranks.
 
     Parameters: table, benchmark -> model -> cell; method, unit of the intervals; times, as of `pooled_use`.
     """
@@ -167,7 +167,7 @@ def make_rows(
     guarded_share = _guarded_shares(measures)
     by, keys = _rank_keys(measures, guarded_share, scoring)
     order = _order(measures, keys)
-    places = competition_ranks([keys[i] for i in order])
+    places, is_known = competition_ranks([keys[i] for i in order]), bool(has_any_value(values).any())
     spread = win_rate_sd(values, measures.weights, measures.panel)
     wider = _averages_over_benchmarks(measures, method)
     categories = _group_members([column.category for column in columns])
@@ -182,7 +182,7 @@ def make_rows(
         rows.append(
             Row(
                 model=models[i],
-                rank=place,
+                rank=place if is_known else None,
                 rank_low=None,
                 rank_high=None,
                 tie_group=None,

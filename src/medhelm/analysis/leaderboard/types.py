@@ -56,7 +56,7 @@ class Row:
     """Name of the model."""
     rank: int | None
     """Place by `Leaderboard.ranked_by`, with missing benchmarks counted as losses, from 1; equal ones share a place.
-    None for a baseline that does not compete."""
+    None for a baseline that does not compete, and if no model has a value."""
     rank_low: int | None
     """Best place: one more than the models that are significantly better. The places of all models together hold the
     true ones with 95% confidence. None where models were not tested."""

@@ -76,7 +76,7 @@ def _best_conditions(
     by_conditions = group_by(candidates, lambda one: one.conditions)
     if len(by_conditions) == 1:
         return next(iter(by_conditions))
-    by_contestants = comparable_only and any(one.is_contestant for one in candidates)
+    by_contestants = comparable_only and any(one.is_contestant and _is_scored(one.run) for one in candidates)
 
     def rank(kind: Conditions) -> tuple[Any, ...]:
         alike = [one for own, rest in by_conditions.items() if not comparison.differences(own, kind) for one in rest]
@@ -94,10 +94,11 @@ def _best_conditions(
 def _possible_conditions(
     found: Iterable[Conditions], comparison: ConditionsComparison, candidates: Sequence[Candidate]
 ) -> set[Conditions]:
-    """Return the conditions that a group can have: known ones, those of baselines only if there is nothing else."""
+    """Return the conditions that a group can have: known ones, those of baselines only if no model has a score."""
     every = list(found)
     known = [one for one in every if comparison.is_known(one)] or every
-    prompted = {one.conditions for one in candidates if one.is_contestant} & set(known) or set(known)
+    of_models = {one.conditions for one in candidates if one.is_contestant and _is_scored(one.run)}
+    prompted = of_models & set(known) or set(known)
     temperatures = {one.temperature for one in every} - {None} or {None}
     limits = {one.max_tokens for one in every} - {None} or {None}
     return {
@@ -109,8 +110,12 @@ def _possible_conditions(
 
 
 def _is_scored(run: Run) -> bool:
-    """Return whether the main metric has a value by any rule."""
-    return any(run.main_metric in by_metric for by_metric in run.estimates.values())
+    """Return whether the main metric has a value; the published rule gives one to completions without a judgment."""
+    return any(
+        run.main_metric in by_metric
+        for rule, by_metric in run.estimates.items()
+        if rule == "corrected" or run.main_metric != JURY
+    )
 
 
 def _describe_left_out(

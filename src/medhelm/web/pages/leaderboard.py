@@ -239,7 +239,7 @@ def marks_of(row: Row, runs: Sequence[Run]) -> list[Mark]:
         found.append(PUBLISHED)
     if any(run.has_imported_prompts for run in runs):
         found.append(IMPORTED)
-    if row.rank is None:
+    if row.rank is None and row.model.startswith("baseline/"):
         found.append(BASELINE)
     return found
 
