@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,7 @@ def test_without_a_difference_there_is_nothing_to_need(board: tuple[list[Cell], 
     assert [(one.needed, one.power) for one in found.benchmarks] == [(None, None)] * 2
     for near in found.adjacent_models:
         assert (near.power_estimate.difference, near.power_estimate.power) == (None, None)
+        assert near.power_estimate.detectable is not None
         assert near.power_estimate.detectable > 0
 
 
@@ -95,7 +97,9 @@ def test_neighbours_by_hand() -> None:
     errors = [float((rows[0] - rows[1]).std()) / math.sqrt(rows.shape[1]) for rows in (x, y)]
     assert one.observed_difference == pytest.approx(0.75 * means[0] + 0.25 * means[1])
     assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
-    assert one.power_estimate == estimate_power(0.1, one.standard_error, float(np.std(means, ddof=1)), AIM)
+    clusters = 1 / (0.75**2 / 6 + 0.25**2 / 4)
+    spread = float(np.std(means, ddof=1))
+    assert one.power_estimate == estimate_power(0.1, one.standard_error, spread, AIM, clusters=clusters)
     assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
 
 
@@ -105,14 +109,25 @@ def test_four_times_the_instances_show_half_the_difference() -> None:
     rows[1] -= 0.02
     once = suite_power(cells_of("x", rows), [column("x")], design=AIM, difference=0.03)
     more = suite_power(cells_of("x", np.tile(rows, 4)), [column("x")], design=AIM, difference=0.03)
-    for few, many in ((once, more),):
-        assert many.adjacent_models[0].power_estimate.detectable == pytest.approx(
-            few.adjacent_models[0].power_estimate.detectable / 2
-        )
-        times = few.adjacent_models[0].power_estimate.times_instances
-        assert times is not None
-        assert many.adjacent_models[0].power_estimate.times_instances == pytest.approx(times / 4)
-        assert many.benchmarks[0].needed == few.benchmarks[0].needed
+    few, many = once.adjacent_models[0].power_estimate, more.adjacent_models[0].power_estimate
+    assert few.detectable is not None
+    assert many.detectable == pytest.approx(few.detectable / 2, rel=0.03)
+    assert few.times_instances is not None
+    assert many.times_instances == pytest.approx(few.times_instances / 4)
+    assert more.benchmarks[0].needed == once.benchmarks[0].needed
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("n", [12, 20, 200])
+def test_one_benchmark_has_the_same_answers_alone_and_in_the_macro_average(n: int, size: int) -> None:
+    rows = np.random.default_rng(n).random((2, n))
+    cells = [replace(one, clusters=[f"c{i // size}" for i in range(n)]) for one in cells_of("x", rows)]
+    found = suite_power(cells, [column("x")], design=AIM, difference=0.2)
+    alone, macro = found.benchmarks[0], found.adjacent_models[0].power_estimate
+    assert macro.detectable == (None if alone.detectable is None else pytest.approx(alone.detectable))
+    assert macro.power == pytest.approx(alone.power)
+    assert alone.needed is not None
+    assert macro.times_instances == pytest.approx(alone.needed / n, abs=1 / n)
 
 
 def empty(found: SuitePower) -> bool:

@@ -191,8 +191,8 @@ class PowerEstimate:
     difference: float | None
     """The true difference that is assumed, above 0; None if none was given. The observed one is never taken for it:
     the power at the observed difference says no more than its p-value (Hoenig and Heisey 2001, Am. Stat. 55)."""
-    detectable: float
-    """Smallest difference that these instances detect."""
+    detectable: float | None
+    """Smallest difference that these instances detect; None if there is none."""
     power: float | None
     """Probability that these instances detect the assumed difference; None if none was given."""
     times_instances: float | None
@@ -202,27 +202,47 @@ class PowerEstimate:
 
 
 def estimate_power(
-    difference: float | None, standard_error: float, spread: float | None, design: PowerDesign
+    difference: float | None,
+    standard_error: float,
+    spread: float | None,
+    design: PowerDesign,
+    *,
+    clusters: float = math.inf,
 ) -> PowerEstimate:
-    """Plan the comparison of two macro averages, by the normal limit.
+    """Plan the comparison of two macro averages by the same test as that of single benchmarks.
 
     Parameters: difference, above 0, None for the detectable one alone; standard_error, of the difference, from the
-    instances; spread, sample SD of the benchmarks' differences, None for fewer than two benchmarks.
+    instances; spread, sample SD of the benchmarks' differences, None for fewer than two benchmarks; clusters, effective
+    number of independent instances behind the difference, infinite for the normal limit.
     """
-    detectable = design.errors * standard_error
+    detectable = _detectable(standard_error, clusters, design)
     if difference is None:
         return PowerEstimate(
             difference=None, detectable=detectable, power=None, times_instances=None, benchmarks_needed=None
         )
-    power = 1.0
-    if standard_error > 0:
-        z = difference / standard_error
-        power = NORMAL.cdf(z - design.threshold) + NORMAL.cdf(-z - design.threshold)
+    limit = design.threshold * math.hypot(standard_error, difference / math.sqrt(clusters))
+    if clusters < design.fewest * (1 - 1e-9):
+        power = 0.0
+    elif standard_error > 0:
+        power = NORMAL.cdf((difference - limit) / standard_error) + NORMAL.cdf((-difference - limit) / standard_error)
+    else:
+        power = float(difference >= limit)
+    times = ((limit + NORMAL.inv_cdf(design.power) * standard_error) / difference) ** 2
     needed = None if spread is None else math.ceil((design.errors * spread / difference) ** 2)
     return PowerEstimate(
         difference=difference,
         detectable=detectable,
         power=power,
-        times_instances=(detectable / difference) ** 2,
+        times_instances=max(times, design.fewest / clusters),
         benchmarks_needed=None if needed is None else max(needed, 2),
     )
+
+
+def _detectable(standard_error: float, clusters: float, design: PowerDesign) -> float | None:
+    """Return the difference d with d = z(1 - alpha / 2) sqrt(se^2 + d^2 / clusters) + z(power) se; None above 1."""
+    z, y = design.threshold, NORMAL.inv_cdf(design.power)
+    room = 1 - z**2 / clusters
+    if room <= 0 or clusters < design.fewest * (1 - 1e-9):
+        return None
+    found = standard_error * (y + math.sqrt(y**2 + room * (z**2 - y**2))) / room
+    return found if found <= 1 else None

@@ -141,7 +141,7 @@ def _adjacent_models(
     difference: float | None,
 ) -> AdjacentModels | None:
     """Compare two models over all benchmarks; None if they share no instance."""
-    means, variances, weights = [], [], []
+    means, variances, weights, clusters = [], [], [], []
     for column in columns:
         at = aligned[column.benchmark]
         values = at.scores[pair[0]] - at.scores[pair[1]]
@@ -153,6 +153,8 @@ def _adjacent_models(
         alone = len(np.unique(at.codes[shared])) < 2
         variances.append(1 / 3 if alone else population_standard_error(values[shared], at.codes[shared], at.k) ** 2)
         weights.append(column.weight)
+        sizes = np.bincount(at.codes[shared])
+        clusters.append(int(shared.sum()) ** 2 / float(sizes @ sizes))
     if not means:
         return None
     shares = np.array(weights) / sum(weights)
@@ -165,5 +167,7 @@ def _adjacent_models(
         n_benchmarks=len(means),
         observed_difference=abs(observed),
         standard_error=error,
-        power_estimate=estimate_power(difference, error, spread, design),
+        power_estimate=estimate_power(
+            difference, error, spread, design, clusters=1 / float(shares**2 @ (1 / np.array(clusters)))
+        ),
     )
