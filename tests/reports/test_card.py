@@ -10,8 +10,8 @@ from tests.support.cases import table
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
-    rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8), win_rate=Number(value=0.75),
-    macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234, judges_cost_usd=None,
+    rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8), guarded=None,
+    win_rate=Number(value=0.75), macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234, judges_cost_usd=None,
     price="1 in, 2 out, USD per million tokens (list of 2026-01-02)",
 )  # fmt: skip
 BENCHMARK = CardBenchmark(
@@ -66,6 +66,14 @@ def test_json_is_all_of_it_and_nothing_that_json_cannot_hold() -> None:
     assert found["medhelm_card"] == 1
     assert found["models"][0]["snapshots"] == {"one-2026-01": 90, "": 10}
     assert found["benchmarks"][0]["files"] == {"a.csv": "f" * 64}
+
+
+def test_the_number_that_decides_the_ranks_is_shown_where_it_is_another() -> None:
+    guarded = replace(CARD, models=[replace(MODEL, guarded=0.688)])
+    for page in (to_markdown, to_html):
+        assert "Guarded" not in page(CARD)
+        assert "0.688" in page(guarded)
+        assert "with missing benchmarks counted as losses; it decides the ranks" in page(guarded)
 
 
 def test_a_rank_without_an_interval_is_shown_alone() -> None:

@@ -91,6 +91,8 @@ class CardModel:
     """Worst possible rank."""
     win_share: Number | None
     """Share of the other models whose answer it beats, mean over questions and benchmarks."""
+    guarded: float | None
+    """The number that decides its rank, with missing benchmarks counted as losses; None if no model lacks any."""
     win_rate: Number | None
     """Share of the other models that it beats, mean over benchmarks."""
     macro_average: Number | None
@@ -211,6 +213,7 @@ WORDS: Mapping[str, str] = {
     "values that fit the data",
     "Win share": "how often a model's answer is better than that of another model to the same question, from 0 (never) "
     "to 1 (always); a tie counts one half",
+    "Guarded": "the win share, or the win rate, with missing benchmarks counted as losses; it decides the ranks",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
     "Average": "mean over the benchmarks, each on a scale from 0 to 1",
@@ -256,7 +259,8 @@ def title(card: Card) -> str:
 def terms(card: Card) -> dict[str, str]:
     """Return the terms on the page with their meanings."""
     rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
-    words = {word: text for word, text in WORDS.items() if word != "Win share" or has_win_shares(card)}
+    shown = {"Win share": has_win_shares(card), "Guarded": any(model.guarded is not None for model in card.models)}
+    words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
 
@@ -285,13 +289,14 @@ def _results_table(card: Card) -> Table:
         "Rank": _rank_text,
         "Model": lambda model: model.name,
         "Win share": lambda model: estimate_text(model.win_share, 2),
+        "Guarded": lambda model: decimal(model.guarded, 3),
         "Win rate": lambda model: estimate_text(model.win_rate, 2),
         "Average": lambda model: estimate_text(model.macro_average, 2),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return "Results", *tabulate(card.models, columns, optional=["Win share"])
+    return "Results", *tabulate(card.models, columns, optional=["Win share", "Guarded"])
 
 
 def _rank_text(model: CardModel) -> Value:

@@ -31,6 +31,7 @@ from medhelm.reports.card import (
     to_markdown,
 )
 from medhelm.reports.exchange import ExportResult
+from medhelm.reports.leaderboard import guarded, is_incomplete
 from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.comparable.conditions import has_own_data
@@ -130,7 +131,7 @@ def card_of(
         tier=selection.tier,
         verdict=verdict(named),
         ranked_by=board.ranked_by,
-        models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
+        models=[_card_model(board, row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
         settings=_settings_in_words(runs),
@@ -149,7 +150,11 @@ def card_of(
 
 
 def _card_model(
-    row: Row, selection: ExportSelection, names: Mapping[str, str], digests: Mapping[str, CardDigests]
+    board: Leaderboard,
+    row: Row,
+    selection: ExportSelection,
+    names: Mapping[str, str],
+    digests: Mapping[str, CardDigests],
 ) -> CardModel:
     runs = [run for (model, _), run in selection.counted.items() if model == row.model]
     judges = [judges_cost(run) for run in runs if run.jury_result]
@@ -163,6 +168,7 @@ def _card_model(
         rank_low=row.rank_low,
         rank_high=row.rank_high,
         win_share=_number(row.win_share),
+        guarded=guarded(board, row) if is_incomplete(board) else None,
         win_rate=_number(row.win_rate),
         macro_average=_number(row.macro_average),
         n_benchmarks=row.n_benchmarks,
