@@ -11,7 +11,8 @@ from tests.support.cases import table
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
     rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8), guarded=None,
-    win_rate=Number(value=0.75), macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234, judges_cost_usd=None,
+    win_rate=Number(value=0.75), macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234,
+    judges_cost_usd=None,
     price="1 in, 2 out, USD per million tokens (list of 2026-01-02)",
 )  # fmt: skip
 BENCHMARK = CardBenchmark(

@@ -106,6 +106,19 @@ def test_the_numbers_are_those_of_the_stored_judgments(store: Path) -> None:
     assert judge_named(JUDGES[2], own).tally.failures == {"malformed_reply": 1}
 
 
+def test_all_benchmarks_together_rank_models_as_the_leaderboard_does(store: Path) -> None:
+    for place, name in enumerate(("toy", "toys")):
+        add_judged_runs(store, name, grades(place, 12))
+    found = analyze_judges([store])
+    assert found.overall
+    assert found.overall.ranking
+    full = found.overall.ranking.panels[0]
+    board = leaderboard([store])
+    assert full.models == tuple(row.model for row in board.rows)
+    assert full.ranks == tuple(row.rank for row in board.rows)
+    assert full.values == pytest.approx([row.win_share.value for row in board.rows if row.win_share])
+
+
 def test_blank_completions_count_in_the_ranking_with_the_score_they_were_given(store: Path) -> None:
     table = grades(0, 15)
     table[:, :, 4] = 5  # never read: nobody was asked

@@ -206,7 +206,7 @@ NOTES = {
     ),
     "all": (
         "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",
-        "All benchmarks: the mean over benchmarks with equal weights; models by win rate.",
+        "All benchmarks: the mean over benchmarks with equal weights; models by win share, as on the leaderboard.",
     ),
 }
 """Table -> its explanation, in lines."""

@@ -12,11 +12,11 @@ from medhelm.analysis.jury.ranking import (
     ALL_JUDGES,
     Ranking,
     RankSwap,
+    average_by_panel,
     judge_panels,
     kendall_tau,
     panel_means,
     rank_by_panel,
-    win_rates_by_panel,
 )
 
 MODELS = ("a", "b", "c")
@@ -146,10 +146,9 @@ def test_one_model_is_no_ranking() -> None:
     )
 
 
-def test_win_rates_count_each_benchmark_once_and_only_rivals_that_are_there() -> None:
-    first = {ALL_JUDGES: np.array([4.0, 3.0, 2.0]), "j alone": np.array([1.0, 2.0, 3.0])}
-    second = {ALL_JUDGES: np.array([1.0, 2.0]), "k alone": np.array([1.0, 2.0])}
-    rates = win_rates_by_panel([first, second], [[0, 1, 2], [1, 2]], 3)
-    assert list(rates) == [ALL_JUDGES]
-    # a beats both on the first; b beats c there and loses to it on the second.
-    assert rates[ALL_JUDGES].tolist() == [1.0, (0.5 + 0) / 2, (0 + 1) / 2]
+def test_values_are_averaged_over_benchmarks_for_panels_that_all_have() -> None:
+    first = {ALL_JUDGES: np.array([1.0, 0.5, 0.0]), "j alone": np.array([0.0, 0.5, 1.0])}
+    second = {ALL_JUDGES: np.array([math.nan, 0.0, 1.0]), "k alone": np.array([math.nan, 0.0, 1.0])}
+    assert {name: own.tolist() for name, own in average_by_panel([first, second]).items()} == {
+        ALL_JUDGES: [1.0, 0.25, 0.5]
+    }

@@ -12,16 +12,17 @@ from medhelm.analysis.jury.agreement import average_agreement
 from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
 from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
-from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel, win_rates_by_panel
+from medhelm.analysis.jury.ranking import ALL_JUDGES, Ranking, average_by_panel, judge_panels, rank_by_panel
 from medhelm.analysis.leaderboard.alignment import AlignedScores
+from medhelm.analysis.statistics.means import row_means
 from medhelm.domain import Estimate, JudgeTally, Usage
 
 
 def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequence[JurySummary]) -> JurySummary:
     """Summarize all benchmarks together: in grades if all have one scale, else from 0 (worst) to 1 (best).
 
-    Every number with an interval is the mean over the benchmarks that have it; models are ranked by win rate, as on the
-    leaderboard, by those judges who judged all models on all benchmarks.
+    Every number with an interval is the mean over the benchmarks that have it; as on the leaderboard, models are ranked
+    by win share, by those judges who judged all models on all benchmarks.
 
     Parameters: benchmarks and numbers, in the same order, at least one.
     """
@@ -138,21 +139,29 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
 
 
 def _rank_models(benchmarks: Sequence[JudgedBenchmark]) -> Ranking | None:
-    """Rank models by win rate over the benchmarks, with and without each judge that judged all of them."""
+    """Rank models by win share over the benchmarks, with and without each judge that judged all of them."""
     names = list(dict.fromkeys(model for benchmark in benchmarks for model in benchmark.cells.models))
     shared = [set(shared_judges(benchmark.cells)) for benchmark in benchmarks]
     judges = [judge for judge in benchmarks[0].cells.judges if all(judge in own for own in shared)]
     if not judges:
         return None
-    means, rows, columns = [], [], []
-    for benchmark in benchmarks:
-        cells = benchmark.cells
-        scores = judge_scores(cells)[[cells.judges.index(judge) for judge in judges]]
-        full = panel_scores(scores, cells.default_scores, range(len(judges)), benchmark.at_least)
-        rows.append([names.index(model) for model in cells.models])
-        means.append(panel_means(scores, cells.default_scores, judges, benchmark.at_least))
-        filled = np.full((len(names), len(cells.clusters)), np.nan)
-        filled[rows[-1]] = (full - cells.low) / (cells.high - cells.low)
-        columns.append(AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True))
-    rates = win_rates_by_panel(means, rows, len(names))
-    return rank_by_panel(rates, judges, names, separated_matrix(names, columns))
+    panels = judge_panels(judges)
+    aligned = [
+        {name: _align_by_panel(benchmark, [judges[i] for i in panel], names) for name, panel in panels.items()}
+        for benchmark in benchmarks
+    ]
+    shares = [{name: row_means(own.win_shares()) for name, own in found.items()} for found in aligned]
+    return rank_by_panel(
+        average_by_panel(shares), judges, names, separated_matrix(names, [found[ALL_JUDGES] for found in aligned])
+    )
+
+
+def _align_by_panel(benchmark: JudgedBenchmark, judges: Sequence[str], models: Sequence[str]) -> AlignedScores:
+    """Return the scores that some judges together give to each of these models, from 0 (worst) to 1 (best)."""
+    cells = benchmark.cells
+    scores = panel_scores(
+        judge_scores(cells), cells.default_scores, [cells.judges.index(judge) for judge in judges], benchmark.at_least
+    )
+    filled = np.full((len(models), len(cells.clusters)), np.nan)
+    filled[[models.index(model) for model in cells.models]] = (scores - cells.low) / (cells.high - cells.low)
+    return AlignedScores(filled, cells.clusters, int(cells.clusters.max()) + 1, True)

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from medhelm.analysis.jury.cells import panel_scores
-from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks, win_shares
+from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import row_means
 
@@ -41,7 +41,7 @@ class JudgePanelRanking:
     models: tuple[str, ...]
     """Models with a value, best first."""
     values: tuple[float, ...]
-    """Value of each: the mean score on one benchmark, the win rate over several."""
+    """Value of each: the mean score on one benchmark, the win share over several."""
     ranks: tuple[int, ...]
     """Place of each, from 1; equal values share a place."""
     tau: float | None
@@ -140,19 +140,10 @@ def kendall_tau(first: Floats, second: Floats) -> float | None:
     return float((a * b).sum()) / untied if untied else None
 
 
-def win_rates_by_panel(
-    means: Sequence[Mapping[str, Floats]], rows: Sequence[Sequence[int]], n_models: int
-) -> dict[str, Floats]:
-    """Return panel -> win rate of each model over several benchmarks, for the panels that all of these have.
+def average_by_panel(values: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
+    """Return panel -> mean of each model's values over several benchmarks, for the panels that all of these have.
 
-    Parameters: means, for each benchmark panel -> mean of each of its models; rows, for each benchmark the places of
-    its models. Returns: shape (n_models,) each, nan for a model without a rival.
+    Parameters: values, for each benchmark panel -> value of each model, shape (M,), nan if missing.
     """
-    shared = [name for name in means[0] if all(name in found for found in means)]
-    rates = {}
-    for name in shared:
-        table = np.full((n_models, len(means)), np.nan)
-        for column, (found, places) in enumerate(zip(means, rows, strict=True)):
-            table[list(places), column] = found[name]
-        rates[name] = row_means(win_shares(table))
-    return rates
+    shared = [name for name in values[0] if all(name in found for found in values)]
+    return {name: row_means(np.stack([found[name] for found in values], axis=1)) for name in shared}
