@@ -481,7 +481,7 @@ def test_the_schema_for_editors_accepts_every_definition(file: Path) -> None:
 
 def test_a_category_almost_in_the_taxonomy_is_an_error(make: Make) -> None:
     make(taxonomy={"category": "discharge", "subcategory": "planning_the_discharge"})
-    with pytest.raises(ConfigError, match="almost `clinical_decision_support`"):
+    with pytest.raises(ConfigError, match="very similar to `clinical_decision_support`"):
         make(taxonomy={"category": "clinical_decision_suport", "subcategory": "planning_treatments"})
 
 

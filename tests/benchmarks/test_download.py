@@ -90,7 +90,7 @@ def test_an_interrupted_download_is_resumed(tmp_path: Path, server: Server) -> N
     made = benchmark(tmp_path, server)
     first = got(made, tmp_path)
     assert first.state == "failed"
-    assert "the same command resumes" in first.message
+    assert "run the same command again to resume" in first.message
     partial = tmp_path / "data" / "tiny" / "rows.jsonl.part"
     have = partial.stat().st_size
     assert 0 < have < len(CONTENT)

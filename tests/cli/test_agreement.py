@@ -89,7 +89,7 @@ def test_grades_on_another_scale(medhelm: Medhelm, tmp_path: Path) -> None:
     path.write_text("\n".join([head, *wide]) + "\n", encoding="utf-8")
     refused = medhelm("agreement", path)
     assert refused.code == 2
-    assert "rater `Annotator 1` uses another scale: 36 of 36 grades lie off the scale 1 to 5" in refused.err
+    assert "rater `Annotator 1` uses another scale: 36 of 36 grades are outside 1 to 5" in refused.err
     converted = medhelm("agreement", path, "--scale", "20", "100", "--json").json
     same = medhelm("agreement", published_like(tmp_path), "--json").json
     assert converted["combined"]["jury_vs_clinicians"] == same["combined"]["jury_vs_clinicians"]

@@ -273,7 +273,8 @@ def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> N
         (MODELS[1], MODELS[0]),
     ]
     for one in found["neighbours"]:
-        assert one["times_instances"] == pytest.approx((one["detectable"] / 0.05) ** 2, rel=1e-3)
+        usual = (one["detectable"] / 0.05) ** 2
+        assert 0.9 * usual < one["times_instances"] < usual  # few instances cost something, more of them less
 
 
 def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Path) -> None:

@@ -102,7 +102,7 @@ def test_with_published_shows_by_the_published_rule(medhelm: Medhelm, store: Pat
         **dict.fromkeys(TOTALS, True),
         "baseline/majority": False,
     }
-    assert any("also have own results" in warning for warning in board["warnings"])
+    assert any("also have results of your own" in warning for warning in board["warnings"])
     said = medhelm("leaderboard", "--with-published", "--store", store, "--scoring", "published", "--json").json
     assert said == board
 

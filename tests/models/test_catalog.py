@@ -674,6 +674,6 @@ def test_pools_that_cannot_be(name: str, says: str) -> None:
 
 
 def test_two_pools_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two pools go by the name openai/q@pool"):
+    with pytest.raises(UserError, match="two pools are named openai/q@pool"):
         find_models([f"openai/q@{ONE},{TWO}", f"openai/q@{ONE},{THREE}"], environment={})
     assert len(find_models([f"openai/q@{ONE},{TWO}", f"b=openai/q@{ONE},{THREE}"], environment={})) == 2

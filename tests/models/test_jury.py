@@ -145,7 +145,7 @@ judges:
     assert judges(jury) == ["openai/gpt-4o-2024-05-13", "meta/llama", "openai/claude"]
     assert jury.judges[0].base_url == "https://api.openai.com/v1"
     assert warnings == [
-        "judge openai/gpt-4o-2024-05-13: goes by this name here, not as `gpt`, and its deployment "
+        "judge openai/gpt-4o-2024-05-13: is called this here, not `gpt`, and its deployment "
         "`hospital/gpt-4o-2024-05-13` there is not used.",
         "judge openai/claude: its deployment `hospital/claude` there is not used.",
     ]
@@ -159,7 +159,7 @@ def test_which_file_counts() -> None:
     jury, warnings = find([C, A], environment={"MEDHELM_JURY": str(other)})
     assert (judges(jury), warnings) == ([C, A], [])
     jury, warnings = find([C, A], file=named)
-    assert (judges(jury), warnings) == ([C, A], ["my-jury.yaml is not used: the judges were named."])
+    assert (judges(jury), warnings) == ([C, A], ["my-jury.yaml is not used, because judges were named with --judge."])
 
 
 def test_a_file_that_nobody_named_is_not_read() -> None:

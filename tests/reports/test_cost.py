@@ -169,7 +169,7 @@ def test_words_below_the_table() -> None:
     assert cost_report.remarks(BILL) == [
         "one more model on the leaderboard, judges included: 3.00 USD expected (1.50 to 4.25), based on runs of 1 "
         "model on 2 benchmarks; excluding benchmarks without a run of known cost: z.",
-        "use: the model's own completions, without judges. seconds: the median of single requests.",
+        "use: the model's own completions, without judges. seconds: the median of individual requests.",
         "prices of openai/a, openai/b: a list",
         "beware",
     ]

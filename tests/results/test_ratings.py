@@ -146,7 +146,7 @@ GOOD = "A,D1,aci_bench,lab/a,5,4,3"
         ([HEADER, GOOD, "A,D2,aci_bench,lab/a,5,4,6"],
          [(3, "clarity: must be from 1 to 5, is 6. Correct it")]),
         ([HEADER, GOOD, "B,D1,aci_bench,lab/a,85,90,3", "B,D2,aci_bench,lab/a,85,90,70"],
-         [(3, "rater `B` uses another scale: 5 of 6 grades lie off the scale 1 to 5, they go from 3 to 90. Convert")]),
+         [(3, "rater `B` uses another scale: 5 of 6 grades are outside 1 to 5, from 3 to 90. Convert")]),
         ([HEADER, "A,D1,aci_bench,lab/a,good,N/A,nan", "A,D2,aci_bench,lab/a,\"4,5\",1e0,5"],
          [(2, "accuracy: must be a number, is `good`. Leave it empty if the grade is missing."),
           (2, "completeness: must be a number, is `N/A`."), (2, "clarity: must be a number, is `nan`."),
@@ -154,7 +154,7 @@ GOOD = "A,D1,aci_bench,lab/a,5,4,3"
           (3, "completeness: must be a number, is `1e0`.")]),
         ([JURY_HEADER, GOOD + ",1,1,1", "B,D1,aci_bench,lab/a,5,4,3,1,2,1"],
          [(3, "the jury's completeness of aci_bench D1 of lab/a is 2 here and 1 in line 2.")]),
-        ([JURY_HEADER, GOOD + ",0.9,0.8,1"], [(2, "the jury uses another scale: 2 of 3 grades lie off the scale")]),
+        ([JURY_HEADER, GOOD + ",0.9,0.8,1"], [(2, "the jury uses another scale: 2 of 3 grades are outside")]),
     ],
 )  # fmt: skip
 def test_problems(tmp_path: Path, lines: list[str], expected: list[tuple[int, str]]) -> None:

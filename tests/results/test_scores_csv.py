@@ -303,8 +303,8 @@ def test_all_problems_are_reported_at_once_with_line_and_column(tmp_path: Path) 
         (1, "column 1 is `Name`; the first column must be `Model`."),
         (
             1,
-            "column 4: unknown benchmark `PubMedQB`. Did you mean `PubMedQA`? If it is one of your own, name it so "
-            "that it cannot be taken for that.",
+            "column 4: unknown benchmark `PubMedQB`. Did you mean `PubMedQA`? If it is one of your own, give it a "
+            "more distinct name.",
         ),
         (1, "column 5 is `RaceBias`; it must be `<title> - <metric>`, such as `RaceBias - EM`."),
         (1, "column 6: `pubmed_qa` is already in column 3."),

@@ -90,7 +90,7 @@ TRIALS = {
     "an author makes a benchmark of a spreadsheet": [
         Step(
             command="benchmarks new ward --from notes.csv",
-            out=("semicolons between cells", "No column is named like a question", "identified by `Fallnummer`"),
+            out=("semicolons between cells", "No column looks like a question", "identified by `Fallnummer`"),
         ),
         Step(command="benchmarks new ward --from notes.csv", code=2, err=("ward already exists",)),
         Step(command="benchmarks check ./ward", out=("ward: valid. Scored 8 references",)),

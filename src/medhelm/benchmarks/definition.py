@@ -204,7 +204,9 @@ def _taxonomy_problems(document: YamlDocument) -> Iterator[Problem]:
     for key, ids in known.items():
         name = place.get(key)
         if isinstance(name, str) and name not in ids and (near := get_close_matches(name, ids, n=1, cutoff=0.85)):
-            text = f"taxonomy.{key}: `{name}` is new, but almost `{near[0]}`. Write that, or a name less like it."
+            text = (
+                f"taxonomy.{key}: `{name}` is new, but very similar to `{near[0]}`. Use that, or a more distinct name."
+            )
             yield Problem(text, document.line_of(("taxonomy", key)))
 
 

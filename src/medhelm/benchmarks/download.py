@@ -226,7 +226,7 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     except (aiohttp.ClientError, TimeoutError) as error:
         near, proxy = is_loopback(url.raw_host or ""), way.get("proxy", "")
         words = str(connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy)).rstrip(".")
-        kept = f" {partial} holds the received part; the same command resumes." if partial.exists() else ""
+        kept = f" {partial} holds the received part; run the same command again to resume." if partial.exists() else ""
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 
 

@@ -86,7 +86,7 @@ class ColumnGuess:
         """Describe the guess in sentences, with the key that changes each."""
         words = [f"The prompt shows {_quoted(self.texts)} (`prompt`). The answer is `{self.answer}` (`answer`)."]
         if not any(part in _QUESTIONS for text in self.texts for part in slug(text).split("_")):
-            words.append("No column is named like a question: write the question to the model into `prompt`.")
+            words.append("No column looks like a question: write your question to the model in `prompt`.")
         if self.options:
             words.append(f"The options are in {_quoted(self.options)}, the answer is their {self.form} (`choices`).")
         elif self.choices:
@@ -261,7 +261,7 @@ def _definition(name: str, file: str, source: Source, guess: ColumnGuess) -> str
         "  category: clinical_decision_support",
         "  subcategory: planning_treatments",
         "access: private",
-        "source:                          # encoding, delimiter and header_row are found; name them here if wrongly",
+        "source:                          # encoding, delimiter and header_row are detected; correct them here",
         f"  kind: {source.kind}",
         f"  sheet: {_yaml(source.sheet)}" if source.sheet else None,
         f'  files: {{{_yaml(file)}: ""}}',

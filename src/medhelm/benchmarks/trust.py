@@ -64,10 +64,10 @@ def check_trusted(benchmark: Benchmark) -> None:
     if known.get(str(folder)) == _code_digest(folder):
         return
     changed = (
-        "changed since you agreed to run it" if str(folder) in known else "is code that would run with your rights"
+        "changed since you agreed to run it" if str(folder) in known else "is code that would run with your permissions"
     )
     raise UserError(
-        f"{benchmark.folder / HOOKS} {changed}. Nothing of it was run. Read it; if you trust it, give the same command "
+        f"{benchmark.folder / HOOKS} {changed}. It was not run. Read it; if you trust it, give the same command "
         f"with --trust {benchmark.folder}"
     )
 

@@ -362,7 +362,7 @@ class _Work:
         runs = [active.recorder.run for active in self.active if active.recorder.run]
         is_interrupted = self.scheduler.stopped == "interrupt" and isinstance(self.source, LiveCompletions)
         found = [
-            *(["everything received is stored; the same command continues from here"] if is_interrupted else ()),
+            *(["everything received is stored; run the same command again to continue"] if is_interrupted else ()),
             *self.scheduler.unusable.values(),
             *(self.panel.unusable.values() if self.panel else ()),
             *run_remarks.failure_sentences(active.recorder.failure_summary for active in self.active),

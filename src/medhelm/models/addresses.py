@@ -135,7 +135,7 @@ def read_endpoints(file: Path) -> tuple[tuple[str, ...], list[Problem]]:
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
     if problem:
-        raise UserError(f"{file} {problem}. Name a text file with one address a line, such as http://HOST:8000/v1.")
+        raise UserError(f"{file} {problem}. Name a text file with one address per line, such as http://HOST:8000/v1.")
     found: dict[str, None] = {}
     problems = []
     for number, line in enumerate(lines, 1):

@@ -129,7 +129,7 @@ def _find_all(
         except (ValueError, UserError) as error:  # UserError: from packages that cannot be used
             problems.append(f"model `{_without_secrets(name)}`: {error}")
     problems += [
-        f"two pools go by the name {name}: give one a name of its own, as in --model NAME=openai/..."
+        f"two pools are named {name}: give one of them another name, as in --model NAME=openai/..."
         for name, n in Counter(model.name for model in found if model.replicas).items()
         if n > 1
     ]
@@ -233,7 +233,9 @@ def _suggestion_for(name: str) -> str:
         return f"`{name}` is a provider: its model's name follows, as in {name.lower()}/NAME."
     if vendor := next((vendor for start, vendor in _VENDORS.items() if re.match(start, name, re.IGNORECASE)), ""):
         return f"Did you mean `{vendor}/{name}`?"
-    return f"Is it a server's own name? Then write openai/{name}@http://HOST:PORT/v1, or ollama/{name} for Ollama's."
+    return (
+        f"If it is a model on your own server, write openai/{name}@http://HOST:PORT/v1, or ollama/{name} for Ollama's."
+    )
 
 
 def _split_address(text: str, provider: str, *, insecure: bool = False) -> tuple[str, str, tuple[str, ...], str]:
@@ -254,7 +256,7 @@ def _split_name(rest: str) -> tuple[str, str]:
             raise ValueError("the name before `@` is missing.")
         return found["name"], found["address"]
     if rest.endswith(POOL_NAME):
-        raise ValueError("write the addresses of the pool after `@`: URL1,URL2 or file:FILE with one address a line.")
+        raise ValueError("write the addresses of the pool after `@`: URL1,URL2 or file:FILE with one address per line.")
     tail = rest.rpartition("@")[2]
     if tail != rest and _ADDRESS_WITHOUT_SCHEME.fullmatch(tail):
         checked_address(tail)  # it has no scheme: the error says so

@@ -560,7 +560,7 @@ def _ignore(text: str) -> None:
 
 def _down(title: str, reason: str) -> str:
     """Return the message about an endpoint that is given up."""
-    return f"{title} {reason}. Everything received is kept; the same command continues from here."
+    return f"{title} {reason}. Everything received is kept; run the same command again to continue."
 
 
 def _until(seconds: float) -> str:

@@ -37,7 +37,7 @@ def find_jury(
     Raises: ConfigError with all problems of a file, or UserError with all those of names given directly.
     """
     if names:
-        warnings = [f"{file} is not used: the judges were named."] if file else []
+        warnings = [f"{file} is not used, because judges were named with --judge."] if file else []
         judges, wrong = _find_judges(names, models_file, environment, note)
         lines = [f"judge `{names[position]}`: {text}" for position, text in sorted(wrong.items())]
         if too_many := _too_many(at_least, len(names)):

@@ -55,7 +55,7 @@ class JudgeEntry(_Strict):
     def remark(self) -> str:
         """Return a note on what is not used of the entry; "" if all is used."""
         called, deployment = (self.name, self.model_deployment) if self.model else ("", self.name)
-        said = [f"goes by this name here, not as `{called}`"] if called not in ("", self.judge) else []
+        said = [f"is called this here, not `{called}`"] if called not in ("", self.judge) else []
         said += [f"its deployment `{deployment}` there is not used"] if deployment else []
         return f"judge {self.judge}: {', and '.join(said)}." if said else ""
 

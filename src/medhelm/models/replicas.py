@@ -449,8 +449,8 @@ class ReplicaPool(Provider):
             self._give_up(self._lost_error())
         elif waited_s >= 1.0 and all(replica.is_reported for replica in self.replicas):
             self._note_once(
-                f"{self.model.name}: none of {plural(len(self.replicas), 'server')} responds. The model is given up "
-                f"after {wait_s:.0f} s without one (--give-up-after)."
+                f"{self.model.name}: none of {plural(len(self.replicas), 'server')} responds. medhelm gives up "
+                f"on the model if none does for {wait_s:.0f} s (--give-up-after)."
             )
 
     def _lost_error(self) -> ProviderError:

@@ -156,7 +156,7 @@ def left_out(frontier: CostFrontier | None) -> list[str]:
     return [f"not compared by cost, because {why}: {', '.join(names)}." for why, names in kinds.items() if names]
 
 
-USE = "use: the model's own completions, without judges. seconds: the median of single requests."
+USE = "use: the model's own completions, without judges. seconds: the median of individual requests."
 EFFICIENT = (
     "efficient: no other model is at least as good by macro average and cheaper to use, or better and no costlier. "
     "probability: of being efficient, given the scores."

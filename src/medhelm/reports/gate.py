@@ -85,7 +85,7 @@ def _needed(test: GateTest) -> str:
     change, needed = test.change, test.needed
     text = ""
     if change.n_missing and (change.below or change.above):
-        text += f", {plural(change.n_missing, 'instance')} without a score: run again to send them"
+        text += f", {plural(change.n_missing, 'instance')} without a score: run again to request them"
     return text + (f", needs {needed_text(needed)}" if needed else "")
 
 
@@ -106,7 +106,7 @@ def notes(found: GateResult) -> Iterator[str]:
         yield f"Missing comparisons {keep} the gate from passing (--allow-missing)."
     yield (
         "Change: new minus reference on the same instances, from 0 (worst) to 1 (best), with its 95% interval. "
-        "Pass: the interval is above minus the margin. Worse: it is below, after Holm's adjustment."
+        "Pass: the whole interval is above the negative margin. Worse: it is below, after Holm's adjustment."
     )
     if any(one.change.below or one.change.above for one in found.tests):
         yield "Missing scores are counted against each verdict; --ignore-missing leaves them out."

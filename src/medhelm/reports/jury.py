@@ -263,7 +263,11 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
         ("family", "Self-preference: bias for models of the judge's own family, in grades", _family_table(shown)),
         ("length", "Length bias: effect of the length of a completion, in grades", _length_table(shown)),
         ("agreement", "Agreement between judges", _agreement_table(shown)),
-        ("ranking", f"Influence of single judges on the ranking, {analysis.scoring} scoring", _ranking_table(shown)),
+        (
+            "ranking",
+            f"Influence of each judge on the ranking, {analysis.scoring} scoring",
+            _ranking_table(shown),
+        ),
     ):
         if rows:
             yield name, caption, headers, _without_repeated_names(rows)

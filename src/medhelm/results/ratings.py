@@ -454,8 +454,8 @@ def _other_scale_problem(found: ScaleMismatch) -> Problem:
     who = f"rater `{first.rater}`" if first.rater else "the jury"
     scale = f"{first.low:g} to {first.high:g}"
     if found.n_off:
-        text = f"uses another scale: {found.n_off} of {len(values)} grades lie off the scale {scale}, they go from"
-        fix = "Convert them; if all grades of the file go so, say --scale LOW HIGH."
+        text = f"uses another scale: {found.n_off} of {len(values)} grades are outside {scale}, from"
+        fix = "Convert them, or if the whole file uses this scale, add --scale LOW HIGH."
         return Problem(f"{who} {text} {min(values):g} to {max(values):g}. {fix}", first.line)
     text = f"seems to use another scale: no grade above {max(values):g}, while others go up to"
     return Problem(f"{who} {text} {found.highest_of_others:g} on {scale}. Convert them to that scale.", first.line)

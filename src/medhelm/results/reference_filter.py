@@ -154,7 +154,8 @@ def _read_marks(store: Store, datasets: Sequence[Dataset]) -> list[ReferenceMark
     if missing:
         raise UserError(
             f"the store {store.folder} has no marks of {', '.join(missing)} on these instances. Name a model that "
-            "marks them with --judge, or the same --sample, --limit, --seed and --tier as then. Nothing was sent."
+            "marks them with --judge, or the same --sample, --limit, --seed and --tier as when they were marked. "
+            "Nothing was sent."
         )
     return found
 

@@ -201,7 +201,7 @@ def _parse_heading(name: str, known: Mapping[str, SuiteEntry]) -> _Heading:
     if entry is None and (near := get_close_matches(letters, known, n=1, cutoff=NEAR)):
         raise ValueError(
             f": unknown benchmark `{_shorten(title)}`. Did you mean `{known[near[0]].title}`? If it is one of your "
-            "own, name it so that it cannot be taken for that."
+            "own, give it a more distinct name."
         )
     name = re.sub(r"[\W_]+", "_", title.lower()).strip("_")
     own = SuiteEntry(name=name, title=title, category=UNKNOWN, subcategory=UNKNOWN)

@@ -203,7 +203,7 @@ def _check_inputs(
             this.differences.append(ValueDifference(what="prompts", before=then, now=prompts[asked]))
             this.not_derived = "the prompts are not what the model was asked"
         elif not stored and run.benchmark_digest != benchmark.digest:
-            this.not_derived = "the definition has changed, and the prompts of then are not stored"
+            this.not_derived = "the definition has changed, and the earlier prompts are not stored"
     return found
 
 

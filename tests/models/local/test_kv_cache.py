@@ -30,7 +30,7 @@ def test_the_state_of_earlier_steps_is_handed_over_by_its_name_or_the_model_is_r
     assert state_names(Network(lambda input_ids, past_key_values: 0)) == ["past_key_values"]
     assert state_names(Network(lambda input_ids, state: 0, is_stateful=True)) == ["state"]
     assert state_names(Network(lambda input_ids: 0, is_stateful=True)) == []
-    with pytest.raises(ValueError, match="Network takes its state by none of the parameters cache, past_key_values"):
+    with pytest.raises(ValueError, match="through none of the parameters cache, past_key_values"):
         state_names(Network(lambda input_ids, memory: 0))
 
 

@@ -190,7 +190,7 @@ def test_beside_own_runs_only_common_benchmarks_count(store: Path) -> None:
     assert {row.model for row in board.rows} == set(NAMES), "baselines do not compete"
     assert {row.model for row in board.baselines} == {"baseline/majority", "baseline/random"}
     assert (board.scoring, board.tier) == ("published", "real")
-    assert "2 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
+    assert "2 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Rows marked †")
     assert told(board, "Left out") == "Left out, because results are not published: toy."
     own = row_of(board, "baseline/majority").cells["pubmed_qa"]
     assert own.estimate
@@ -227,7 +227,7 @@ def test_win_rates_are_those_of_all_eleven_models_together(store: Path) -> None:
 
 def test_differences_from_published_runs_are_reported(store: Path) -> None:
     board = leaderboard_with_published([store])
-    assert told(board, "Prompts differ").startswith("Prompts differ: own runs word the same tasks differently")
+    assert told(board, "Prompts differ").startswith("Prompts differ: your own runs word the same tasks differently")
     assert "MedQA" not in told(board, "Instances differ")  # the toys' titles are their names
     assert "med_qa 30 (published: 503) and pubmed_qa 30 (published: 1,000)" in told(board, "Instances differ")
     assert "med_qa and pubmed_qa" in told(board, "The benchmark definition is not the built-in one")
@@ -313,7 +313,7 @@ def test_a_benchmark_without_any_own_score_is_left_out(store: Path) -> None:
     change(store, "med_qa/*", estimates={"corrected": {}, "published": {}})
     board = leaderboard_with_published([store])
     assert [column.benchmark for column in board.columns] == ["pubmed_qa"]
-    assert "1 of 37 published benchmarks also have own results; 36 do not" in told(board, "Rows marked †")
+    assert "1 of 37 published benchmarks also have results of your own; 36 do not" in told(board, "Rows marked †")
 
 
 def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
@@ -324,7 +324,7 @@ def test_without_drawing_anything_there_are_no_intervals(store: Path) -> None:
 
 def test_failed_instances_are_reported(store: Path) -> None:
     change(store, "pubmed_qa/*majority*", n_failed=2)
-    assert told(leaderboard_with_published([store]), "2 instances of own runs have no completion")
+    assert told(leaderboard_with_published([store]), "2 instances of your own runs have no completion")
 
 
 def test_ones_own_run_of_a_published_model_is_a_row_of_its_own(store: Path) -> None:
@@ -352,7 +352,7 @@ def test_a_benchmark_that_goes_by_another_metric_is_left_out(store: Path) -> Non
     assert "different metrics: MedQA (own: quasi_exact_match on 0 to 1, published: exact_match on 0 to 1)" in told(
         board, "Left out, because own"
     )
-    assert "1 of 37 published benchmarks also have own results; 35 do not" in told(board, "Rows marked †")
+    assert "1 of 37 published benchmarks also have results of your own; 35 do not" in told(board, "Rows marked †")
 
 
 def test_a_suite_narrows_the_common_benchmarks(store: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_key_in_the_store_or_a_store_in_use_is_refused(
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv(f"{VARIABLE}_FILE", str(store / "key"))
     inside = medhelm("encrypt", "--store", store)
-    assert (inside.code, "lies in the store" in inside.err) == (2, True)
+    assert (inside.code, "is inside the store" in inside.err) == (2, True)
     assert not [name for name, digest in before.items() if digests(store)[name] != digest and name != "cache.sqlite"]
 
 

@@ -312,7 +312,7 @@ class ClusterModel(Provider):
 def _no_actors(last: Actor, reason: str) -> str:
     """Return the message about a cluster without any actor."""
     if last.n_starts:
-        return f"all actors are lost: {reason}. Everything received is kept; the same command continues from here."
+        return f"all actors are lost: {reason}. Everything received is kept; run the same command again to continue."
     return f"no actor can start on the cluster: {reason}. Every node needs the same medhelm with its extras."
 
 

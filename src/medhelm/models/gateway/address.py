@@ -141,7 +141,7 @@ def read_tokens(file: Path) -> list[NamedToken]:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise UserError(f"{file}: the file with the gateway's tokens cannot be read ({reason}).") from None
     if os.name != "nt" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UserError(f"{file}: other users can read the gateway's tokens. Close it: chmod 600 {file}")
+        raise UserError(f"{file}: other users can read the gateway's tokens. Restrict access: chmod 600 {file}")
     found = []
     for number, line in enumerate(lines, 1):
         words = line.split()

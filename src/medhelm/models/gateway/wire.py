@@ -323,7 +323,7 @@ def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
     try:
         return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in read_json(text)]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        what = f"the gateway sent what is not a list of results ({type(error).__name__})"
+        what = f"the gateway sent something other than a list of results ({type(error).__name__})"
         raise GatewayError("bad_request", f"{what}. Use the same version of medhelm on both sides.") from None
 
 

@@ -270,7 +270,7 @@ class _Link:
             if self._clock() - self._lost_since > self._max_silence_s:
                 self._give_up(
                     f"the gateway {self._address} cannot be reached ({reason}) for {self._max_silence_s:.0f} s. "
-                    "Everything received is kept; the same command continues from here."
+                    "Everything received is kept; run the same command again to continue."
                 )
                 return
             await asyncio.sleep(min(LONGEST_WAIT_S, 0.1 * 2.0**attempt))

@@ -100,7 +100,7 @@ def state_names(model: Any) -> list[str]:
     found = [name for name in STATE_NAMES if name in parameters]
     if not found and not _keeps_state(model):
         raise ValueError(
-            f"{type(model).__name__} takes its state by none of the parameters {', '.join(STATE_NAMES)}: "
+            f"{type(model).__name__} accepts its state through none of the parameters {', '.join(STATE_NAMES)}: "
             "another version of transformers may be needed"
         )
     return found

@@ -86,7 +86,7 @@ def cost_remarks(*, beside_bills: bool = False) -> Iterator[Remark]:
         "Published costs are ceilings, not bills: every completion and every judge's response counts as if it had "
         f"used its full limit, at prices of {PRICES_DATE.isoformat()}."
     )
-    own = " Costs of own runs are for the tokens that were used: do not compare the two." if beside_bills else ""
+    own = " Costs of your own runs are for the tokens that were used: do not compare the two." if beside_bills else ""
     yield Remark("cost_ceilings", "", text + own)
 
 
@@ -102,7 +102,7 @@ def benchmark_remarks(
     n_published = n_common + len(without_own) + len(different_metric)
     text = (
         f"Rows marked † are published and were not measured here. {n_common} of {n_published} published benchmarks "
-        f"also have own results; {len(without_own)} do not and are left out. Win rates and averages cover the "
+        f"also have results of your own; {len(without_own)} do not and are left out. Win rates and averages cover the "
         f"{n_common}, so they differ from the published ones."
     )
     yield Remark("published_rows", "", text)
@@ -128,8 +128,8 @@ def condition_remarks(
     failed = sum(run.n_failed for _, run in shown)
     if failed:
         text = (
-            f"{failed} instances of own runs have no completion and are left out of the means; published means count "
-            "such instances as wrong."
+            f"{failed} instances of your own runs have no completion and are left out of the means; published means "
+            "count such instances as wrong."
         )
         yield Remark("failed_instances", "", text)
 
@@ -146,7 +146,7 @@ def _prompt_remarks(shown: Sequence[tuple[str, Run]]) -> Iterator[Remark]:
         else:
             others.append(where)
     if n_own:
-        text = "Prompts differ: own runs word the same tasks differently, which alone can change a score."
+        text = "Prompts differ: your own runs word the same tasks differently, which alone can change a score."
         yield Remark("different_prompts", "", text)
     if reference:
         rest = "; these are more comparable than the rest" if n_own or others else ""

@@ -127,7 +127,7 @@ def _refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
     """Refuse a key that would be copied with the store."""
     file = Path(environment.get(f"{keys.VARIABLE}_FILE") or os.devnull).expanduser().resolve()
     if file.is_relative_to(folder.resolve()):
-        raise UserError(f"{file} lies in the store that it is to protect. Move the key elsewhere. Nothing was changed.")
+        raise UserError(f"{file} is inside the store that it protects. Move the key elsewhere. Nothing was changed.")
 
 
 @contextmanager

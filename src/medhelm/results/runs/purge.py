@@ -31,7 +31,7 @@ TIMEOUT_S = 10.0
 NOT_COVERED = (
     "exports, reports, static sites and files of -o outside the store",
     "backups, snapshots and copies of the store, and blocks that a disk has not overwritten",
-    "data that services of models keep by their own terms",
+    "data that model providers keep under their own terms",
 )
 """Places that a purge does not reach."""
 
