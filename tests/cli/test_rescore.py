@@ -84,6 +84,21 @@ def test_a_judge_joins_and_another_leaves(medhelm: Medhelm, place: Path, server:
     assert medhelm("leaderboard", "--json").json["benchmarks"][0]["judges"] == list(found["jury"]["judges"])
 
 
+def test_show_distinguishes_two_runs_of_one_model(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server)
+    model = f"openai/mock@{server.url}/v1"
+    assert f"\n=== {model}\n" in medhelm("show", "letters", "q1").out
+    medhelm("rejudge", place, *names(server, "judge-3"), *names(server, "judge-2", option="--without"))
+    first, second = medhelm("show", "letters", "q1", "--json").json["completions"]
+    assert {first["counts"], second["counts"]} == {True, False}
+    shown = medhelm("show", "letters", "q1").out
+    for one in (first, second):
+        counted = "counted" if one["counts"] else "not counted"
+        judges = ", ".join(one["judges"])
+        assert f"=== {model} (run {one['run_id'][:10]}, judged by {judges}; {counted} on the leaderboard)\n" in shown
+    assert medhelm("runs", "show", first["run_id"], "--json").json["counts"] == first["counts"]
+
+
 def test_scores_are_computed_anew_without_asking(medhelm: Medhelm, place: Path, server: Server) -> None:
     run(medhelm, place, server)
     before = server.count
