@@ -12,6 +12,7 @@ from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import estimate_json, plain_json, select
 from medhelm.reports.tables import (
+    MISSING,
     Columns,
     ObjectView,
     Value,
@@ -103,21 +104,22 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     columns: dict[str, Callable[[Run], Value]] = {
         "benchmark": lambda run: run.benchmark,
         "model": lambda run: run.model,
+        "tier": lambda run: run.tier,
         "status": lambda run: f"{run.status}, shard {run.shard}" if run.shard else run.status,
         "n": lambda run: run.n,
         "failed": _failures_text,
         "not asked": lambda run: run.n_not_asked,
         "metric": lambda run: metric_title(run.main_metric),
-        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
-        other: lambda run: (
-            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-"
-        ),
+        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)),
+        other: lambda run: decimal(found.value) if (found := run.estimates[other].get(run.main_metric)) else None,
         "sent": lambda run: run.requests_sent,
         "retried": lambda run: run.requests_retried,
         "cached": lambda run: max(0, run.requests_cached - run.requests_duplicate),
         "duplicate": lambda run: run.requests_duplicate,
         "cost USD": lambda run: cost_text(run.cost_usd),
     }
+    if len({run.tier for run in runs}) < 2:
+        del columns["tier"]
     rows, headers = tabulate(runs, columns, optional=["not asked", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
     return render(rows, headers, format=format, drop=drop)
@@ -536,7 +538,7 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
 def _summary(run: Run) -> str:
     score = estimate_text(_main_estimate(run))
     data = "" if run.tier == "real" else ", sample rows"
-    found = f"{metric_title(run.main_metric)} {score or '-'}"
+    found = f"{metric_title(run.main_metric)} {score or MISSING}"
     return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {found}"
 
 
