@@ -119,7 +119,7 @@ def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path
     assert "ehrshot" in outcome.json["skipped"]
     named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
     assert named.code == 4
-    assert "its data was not found" in named.err
+    assert "the data was not found" in named.err
 
 
 def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_missing_data_and_keys_end_with_4_after_the_plan(medhelm: Medhelm, comma
     assert here["cost_usd"]["expected"] > 0
     assert done.json["cost_usd"]["expected"] is None
     assert done.json["cost_usd"]["at_least"]["expected"] == here["cost_usd"]["expected"]
-    assert "its data was not found" in done.err
+    assert "the data was not found" in done.err
     shown = medhelm("plan", "cdi_qa", "./toy", "--model", "openai/gpt-4o")
     assert shown.code == 4
     assert "or more" in shown.out

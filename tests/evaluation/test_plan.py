@@ -344,7 +344,7 @@ def test_missing_data_and_keys_are_said_and_nothing_fails(tmp_path: Path, counti
     assert set(rows) == {(b, "model") for b in ("mimic_rrs", "cdi_qa", "toy")} | {("mimic_rrs", "judge")}
     absent = rows["mimic_rrs", "model"]
     assert (absent.input_tokens, absent.output_tokens, absent.cost_usd) == (None, None, None)
-    assert "its data was not found" in absent.missing[0]
+    assert "the data was not found" in absent.missing[0]
     assert "OPENAI_API_KEY" in absent.missing[1]
     here = rows["toy", "model"]
     assert here.missing == ("openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY.",)

@@ -257,17 +257,17 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
         raise MissingError(f"{benchmark.name}: {absent[0]} does not exist.{others}")
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
-    searched = f"in {data}" if data else "nowhere, because no data folder is set"
+    remedy = "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark."
+    where = f" in {data}." if data else f", because no data folder is set. {remedy}"
     lines = [
-        f"{benchmark.name}: its data was not found. Searched for the folder {benchmark.name}{other} {searched}.",
-        f"It must hold {', '.join(source.files)}.",
+        f"{benchmark.name}: the data was not found{where}",
+        f"The folder {benchmark.name}{other} must hold {', '.join(source.files)}.",
     ]
     lines += [f"  from {address}" for address in dict.fromkeys(addresses(source, source.files))]
     lines += [source.note.strip()] if source.note else []
     if benchmark.access == "public" and source.location:
         lines.append(f"`medhelm data fetch {benchmark.name} --data DIR` downloads it.")
-    lines.append("Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.")
-    raise MissingError("\n".join(lines))
+    raise MissingError("\n".join([*lines, *([remedy] if data else [])]))
 
 
 class SpilledInstances:
