@@ -38,7 +38,10 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
     missing = "3 missing (openai/judge-2: no_verdict 3)"
     assert f"54 judgments of 3 judges; {missing}; 19 sent, 0 cached; cost unknown" in line
     assert "  accuracy 3.00, clarity 3.00, completeness 3.28" in told.out
-    assert "- Judgments are missing: Letters 5.6% (no_verdict 3)." in told.out
+    missing = (
+        "- Judgments are missing: Letters 5.6% (no_verdict 3). `no_verdict`: the judge's reply holds no JSON object."
+    )
+    assert missing in told.out
     again = run(medhelm, place, server, "--json")
     (found,) = again.json["runs"]
     assert found["main_metric"] == "jury"

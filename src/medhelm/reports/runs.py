@@ -163,7 +163,8 @@ def _jury_notes(runs: Sequence[Run]) -> list[str]:
         if failed:
             kinds = "; ".join(f"{name}: {counts_text(tally.failures)}" for name, tally in failed.items())
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
-        counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
+        default = " (published: a default score if all grades are missing)" if result.form == "grades" else ""
+        counted = {f"without a score as a result{default}": result.n_too_few_judges, "blank": result.n_blank}
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
