@@ -57,7 +57,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
 def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
     told = medhelm("run", place, *names(server, "mock", option="--model"))
     assert told.code == 0
-    assert "no judges were named (--judge): scoring 1 free-text benchmark by the next metric instead" in told.err
+    assert "no judges were named (--judge): scoring 1 free-text benchmark by ROUGE-L instead" in told.err
     assert "no judges" not in run(medhelm, place, server).err
 
 

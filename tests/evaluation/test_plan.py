@@ -309,7 +309,7 @@ def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None
 def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:
     found = plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)])
     assert [row.role for row in found.rows] == ["model"]
-    assert "1 free-text benchmark would be scored by the next metric instead" in found.warnings[0]
+    assert "1 free-text benchmark would be scored by ROUGE-L instead" in found.warnings[0]
 
 
 def test_a_rubric_in_points_asks_for_each_criterion(tmp_path: Path, server: Server) -> None:

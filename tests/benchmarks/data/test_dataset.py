@@ -94,6 +94,13 @@ def test_a_limit_below_one_is_an_error(make: Make, put: Put, limit: int) -> None
         open_dataset(make(), data=put(ROWS), tier="real", limit=limit)
 
 
+def test_subset_and_limit_have_their_own_messages(make: Make, put: Put) -> None:
+    with pytest.raises(UserError, match="the subset must be at least 1, is 0"):
+        open_dataset(make(), data=put(ROWS), tier="real", subset=0)
+    with pytest.raises(UserError, match="--subset and --limit cannot be combined: use one of them"):
+        open_dataset(make(), data=put(ROWS), tier="real", subset=2, limit=2)
+
+
 # --- where the data is ------------------------------------------------------------------------------------------------
 
 

@@ -192,8 +192,10 @@ def _check_arguments(tier: Tier, limit: int | None, subset: int | None, own_data
         raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
-    if subset is not None and (subset < 1 or limit is not None):
-        raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
+    if subset is not None and subset < 1:
+        raise UserError(f"the subset must be at least 1, is {subset}.")
+    if subset is not None and limit is not None:
+        raise UserError("--subset and --limit cannot be combined: use one of them.")
 
 
 def _positions(ids: Sequence[str], selection: InstanceSelection, shard: Shard) -> array[int]:
