@@ -122,6 +122,13 @@ def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path
     assert "the data was not found" in named.err
 
 
+def test_without_a_result_nothing_is_printed(medhelm: Medhelm, tmp_path: Path) -> None:
+    bad = make_benchmark(tmp_path, name="bad")
+    (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", bad)
+    assert (outcome.code, outcome.out) == (2, "")
+
+
 def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:
     good = make_benchmark(tmp_path, name="good")
     bad = make_benchmark(tmp_path, name="bad")

@@ -288,7 +288,8 @@ def check(
         parts = [benchmarks_report.check_text(plain_json(check)) for check in done.checks]
         if parts:
             parts.append(benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities))
-        click.echo("\n\n".join([*parts, *benchmarks_report.skipped_text(done.skipped)]))
+        if parts := [*parts, *benchmarks_report.skipped_text(done.skipped)]:
+            click.echo("\n\n".join(parts))
     for error in done.errors:
         click.echo(f"medhelm: {error}", err=True)
     return done.exit_code

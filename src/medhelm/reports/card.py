@@ -213,7 +213,7 @@ WORDS: Mapping[str, str] = {
     "to 1 (always); a tie counts one half",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
-    "Average": "mean over the benchmarks, each on a scale from 0 to 1",
+    "Macro average": "mean over the benchmarks, each on a scale from 0 to 1",
     "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
     "the same benchmarks and equal digests answered the same prompts and were graded alike",
     "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
@@ -286,7 +286,7 @@ def _results_table(card: Card) -> Table:
         "Model": lambda model: model.name,
         "Win share": lambda model: estimate_text(model.win_share, 2),
         "Win rate": lambda model: estimate_text(model.win_rate, 2),
-        "Average": lambda model: estimate_text(model.macro_average, 2),
+        "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
