@@ -119,7 +119,7 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Folder in which to create the new one.  [default: current folder]",
+    help="Folder in which to create the benchmark's folder.  [default: current folder]",
 )
 @click.option(
     "--from", "table", metavar="FILE", type=click.Path(path_type=Path), help="CSV file or workbook with your data."

@@ -54,8 +54,8 @@ def plan(
 ) -> int:
     """Show what a run would send and cost.
 
-    Takes the arguments of `medhelm run`, but sends nothing and does not create a store. Completions in the cache of the
-    store are not sent again. Exit code 4: data or keys are missing.
+    Takes the same arguments as `medhelm run`, but sends nothing and does not create a store. Requests whose completions
+    are in the cache of the store are not sent again. Exit code 4: data or keys are missing.
 
     \b
     Examples:

@@ -93,7 +93,7 @@ def run(
 def demo(shared: Shared, rule: Rule) -> int:
     """Run the baselines on invented sample rows.
 
-    Then shows the leaderboard. Needs no network, keys or data.
+    Shows the leaderboard at the end. Needs no network, keys or data.
 
     \b
     Example:
