@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ BENCHMARK = Benchmark(
     name="toy",
     title="Toy",
     description="Toy questions.",
-    taxonomy=Taxonomy(category="c", subcategory="s"),
+    taxonomy=Taxonomy(category="clinical_decision_support", subcategory="planning_treatments"),
     access="private",
     source=Source(kind="csv"),
     prompt="{note}",
@@ -131,3 +133,24 @@ def test_prompts_that_do_not_fit_a_window() -> None:
     assert [f.text for f in findings] == [
         "1 prompts exceed the 100 tokens of small, less 10 for completions; the longest, 1, has about 124"
     ]
+
+
+@pytest.mark.parametrize(
+    ("category", "subcategory", "codes", "words"),
+    [
+        ("clinical_decision_support", "planning_treatments", [], ""),
+        (
+            "clinical",
+            "nope",
+            ["own_category"],
+            "`clinical` is not one of the categories of `medhelm taxonomy`. Known",
+        ),
+        ("clinical_decision", "nope", ["own_category"], "Did you mean `clinical_decision_support`?"),
+        ("clinical_decision_support", "treatments", ["own_subcategory"], "Did you mean `planning_treatments`?"),
+    ],
+)
+def test_a_category_that_the_taxonomy_lacks(category: str, subcategory: str, codes: list[str], words: str) -> None:
+    own = replace(BENCHMARK, taxonomy=Taxonomy(category=category, subcategory=subcategory))
+    findings = inspect_data(own, [instance("a", "Stable.")], baseline=None, windows={})
+    assert [finding.code for finding in findings] == codes
+    assert all(words in finding.text for finding in findings)

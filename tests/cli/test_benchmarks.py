@@ -119,7 +119,14 @@ def test_of_a_group_what_is_not_here_is_skipped(medhelm: Medhelm, data_dir: Path
     assert "ehrshot" in outcome.json["skipped"]
     named = medhelm("benchmarks", "check", "ehrshot", "--data", data_dir)
     assert named.code == 4
-    assert "its data was not found" in named.err
+    assert "the data was not found" in named.err
+
+
+def test_without_a_result_nothing_is_printed(medhelm: Medhelm, tmp_path: Path) -> None:
+    bad = make_benchmark(tmp_path, name="bad")
+    (bad / "rows.jsonl").write_text('{"id": "x", "question": "?", "answer": "Z", "topic": "0"}\n', encoding="utf-8")
+    outcome = medhelm("benchmarks", "check", bad)
+    assert (outcome.code, outcome.out) == (2, "")
 
 
 def test_what_is_wrong_with_one_does_not_hide_the_others(medhelm: Medhelm, tmp_path: Path) -> None:

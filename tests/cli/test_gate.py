@@ -82,7 +82,7 @@ def test_builds_with_the_same_random_subset_are_compared(medhelm: Medhelm, store
 
 def test_a_subset_goes_without_a_limit(medhelm: Medhelm, stores: Path) -> None:
     done = medhelm("run", stores / "toy", "--model", MODEL, "--store", "s", "--subset", "5", "--limit", "5")
-    assert (done.code, "--subset or --limit" in done.err) == (2, True)
+    assert (done.code, "--subset and --limit cannot be combined" in done.err) == (2, True)
     model = "openai/m@http://127.0.0.1:9/v1"
     assert medhelm("plan", stores / "toy", "--model", model, "--subset", "5", "--json").json["requests"] == 5
 

@@ -101,7 +101,7 @@ def test_missing_data_and_keys_end_with_4_after_the_plan(medhelm: Medhelm, comma
     assert here["cost_usd"]["expected"] > 0
     assert done.json["cost_usd"]["expected"] is None
     assert done.json["cost_usd"]["at_least"]["expected"] == here["cost_usd"]["expected"]
-    assert "its data was not found" in done.err
+    assert "the data was not found" in done.err
     shown = medhelm("plan", "cdi_qa", "./toy", "--model", "openai/gpt-4o")
     assert shown.code == 4
     assert "or more" in shown.out
@@ -191,3 +191,10 @@ def test_the_published_selection_can_be_named_for_the_whole_suite(medhelm: Medhe
     assert len({row["benchmark"] for row in done.json["rows"]}) == 37
     outside = medhelm("plan", "healthbench", "--tier", "sample", "--model", "baseline/lexical", "--sample", "published")
     assert outside.code == 2
+
+
+def test_a_jury_of_one_is_warned_of_only_where_judges_grade(medhelm: Medhelm, tmp_path: Path) -> None:
+    asked = ("--model", "baseline/majority", "--judge", "openai/J@http://127.0.0.1:9/v1")
+    closed, judged = make_benchmark(tmp_path), write_benchmark(tmp_path)
+    assert "is the only judge" not in medhelm("plan", closed, *asked).err
+    assert "openai/J@http://127.0.0.1:9/v1 is the only judge" in medhelm("plan", closed, judged, *asked).err

@@ -79,6 +79,19 @@ def test_verify_says_what_it_did_and_returns_what_it_found(medhelm: Medhelm, pla
     assert medhelm("verify", *own).code == 4
 
 
+def test_without_any_data_nothing_is_called_equal(medhelm: Medhelm, place: Path) -> None:
+    other = make_benchmark(place.parent, name="other")
+    assert medhelm("run", other, "--model", "baseline/majority").code == 0
+    for folder in (place, other):
+        (folder / "rows.jsonl").unlink()
+    told = medhelm("verify", "--benchmarks", place.parent)
+    assert told.code == 4
+    assert told.out == (
+        "Nothing in the store could be recomputed.\n\n- all 2 runs: not recomputed: the data was not found, because no "
+        "data folder is set. Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.\n"
+    )
+
+
 def test_a_verification_has_no_messages_about_its_temporary_store(
     medhelm: Medhelm, place: Path, server: Server
 ) -> None:

@@ -38,7 +38,10 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
     missing = "3 missing (openai/judge-2: no_verdict 3)"
     assert f"54 judgments of 3 judges; {missing}; 19 sent, 0 cached; cost unknown" in line
     assert "  accuracy 3.00, clarity 3.00, completeness 3.28" in told.out
-    assert "- Judgments are missing: Letters 5.6% (no_verdict 3)." in told.out
+    missing = (
+        "- Judgments are missing: Letters 5.6% (no_verdict 3). `no_verdict`: the judge's reply holds no JSON object."
+    )
+    assert missing in told.out
     again = run(medhelm, place, server, "--json")
     (found,) = again.json["runs"]
     assert found["main_metric"] == "jury"
@@ -54,7 +57,7 @@ def test_the_jury_is_told_of_beside_the_run(medhelm: Medhelm, place: Path, serve
 def test_without_judges_it_is_said_what_stands_in(medhelm: Medhelm, place: Path, server: Server) -> None:
     told = medhelm("run", place, *names(server, "mock", option="--model"))
     assert told.code == 0
-    assert "no judges were named (--judge): scoring 1 free-text benchmark by the next metric instead" in told.err
+    assert "no judges were named (--judge): scoring 1 free-text benchmark by ROUGE-L instead" in told.err
     assert "no judges" not in run(medhelm, place, server).err
 
 
@@ -82,6 +85,21 @@ def test_a_judge_joins_and_another_leaves(medhelm: Medhelm, place: Path, server:
     assert list(found["jury"]["judges"]) == [f"openai/{judge}@{server.url}/v1" for judge in ("judge-1", "judge-3")]
     assert found["jury"]["coverage"] == 1.0
     assert medhelm("leaderboard", "--json").json["benchmarks"][0]["judges"] == list(found["jury"]["judges"])
+
+
+def test_show_distinguishes_two_runs_of_one_model(medhelm: Medhelm, place: Path, server: Server) -> None:
+    run(medhelm, place, server)
+    model = f"openai/mock@{server.url}/v1"
+    assert f"\n=== {model}\n" in medhelm("show", "letters", "q1").out
+    medhelm("rejudge", place, *names(server, "judge-3"), *names(server, "judge-2", option="--without"))
+    first, second = medhelm("show", "letters", "q1", "--json").json["completions"]
+    assert {first["counts"], second["counts"]} == {True, False}
+    shown = medhelm("show", "letters", "q1").out
+    for one in (first, second):
+        counted = "counted" if one["counts"] else "not counted"
+        judges = ", ".join(one["judges"])
+        assert f"=== {model} (run {one['run_id'][:10]}, judged by {judges}; {counted} on the leaderboard)\n" in shown
+    assert medhelm("runs", "show", first["run_id"], "--json").json["counts"] == first["counts"]
 
 
 def test_scores_are_computed_anew_without_asking(medhelm: Medhelm, place: Path, server: Server) -> None:

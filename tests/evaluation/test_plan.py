@@ -309,7 +309,7 @@ def test_equal_questions_are_sent_once(tmp_path: Path, counting: Server) -> None
 def test_without_judges_free_text_has_no_judges_rows(tmp_path: Path, counting: Server) -> None:
     found = plan(tmp_path, [open_benchmark(tmp_path, n=N)], [priced(counting)])
     assert [row.role for row in found.rows] == ["model"]
-    assert "1 free-text benchmark would be scored by the next metric instead" in found.warnings[0]
+    assert "1 free-text benchmark would be scored by ROUGE-L instead" in found.warnings[0]
 
 
 def test_a_rubric_in_points_asks_for_each_criterion(tmp_path: Path, server: Server) -> None:
@@ -344,7 +344,7 @@ def test_missing_data_and_keys_are_said_and_nothing_fails(tmp_path: Path, counti
     assert set(rows) == {(b, "model") for b in ("mimic_rrs", "cdi_qa", "toy")} | {("mimic_rrs", "judge")}
     absent = rows["mimic_rrs", "model"]
     assert (absent.input_tokens, absent.output_tokens, absent.cost_usd) == (None, None, None)
-    assert "its data was not found" in absent.missing[0]
+    assert "the data was not found" in absent.missing[0]
     assert "OPENAI_API_KEY" in absent.missing[1]
     here = rows["toy", "model"]
     assert here.missing == ("openai/gpt-4o needs a key: set the environment variable OPENAI_API_KEY.",)

@@ -10,7 +10,7 @@ import pytest
 from medhelm.domain import Jury
 from medhelm.errors import ConfigError, UserError
 from medhelm.models.catalog import find_models
-from medhelm.models.jury import also_under_test, find_jury
+from medhelm.models.jury import find_jury, jury_warnings
 from tests.support.cases import table
 
 A, B, C = (f"openai/{name}@http://127.0.0.1:8000/v1" for name in "abc")
@@ -56,11 +56,11 @@ def test_names_are_a_jury(names: Sequence[str], at_least: int | None, floor: int
     jury, warnings = find(names, at_least=at_least)
     assert (judges(jury), jury.min_judges) == (list(names), floor)
     assert jury.judges[0].base_url == "http://127.0.0.1:8000/v1"
-    assert len(warnings) == (len(names) == 1)
+    assert warnings == []
 
 
 def test_a_jury_of_one_is_warned_of() -> None:
-    _, (warning,) = find([A])
+    (warning,) = jury_warnings(find([A])[0], ())
     assert warning.startswith(f"{A} is the only judge")
     assert "agreement between judges cannot be measured" in warning
 
@@ -249,7 +249,7 @@ def test_too_many_needed_on_the_command_line_is_not_the_files_mistake() -> None:
 )
 def test_a_judge_under_test_is_warned_of(models: list[str], warned: list[str]) -> None:
     jury, _ = find([A, B])
-    warnings = also_under_test(jury, find_models(models, file=None, environment={}))
+    warnings = jury_warnings(jury, find_models(models, file=None, environment={}))
     assert [warning.partition(" ")[0] for warning in warnings] == warned
     assert all("is a judge and also under test" in warning for warning in warnings)
 

@@ -55,3 +55,14 @@ def test_a_judge_that_failed_is_named() -> None:
     }
     text = to_table([make_run(jury_result=replace(two, tallies=tallies))], "corrected")
     assert "60 judgments of 2 judges; 30 missing (openai/J2: timeout 30)" in text
+
+
+def test_sample_rows_are_marked_where_both_tiers_are_shown() -> None:
+    real, sample = make_run(), make_run(tier="sample")
+    assert [row["tier"] for row in cells(sample, real)] == ["sample", "real"]
+    assert "tier" not in cells(real)[0]
+
+
+def test_a_missing_score_is_the_dash_of_all_tables() -> None:
+    (row,) = cells(make_run())
+    assert (row["corrected"], row["published"]) == ("–", "–")

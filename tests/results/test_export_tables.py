@@ -266,6 +266,11 @@ def test_the_result_as_json_counts_rows(medhelm: Medhelm, store: Path) -> None:
     }  # fmt: skip
 
 
+def test_the_result_as_text_says_what_was_counted(medhelm: Medhelm, store: Path) -> None:
+    said = medhelm("export", "csv", "out", "--store", store).out
+    assert said.startswith("csv: 6 runs, 32 estimates, 8 groups, 6 judges, 4 rows of the leaderboard, 54 records, ")
+
+
 def test_a_store_of_baselines_has_no_remarks_on_judgments(medhelm: Medhelm, tmp_path: Path) -> None:
     medhelm("run", make_benchmark(tmp_path), "--model", "baseline/majority", "--store", tmp_path / "store")
     folder = written(medhelm, tmp_path / "store", "parquet")

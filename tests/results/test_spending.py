@@ -32,6 +32,7 @@ from tests.support.benchmarks.choice import answers_with, make_benchmark, perfec
 from tests.support.benchmarks.judged import JUDGES, court, mock, number, open_benchmark
 from tests.support.remarks import texts
 from tests.support.servers.openai import Answer, Server
+from tests.support.stores import make_store
 
 N = 6
 PRICES = {
@@ -235,6 +236,15 @@ def test_stores_are_added_up(tmp_path: Path, counting: Server) -> None:
     found = bill(tmp_path, "one", "two")
     assert [row.model.partition("v1 ")[2] for row in found.rows] == ["[one]", "[two]"]
     assert found.total.spent.usd == pytest.approx(by_hand(counting))
+
+
+def test_runs_on_sample_rows_are_counted_and_named(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", {"toy": {"openai/a": [1.0, 1.0], "openai/b": [1.0]}})
+    assert bill(tmp_path).remarks == ()
+    make_store(tmp_path / "store", {"toy": {"openai/a": [1.0]}}, tier="sample")
+    found = bill(tmp_path)
+    assert found.total.instances == 4
+    assert "1 of 3 runs is on invented sample rows: sums include them." in texts(found.remarks)
 
 
 def test_answers_without_a_service_cost_nothing_and_their_judges_do(tmp_path: Path, counting: Server) -> None:

@@ -238,7 +238,7 @@ def test_missing_data_is_not_a_difference(tmp_path: Path, toy: Path) -> None:
     (toy / "rows.jsonl").rename(tmp_path / "elsewhere.jsonl")
     found = check(tmp_path)
     assert (found.same, found.exit_code) == (True, 4)
-    assert "its data was not found" in of(found).not_derived
+    assert "the data was not found" in of(found).not_derived
 
 
 def test_an_unknown_definition_is_not_a_difference(tmp_path: Path, toy: Path) -> None:

@@ -15,8 +15,10 @@ from math import ceil
 from medhelm.analysis.cost.token_estimates import CHARACTERS_PER_TOKEN
 from medhelm.benchmarks.personal_identifiers import IdentifierSearch, kinds_by_pattern, no_search
 from medhelm.benchmarks.prompts import render
+from medhelm.benchmarks.taxonomy import load_taxonomy
 from medhelm.domain import Benchmark, ConstantBaseline, Instance
 from medhelm.domain.text import plural
+from medhelm.errors import suggestion
 
 SHOWN = 3
 """Instances listed for each finding."""
@@ -98,6 +100,7 @@ def inspect_data(
         DataFinding("identifier", _in_words(ids, f"what looks like {kind}"), tuple(ids))
         for kind, ids in found.identifiers.items()
     ]
+    findings += _own_taxonomy(benchmark)
     return [*findings, *_constant_answer(baseline), *_long_prompts(benchmark, found, windows)]
 
 
@@ -138,6 +141,19 @@ def _constant_answer(baseline: ConstantBaseline | None) -> Iterator[DataFinding]
         yield DataFinding(
             "constant", f"the answer is nearly always the same: `{baseline.answer}` in {share} of the instances"
         )
+
+
+def _own_taxonomy(benchmark: Benchmark) -> Iterator[DataFinding]:
+    """Report a category or subcategory that the taxonomy lacks: it is allowed, but can be a mistake."""
+    place = benchmark.taxonomy
+    subcategories = {one.id: [sub.id for sub in one.subcategories] for one in load_taxonomy()}
+    known = subcategories.get(place.category)
+    if known is None:
+        text = f"`{place.category}` is not one of the categories of `medhelm taxonomy`"
+        yield DataFinding("own_category", f"{text}. {suggestion(place.category, list(subcategories))}")
+    elif place.subcategory not in known:
+        text = f"`{place.subcategory}` is not one of the subcategories of `{place.category}` in `medhelm taxonomy`"
+        yield DataFinding("own_subcategory", f"{text}. {suggestion(place.subcategory, known)}")
 
 
 def _long_prompts(benchmark: Benchmark, found: _Findings, windows: Mapping[str, int]) -> Iterator[DataFinding]:

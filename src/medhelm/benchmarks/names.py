@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unicodedata import combining, normalize
 
 from medhelm.domain.text import value_in_words
 from medhelm.errors import UserError
@@ -28,9 +29,10 @@ def check_name(name: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a text in snake case.
+    """Return a text in snake case, without accents.
 
-    >>> slug("Discharge QA")
-    'discharge_qa'
+    >>> slug("Discharge QA"), slug("Überprüfung Ärzte")
+    ('discharge_qa', 'uberprufung_arzte')
     """
-    return "_".join(re.findall(r"[a-z0-9]+", text.lower()))
+    letters = "".join(sign for sign in normalize("NFKD", text.casefold()) if not combining(sign))
+    return "_".join(re.findall(r"[a-z0-9]+", letters))

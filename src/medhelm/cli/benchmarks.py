@@ -119,7 +119,7 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Folder in which to create the new one.  [default: current folder]",
+    help="Folder in which to create the benchmark's folder.  [default: current folder]",
 )
 @click.option(
     "--from", "table", metavar="FILE", type=click.Path(path_type=Path), help="CSV file or workbook with your data."
@@ -288,7 +288,8 @@ def check(
         parts = [benchmarks_report.check_text(plain_json(check)) for check in done.checks]
         if parts:
             parts.append(benchmarks_report.identifiers_text(list(IDENTIFIERS), UNSEARCHED, entities))
-        click.echo("\n\n".join([*parts, *benchmarks_report.skipped_text(done.skipped)]))
+        if parts := [*parts, *benchmarks_report.skipped_text(done.skipped)]:
+            click.echo("\n\n".join(parts))
     for error in done.errors:
         click.echo(f"medhelm: {error}", err=True)
     return done.exit_code

@@ -71,8 +71,8 @@ def cost(
 ) -> int:
     """Show what was spent, by model or benchmark.
 
-    The bill is the cost of repeating the stored runs. Spent is the amount that was paid: each request counts once. The
-    costs of all --store are added up.
+    The bill is the cost of repeating the stored runs. Spent is the amount that was paid, with each request counted
+    once. If --store is repeated, the costs of all stores are added up. Runs on sample rows are included.
 
     \b
     Examples:
@@ -105,8 +105,8 @@ def cost(
 def budget() -> None:
     """Limit what is spent in a store.
 
-    Before run, rejudge, filter-references or a batch sends a request, it reserves the most that the request can cost.
-    Commands stop with exit code 3 before all of them together pass the limit.
+    Before `run`, `rejudge`, `filter-references` or a batch sends a request, it reserves the highest cost that the
+    request can have. Commands stop with exit code 3 before their total exceeds the limit.
 
     \b
     Examples:

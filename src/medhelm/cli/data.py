@@ -134,7 +134,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     type=click.Path(path_type=Path),
     default=Path("sample-data"),
     show_default=True,
-    help="Folder in which to create the new one.",
+    help="Folder in which to create the benchmark's folder.",
 )
 @shared_options("benchmarks", "json")
 @click.pass_obj

@@ -155,8 +155,8 @@ def parquet(shared: Shared, folder: Path, wanted: ExportRequest, texts: bool, pr
 def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices: tuple[str, ...]) -> int:
     """Write a one-page evaluation card.
 
-    The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON; a
-    FILE has the format of its suffix: .md, .html or .json. The card contains no patient text and no server address.
+    The card lists models, data, methods and results. In DIR, it is written as Markdown, HTML (for printing) and JSON.
+    The suffix of FILE selects the format: .md, .html or .json. The card contains no patient text and no server address.
 
     \b
     Example:

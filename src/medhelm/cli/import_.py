@@ -71,7 +71,7 @@ def helm(shared: Shared, /, folder: Path, again: bool, rule: Rule) -> int:
 def inspect(shared: Shared, /, places: tuple[Path, ...], again: bool, rule: Rule) -> int:
     """Import Inspect logs.
 
-    Reads .eval and .json files, or all logs in a folder; Inspect need not be installed. Logs of `inspect eval
+    Reads .eval and .json files, or all logs in a folder. Inspect does not have to be installed. Logs of `inspect eval
     medhelm/...` become ordinary runs, scored by both rules. For other tasks, the scores in the log become the published
     scores. Importing the same log again changes nothing.
 

@@ -44,7 +44,7 @@ PUBLISHED = "published"
     type=click.Choice(["overall", "category", "subcategory", "benchmark", "head-to-head"]),
     default="overall",
     show_default=True,
-    help="Columns of the table; head-to-head: how often each model beats each other one.",
+    help="Columns of the table; head-to-head: how often each model beats each of the others.",
 )
 @published_options
 @shared_benchmarks_option
@@ -97,8 +97,8 @@ def leaderboard(
 ) -> int:
     """Rank models by win share.
 
-    Shows a verdict in words, confidence intervals, ties and costs. The models of more than one --store are ranked
-    together. Baselines are shown below the models and have no rank, unless --rank-baselines is given.
+    Shows a verdict in words, confidence intervals, ties and costs. If --store is repeated, the models of all stores are
+    ranked together. Baselines are shown below the models and have no rank, unless --rank-baselines is given.
 
     \b
     Examples:

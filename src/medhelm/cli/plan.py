@@ -20,7 +20,7 @@ from medhelm.cli.common.options import (
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
 from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, open_like, shard_option
+from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, note_jury, open_like, shard_option
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def plan(
 ) -> int:
     """Show what a run would send and cost.
 
-    Takes the arguments of `medhelm run`, but sends nothing and does not create a store. Completions in the cache of the
-    store are not sent again. Exit code 4: data or keys are missing.
+    Takes the same arguments as `medhelm run`, but sends nothing and does not create a store. Requests whose completions
+    are in the cache of the store are not sent again. Exit code 4: data or keys are missing.
 
     \b
     Examples:
@@ -74,6 +74,7 @@ def plan(
     jury = find_judges(shared, judges, jury_file, min_judges)
     benchmarks, found = find_named(shared, names, models)
     check_rubric(benchmarks, choices["rubric"], jury, like)
+    note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     if like:
         # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.

@@ -65,7 +65,7 @@ def plugins(context: click.Context) -> int:
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Folder in which to create the new one.  [default: current folder]",
+    help="Folder in which to create the package.  [default: current folder]",
 )
 @shared_options("json")
 @click.pass_obj

@@ -53,7 +53,7 @@ _leaderboard_options = add_options(
     "key",
     type=click.Path(path_type=Path),
     metavar="KEY",
-    help="Sign the release with this SSH key, by OpenSSH's ssh-keygen.",
+    help="Sign the release with this SSH key, using OpenSSH's ssh-keygen.",
 )
 @_leaderboard_options
 @format_option

@@ -13,7 +13,7 @@ from medhelm.cli.common.options import RUBRICS, cluster_options, judge_options, 
 from medhelm.cli.common.output import progress_options, table_options
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
-from medhelm.cli.run import find_judges, print_runs
+from medhelm.cli.run import find_judges, note_jury, print_runs
 from medhelm.errors import UserError
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def rejudge(
     benchmarks = _load_stored(shared, names)
     if names and (closed := sorted({b.name for b in benchmarks} - {b.name for b in judged_only(benchmarks)})):
         raise UserError(f"{', '.join(closed)} cannot be judged: its metrics compare completions with references.")
+    if only:
+        note_jury(shared, jury, (), None)
     change = JuryChange(judges=jury.judges, only=only, without=without, at_least=min_judges, rubric=rubric)
     return _rejudge_and_print(shared, judged_only(benchmarks), change, models, rule, limits)
 

@@ -93,7 +93,7 @@ def run(
 def demo(shared: Shared, rule: Rule) -> int:
     """Run the baselines on invented sample rows.
 
-    Then shows the leaderboard. Needs no network, keys or data.
+    Shows the leaderboard at the end. Needs no network, keys or data.
 
     \b
     Example:
@@ -160,6 +160,18 @@ def find_judges(
     return jury
 
 
+def note_jury(
+    shared: Shared, jury: Jury | None, models: Sequence[Model], benchmarks: Sequence[Benchmark] | None
+) -> None:
+    """Print warnings about a jury, if any of these benchmarks uses it. `benchmarks`: None if all do."""
+    from medhelm.domain import JURY
+    from medhelm.models.jury import jury_warnings
+
+    if jury and (benchmarks is None or any(JURY in benchmark.metrics for benchmark in benchmarks)):
+        for warning in jury_warnings(jury, models):
+            shared.note(warning)
+
+
 def _evaluate(
     shared: Shared,
     names: Sequence[str],
@@ -170,10 +182,9 @@ def _evaluate(
 ) -> Evaluation:
     """Evaluate models on benchmarks with these names."""
     from medhelm.cli.common.progress import progress_listener
-    from medhelm.domain import JURY
-    from medhelm.domain.text import plural
+    from medhelm.domain.text import listed, plural
     from medhelm.evaluation.evaluate import evaluate
-    from medhelm.models.jury import also_under_test
+    from medhelm.evaluation.preparation import next_metrics
     from medhelm.storage.store import create
 
     benchmarks, found = find_named(shared, names, models)
@@ -181,11 +192,10 @@ def _evaluate(
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             shared.note(f"{benchmark.name}: {remark}")
-    for warning in also_under_test(jury, found) if jury else ():
-        shared.note(warning)
-    if jury is None and (n := sum(len(b.metrics) > 1 and b.metrics[0] == JURY for b in benchmarks)):
-        graded = plural(n, "free-text benchmark")
-        shared.note(f"no judges were named (--judge): scoring {graded} by the next metric instead")
+    note_jury(shared, jury, found, benchmarks if names else None)
+    if jury is None and (replacing := next_metrics(benchmarks)):
+        graded, metrics = plural(len(replacing), "free-text benchmark"), listed(list(dict.fromkeys(replacing)))
+        shared.note(f"no judges were named (--judge): scoring {graded} by {metrics} instead")
     with progress_listener(shared) as listener:
         return evaluate(
             benchmarks,

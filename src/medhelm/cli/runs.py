@@ -362,7 +362,7 @@ def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
             "and can be of any benchmark; --orphans deletes them"
         )
     if found.releases:
-        click.echo(f"- {plural(len(found.releases), 'release')}, which hold numbers but no text of instances")
+        click.echo(f"- {plural(len(found.releases), 'release')} with numbers but no text of instances")
     if found.batches:
         click.echo(
             f"- {plural(found.batches, 'batch', 'batches')} at providers: `medhelm batches` shows and deletes them"

@@ -29,7 +29,7 @@ site_options = add_options(
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File of your own suite to offer on the leaderboard; repeatable.",
+        help="Suite file to offer on the leaderboard; repeatable.",
     ),
     click.option(
         "--with-published",

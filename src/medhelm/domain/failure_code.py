@@ -1,7 +1,8 @@
-"""Failure codes of requests without a completion."""
+"""Failure codes of requests without a completion, and of judges' replies without a judgment."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -92,3 +93,28 @@ CAUSED_BY_MODEL = frozenset(
 that does not fit. Corrected scoring counts them as the worst answer, like a refusal in words (composite strategy of ICH
 E9(R1)). All others come from the connection, the account or the service: the instance has no score and is asked
 again."""
+
+UNREADABLE_REPLY = {
+    "truncated": "the judge's reply ran out of tokens",
+    "too_long": "the judge's reply is too long to be parsed",
+    "no_verdict": "the judge's reply holds no JSON object",
+    "malformed": "the judge's reply is not valid JSON",
+    "ambiguous": "the judge's reply holds several verdicts that differ, or a key twice",
+    "echo": "the judge's verdict is copied from the judged text, question or reference",
+    "unverified": "the judge's verdict lacks the verification code of its prompt",
+    "missing_criterion": "the judge's verdict lacks the criterion",
+    "not_a_grade": "the judge's grade is not a number",
+    "no_decision": "the judge did not decide whether the criterion is met",
+    "off_scale": "the judge's grade is outside the scale",
+}
+"""Code of a judgment that is missing because of the judge's reply -> the problem in words."""
+
+
+def explain_codes(codes: Iterable[str]) -> str:
+    """Return a sentence that explains the codes of unreadable replies; empty if there are none among these.
+
+    >>> explain_codes(["timeout", "off_scale"])
+    "`off_scale`: the judge's grade is outside the scale."
+    """
+    known = [f"`{code}`: {UNREADABLE_REPLY[code]}" for code in codes if code in UNREADABLE_REPLY]
+    return f"{'; '.join(known)}." if known else ""

@@ -11,11 +11,11 @@ from medhelm.analysis.cost.token_estimates import UNKNOWN, CompletionLength, Tok
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
-from medhelm.domain.text import plural
+from medhelm.domain.text import listed, plural
 from medhelm.errors import MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
-from medhelm.evaluation.preparation import check_scorable, check_shard, open_selected, with_prices
+from medhelm.evaluation.preparation import check_scorable, check_shard, next_metrics, open_selected, with_prices
 from medhelm.evaluation.request_counts import (
     PendingCounter,
     PendingJudgeRequests,
@@ -99,11 +99,10 @@ def make_plan(
         warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
     elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
         warnings.append(f"a run would not start: {text}")
-    n_judged = sum(JURY in benchmark.metrics for benchmark in benchmarks)
-    if n_judged and not judges:
+    if not judges and (replacing := next_metrics(benchmarks)):
         warnings.append(
-            f"no judges were named (--judge): {plural(n_judged, 'free-text benchmark')} would be scored by the next "
-            "metric instead; the plan has no judges."
+            f"no judges were named (--judge): {plural(len(replacing), 'free-text benchmark')} would be scored by "
+            f"{listed(list(dict.fromkeys(replacing)))} instead; the plan has no judges."
         )
     return replace(plan, warnings=tuple(warnings))
 
@@ -172,7 +171,7 @@ class _Forecast:
             except UserError as error:
                 problems.append(str(error))
         if problems:
-            raise UserError("\n\n".join([*problems, "Nothing was sent."]))
+            raise UserError("\n\n".join([*dict.fromkeys(problems), "Nothing was sent."]))
         return [*found, *((dataset.benchmark, self.count(dataset)) for dataset in datasets)]
 
     def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
@@ -373,7 +372,8 @@ def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
     to_buy = dict.fromkeys(row.model for row in plan.rows if row.requests > row.cached)
     if unpriced := [name for name in to_buy if prices[name] is None]:
         warnings.append(
-            f"the price of {', '.join(unpriced)} is unknown, so their cost is unknown, not 0. Give `price: {{input: "
+            f"the price of {', '.join(unpriced)} is unknown, so {'its' if len(unpriced) == 1 else 'their'} cost is "
+            "unknown, not 0. Give `price: {input: "
             "USD, output: USD}` per million tokens in models.yaml, or --prices FILE."
         )
     if plan.waiting and not plan.is_batched:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
-from medhelm.domain import Benchmark, Model
+from medhelm.domain import JURY, Benchmark, Model
+from medhelm.domain.titles import metric_title
 from medhelm.errors import MedHelmError, MissingError, UserError
 from medhelm.evaluation.settings import Settings
 from medhelm.models.gateway import uses_gateway
@@ -134,6 +135,11 @@ def check_scorable(
         raise UserError(f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent.")
 
 
+def next_metrics(benchmarks: Iterable[Benchmark]) -> list[str]:
+    """Return the title of the metric that replaces the jury, for each benchmark that has both."""
+    return [metric_title(one.metrics[1]) for one in benchmarks if one.metrics[0] == JURY and len(one.metrics) > 1]
+
+
 def check_shard(settings: Settings, *, like: bool) -> None:
     """Check that a shard can have these settings. `like`: the prompts of a HELM run are sent. Raises: UserError."""
     if settings.shard and settings.fresh:
@@ -167,7 +173,7 @@ def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: 
     if errors:
         worst = next((e for e in errors if isinstance(e, UserError)), errors[0])
         kind = UserError if isinstance(worst, UserError) else MissingError
-        raise kind("\n\n".join([*map(str, errors), "Nothing was sent."])) from worst
+        raise kind("\n\n".join([*dict.fromkeys(map(str, errors)), "Nothing was sent."])) from worst
     return opened
 
 

@@ -323,7 +323,7 @@ class _Work:
         active.lock = await acquire_lock(
             self.config.store.lock_file(benchmark, model),
             on_wait=lambda: self.listener.note(
-                f"{benchmark} with {model}: another process is at it in this store; waiting"
+                f"{benchmark} with {model}: another process is running this; waiting for it to finish"
             ),
             is_stopped=lambda: self.scheduler.is_stopped(model),
         )

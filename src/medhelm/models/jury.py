@@ -44,7 +44,7 @@ def find_jury(
             lines.append(too_many)
         if lines:
             raise UserError("\n".join(lines))
-        return _make_jury(judges, at_least, warnings)
+        return _make_jury(judges, at_least), warnings
     named = environment.get("MEDHELM_JURY")
     file = file or (Path(named) if named else None)
     if file is None:
@@ -64,17 +64,23 @@ def find_jury(
     if too_many := _too_many(at_least, len(content.judges)):
         raise UserError(too_many)
     remarks = [entry.remark for entry in content.judges if entry.remark]
-    return _make_jury(judges, content.at_least if at_least is None else at_least, remarks)
+    return _make_jury(judges, content.at_least if at_least is None else at_least), remarks
 
 
-def also_under_test(jury: Jury, models: Sequence[Model]) -> list[str]:
-    """Return a warning for each judge that grades its own completions among those of others.
+def jury_warnings(jury: Jury, models: Sequence[Model]) -> list[str]:
+    """Return a warning about a jury of one judge, and one for each judge that grades its own completions.
 
     Models are compared by their names at their servers, whoever serves them: `openai/gpt-4o` at a gateway is OpenAI's
     `gpt-4o`.
     """
     tested = {plain_name(model.remote_name) for model in models}
-    return [
+    warnings = [
+        f"{judge.name} is the only judge: nothing guards against its errors, and agreement between judges cannot be "
+        "measured."
+        for judge in jury.judges
+        if len(jury.judges) == 1
+    ]
+    return warnings + [
         f"{judge.name} is a judge and also under test. Judges tend to prefer their own words; "
         "`medhelm jury` measures how much."
         for judge in jury.judges
@@ -112,14 +118,8 @@ def _find_judges(
     return list(found.values()), wrong
 
 
-def _make_jury(judges: Sequence[Model], at_least: int | None, warnings: Sequence[str]) -> tuple[Jury, list[str]]:
-    notes = list(warnings)
-    if len(judges) == 1:
-        notes.append(
-            f"{judges[0].name} is the only judge: nothing guards against its errors, and agreement between judges "
-            "cannot be measured."
-        )
-    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges))), notes
+def _make_jury(judges: Sequence[Model], at_least: int | None) -> Jury:
+    return Jury(judges=tuple(judges), min_judges=at_least or min(AT_LEAST, len(judges)))
 
 
 def _too_many(at_least: int | None, n_judges: int) -> str:

@@ -12,7 +12,7 @@ from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title, metric_title
 from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, printable, render, tabulate
+from medhelm.reports.tables import MISSING, Value, printable, render, tabulate
 
 SHOWN = 5
 """Most references shown per reason; `--json` has all of them."""
@@ -28,7 +28,7 @@ def list_table(benchmarks: Sequence[Benchmark], folders: Mapping[str, Path | Non
         "instances": evaluated_in_words,
         "metric": lambda b: metric_title(b.main_metric),
         "data": lambda b: "yes" if folders[b.name] else "no",
-        "package": lambda b: b.package or "-",
+        "package": lambda b: b.package or None,
     }
     if not any(b.package for b in benchmarks):
         del columns["package"]
@@ -71,12 +71,12 @@ def show_text(benchmark: Benchmark, folder: Path | None) -> str:
         benchmark.description,
         "",
         f"category      {group_title(benchmark.taxonomy.category)} > {group_title(benchmark.taxonomy.subcategory)}",
-        f"task          {benchmark.taxonomy.task or '-'}",
+        f"task          {benchmark.taxonomy.task or MISSING}",
         f"access        {benchmark.access}; license: {benchmark.license or 'not stated'}",
-        f"citation      {benchmark.citation or '-'}",
+        f"citation      {benchmark.citation or MISSING}",
         *([f"package       {benchmark.package}"] if benchmark.package else []),
-        f"data          {source.kind}: {', '.join(source.files) or '-'}; {folder or 'not found'}",
-        f"from          {source.location or '-'} {source.revision}".rstrip(),
+        f"data          {source.kind}: {', '.join(source.files) or MISSING}; {folder or 'not found'}",
+        f"from          {source.location or MISSING} {source.revision}".rstrip(),
         *([f"note          {source.note}"] if source.note else []),
         f"instances     {source.expected_count or '?'} in the data, evaluated: {evaluated_in_words(benchmark)}; "
         f"selections: {samples}",

@@ -216,7 +216,7 @@ WORDS: Mapping[str, str] = {
     "Guarded": "the win share, or the win rate, with missing benchmarks counted as losses; it decides the ranks",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
-    "Average": "mean over the benchmarks, each on a scale from 0 to 1",
+    "Macro average": "mean over the benchmarks, each on a scale from 0 to 1",
     "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
     "the same benchmarks and equal digests answered the same prompts and were graded alike",
     "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
@@ -291,7 +291,7 @@ def _results_table(card: Card) -> Table:
         "Win share": lambda model: estimate_text(model.win_share, 2),
         "Guarded": lambda model: decimal(model.guarded, 3),
         "Win rate": lambda model: estimate_text(model.win_rate, 2),
-        "Average": lambda model: estimate_text(model.macro_average, 2),
+        "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),

@@ -29,7 +29,7 @@ class ExportResult:
     bytes: int
     """Their size."""
     counts: Mapping[str, int]
-    """Plural noun, such as `runs` -> how many of them were written."""
+    """Plural noun, such as `runs`, or name of a table -> how many of them, or of its rows, were written."""
     scoring: str = ""
     """Rule of the scores; empty if the files hold both."""
     remarks: tuple[str, ...] = ()
@@ -49,7 +49,10 @@ def export_as_json(result: ExportResult) -> dict[str, Any]:
 
 def export_to_text(result: ExportResult) -> str:
     """Return one line: format, counts, size and place."""
-    counts = ", ".join(plural(number, noun.removesuffix("s"), noun) for noun, number in result.counts.items())
+    counts = ", ".join(
+        plural(number, noun[:-1], noun) if noun.endswith("s") else f"{plural(number, 'row')} of the {noun}"
+        for noun, number in result.counts.items()
+    )
     rule = f" ({result.scoring} scoring)" if result.scoring else ""
     size = size_text(result.bytes)
     return f"{result.kind}: {counts}{rule} in {plural(result.files, 'file')}, {size}: {result.place}\n"

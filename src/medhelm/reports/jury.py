@@ -43,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.text import listed
 from medhelm.reports.json_output import estimate_json, injection_effects_json, plain_json, select
 from medhelm.reports.tables import (
@@ -232,12 +233,19 @@ def to_text(analysis: JuryAnalysis, format: str = "table") -> str:
         return _csv(analysis, format)
     blocks = []
     for name, caption, headers, rows in _tables(analysis):
-        notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in NOTES[name]) + "\n"
+        explained = [*NOTES[name], *(_codes(analysis) if name == "work" else ())]
+        notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in explained) + "\n"
         drop = LEAST_IMPORTANT[name]
         blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + notes)
     if format != "latex":
         blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *NOTES["all"]]) + "\n")
     return "\n".join(blocks)
+
+
+def _codes(analysis: JuryAnalysis) -> list[str]:
+    """Return a note on the codes in the table of the judges' work."""
+    meaning = explain_codes(dict.fromkeys(code for judge in analysis.overall.judges for code in judge.tally.failures))
+    return [meaning] if meaning else []
 
 
 def _rubrics(analysis: JuryAnalysis) -> Iterator[str]:

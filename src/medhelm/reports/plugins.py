@@ -19,7 +19,7 @@ def to_text(rows: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> str:
             row["kind"],
             row["name"],
             f"{row['package']} {row['version']}",
-            ", ".join(row["gives"]) or "-",
+            ", ".join(row["gives"]) or None,
             "see below" if row["problems"] else "yes",
         ]
         for row in rows

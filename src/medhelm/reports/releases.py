@@ -191,6 +191,8 @@ def verification_to_text(found: Verification, format: str = "table") -> str:
     counts = f"{derived} of {len(found.runs)} runs were recomputed from their completions"
     if found.same and derived == len(found.runs):
         head = f"The leaderboard of {whose} was reproduced byte for byte: {counts}."
+    elif found.same and not derived:
+        head = f"Nothing in {whose} could be recomputed."
     elif found.same:
         head = f"No differences in the part of {whose} that could be recomputed: {counts}."
     else:
@@ -226,4 +228,7 @@ def _run_remarks(runs: Sequence[RunCheck]) -> list[str]:
     for run in runs:
         for text in ([f"not recomputed: {run.not_derived}"] if run.not_derived else []) + run.notes:
             found.setdefault(text, []).append(f"{run.benchmark} with {run.model}")
-    return [f"{listed(places, 3)}: {text}" for text, places in found.items()]
+    everywhere = f"all {len(runs):,} runs"
+    return [
+        f"{everywhere if len(places) == len(runs) > 1 else listed(places, 3)}: {text}" for text, places in found.items()
+    ]

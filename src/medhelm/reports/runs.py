@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
+from medhelm.domain.run_folder import SHORT_ID, Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import estimate_json, plain_json, select
 from medhelm.reports.tables import (
+    MISSING,
     Columns,
     ObjectView,
     Value,
@@ -103,21 +104,22 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     columns: dict[str, Callable[[Run], Value]] = {
         "benchmark": lambda run: run.benchmark,
         "model": lambda run: run.model,
+        "tier": lambda run: run.tier,
         "status": lambda run: f"{run.status}, shard {run.shard}" if run.shard else run.status,
         "n": lambda run: run.n,
         "failed": _failures_text,
         "not asked": lambda run: run.n_not_asked,
         "metric": lambda run: metric_title(run.main_metric),
-        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)) or "-",
-        other: lambda run: (
-            decimal(run.estimates[other][run.main_metric].value) if run.main_metric in run.estimates[other] else "-"
-        ),
+        rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)),
+        other: lambda run: decimal(found.value) if (found := run.estimates[other].get(run.main_metric)) else None,
         "sent": lambda run: run.requests_sent,
         "retried": lambda run: run.requests_retried,
         "cached": lambda run: max(0, run.requests_cached - run.requests_duplicate),
         "duplicate": lambda run: run.requests_duplicate,
         "cost USD": lambda run: cost_text(run.cost_usd),
     }
+    if len({run.tier for run in runs}) < 2:
+        del columns["tier"]
     rows, headers = tabulate(runs, columns, optional=["not asked", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
     return render(rows, headers, format=format, drop=drop)
@@ -161,7 +163,8 @@ def _jury_notes(runs: Sequence[Run]) -> list[str]:
         if failed:
             kinds = "; ".join(f"{name}: {counts_text(tally.failures)}" for name, tally in failed.items())
             parts.append(f"{sum(tally.failed for tally in failed.values()):,} missing ({kinds})")
-        counted = {"without a score for it": result.n_too_few_judges, "blank": result.n_blank}
+        default = " (published: a default score if all grades are missing)" if result.form == "grades" else ""
+        counted = {f"without a score as a result{default}": result.n_too_few_judges, "blank": result.n_blank}
         counted |= {"with signs of prompt injection": result.n_with_injection_signs}
         parts += [f"{plural(n, 'completion')} {what}" for what, n in counted.items() if n]
         parts.append(f"{sum(t.requests_sent for t in tallies)} sent, {sum(t.requests_cached for t in tallies)} cached")
@@ -208,11 +211,12 @@ def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
         parts.append(
             f"--- {'correct' if reference['correct'] else 'incorrect'} reference\n{printable(reference['text'])}"
         )
-    parts += [_completion_text(record, rule) for record in case["completions"]]
+    n_runs = Counter(record["model"] for record in case["completions"])
+    parts += [_completion_text(one, rule, is_only_run=n_runs[one["model"]] == 1) for one in case["completions"]]
     return "\n\n".join(parts)
 
 
-def _completion_text(record: Mapping[str, Any], rule: Rule) -> str:
+def _completion_text(record: Mapping[str, Any], rule: Rule, *, is_only_run: bool) -> str:
     rules = sorted(RULES, key=lambda r: r != rule)
     scores = [
         f"{key.removesuffix(f'_{r}')} ({r}) {value:g}"
@@ -224,14 +228,24 @@ def _completion_text(record: Mapping[str, Any], rule: Rule) -> str:
         text = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
     else:
         text = printable(record["completion"]) or "(empty)"
-    tier = "" if record["tier"] == "real" else f" ({record['tier']} rows)"
     tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
     if record.get("left_out"):
         scores.append(f"prompt truncated by {record['left_out']:,} characters")
     if record.get("suspicions"):
         scores.append(f"signs of prompt injection: {record['suspicions']}")
-    lines = [f"=== {record['model']}{tier}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
+    facts = "; ".join(_case_facts(record, is_only_run=is_only_run))
+    lines = [f"=== {record['model']}{facts and f' ({facts})'}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
     return "\n".join([*lines, *(_judgment_text(judgment) for judgment in record.get("judgments", ()))])
+
+
+def _case_facts(record: Mapping[str, Any], *, is_only_run: bool) -> list[str]:
+    """Return what distinguishes a run in the heading of its completion; little if the model has no other run."""
+    facts = [] if record["tier"] == "real" else [f"{record['tier']} rows"]
+    if not is_only_run:
+        judges = f", judged by {', '.join(record['judges'])}" if record["judges"] else ""
+        facts.append(f"run {record['run_id'][:SHORT_ID]}{judges}")
+        facts.append(f"{'counted' if record['counts'] else 'not counted'} on the leaderboard")
+    return facts
 
 
 def _judgment_text(judgment: Mapping[str, Any]) -> str:
@@ -525,7 +539,7 @@ def removals_to_text(removals: Sequence[Removal]) -> str:
 def _summary(run: Run) -> str:
     score = estimate_text(_main_estimate(run))
     data = "" if run.tier == "real" else ", sample rows"
-    found = f"{metric_title(run.main_metric)} {score or '-'}"
+    found = f"{metric_title(run.main_metric)} {score or MISSING}"
     return f"{run.model} on {run.benchmark}, {run.status}, {run.n:,} instances{data}, {found}"
 
 

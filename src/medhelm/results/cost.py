@@ -23,6 +23,8 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule, Run, Usage
 from medhelm.domain.grouping import group_by
+from medhelm.domain.remark import Remark
+from medhelm.domain.text import plural
 from medhelm.results.leaderboard import leaderboard
 from medhelm.results.runs.cells import column_of
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
@@ -62,8 +64,17 @@ def make_bill(
         frontier=board.frontier if board else None,
         update=_estimate_update(spending, counted, wanted),
         prices=sorted(priced.items()),
-        remarks=spending.remarks,
+        remarks=(*spending.remarks, *_sample_remarks(spending.items)),
     )
+
+
+def _sample_remarks(items: Iterable[UsageItem]) -> list[Remark]:
+    """Return a remark on runs of the sample tier, which the sums include; nothing if there are none."""
+    tiers = [run.tier for run in {id(item.run): item.run for item in items if item.run}.values()]
+    if (n := tiers.count("sample")) == 0:
+        return []
+    which = f"{n:,} of {plural(len(tiers), 'run')} {'is' if n == 1 else 'are'}"
+    return [Remark("sample_runs", "", f"{which} on invented sample rows: sums include them.")]
 
 
 def _group_key(item: UsageItem, by: GroupBy) -> tuple[str, ...]:

@@ -188,7 +188,8 @@ def _check_inputs(
                 ValueDifference(what="definition", before=run.benchmark_digest, now=benchmark.digest)
             )
         if isinstance(dataset, MedHelmError):
-            this.not_derived = str(dataset).splitlines()[0]
+            # Without the name, so that runs with the same cause share a remark.
+            this.not_derived = str(dataset).splitlines()[0].removeprefix(f"{run.benchmark}: ")
             this.lacks_data = isinstance(dataset, MissingError)
             continue
         if run.data_digest != dataset.digest:

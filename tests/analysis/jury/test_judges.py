@@ -370,6 +370,21 @@ def test_the_verdict_on_one_judge_is_that_agreement_is_unknown() -> None:
     )
 
 
+def test_the_verdict_without_any_judgment_gives_the_reason_first() -> None:
+    failed = JudgeTally(expected=12, failures={"no_verdict": 9, "timeout": 3})
+    nothing = np.full((3, 2, 3, 2), np.nan)
+    own = replace(benchmark(nothing), tallies=dict.fromkeys(benchmark(nothing).cells.judges, failed))
+    said = sentences(own)
+    assert said == (
+        "All judgments on Toy are missing (no_verdict 27, timeout 9). "
+        "`no_verdict`: the judge's reply holds no JSON object."
+    )
+    both = sentences(replace(own, benchmark="other", title="Other"), benchmark(some_grades(4, 40)))
+    assert both.startswith("All judgments on Other are missing (no_verdict 27, timeout 9). `no_verdict`: ")
+    assert "The judges agree better than chance on Toy (" in both
+    assert "cannot be measured" not in both
+
+
 def test_models_are_separated_by_the_test_of_the_leaderboard() -> None:
     """Three models, of which one pair differs at the 5% level before the adjustment for three pairs, and not after."""
     grades = some_grades(3, 30, models=3)

@@ -57,7 +57,7 @@ def test_ties_name_their_members_and_ranks_their_ends() -> None:
     assert found == (
         "2 of 3 pairs of models differ significantly by win share, with Holm correction: if all models were equal, the "
         "chance of even one such finding would be at most 5%.",
-        "Rows 1 to 2 cannot be separated from row 1: x, y.",
+        "Row 2 cannot be separated from row 1 (x): y.",
         found[-2],
         WIN_RATE.text,
     )
@@ -89,7 +89,7 @@ def test_a_lone_model_is_not_compared() -> None:
 def test_equal_models_have_no_order() -> None:
     found = warnings([cell(model, name, GOOD) for name in "ab" for model in "xyz"])
     assert any(text.startswith("0 of 3 pairs of models differ significantly by win share") for text in found)
-    assert "Rows 1 to 3 cannot be separated from row 1: x, y, z." in found
+    assert "Rows 2 to 3 cannot be separated from row 1 (x): y, z." in found
 
 
 def test_where_everything_failed_nothing_is_said_of_order() -> None:

@@ -94,6 +94,13 @@ def test_a_limit_below_one_is_an_error(make: Make, put: Put, limit: int) -> None
         open_dataset(make(), data=put(ROWS), tier="real", limit=limit)
 
 
+def test_subset_and_limit_have_their_own_messages(make: Make, put: Put) -> None:
+    with pytest.raises(UserError, match="the subset must be at least 1, is 0"):
+        open_dataset(make(), data=put(ROWS), tier="real", subset=0)
+    with pytest.raises(UserError, match="--subset and --limit cannot be combined: use one of them"):
+        open_dataset(make(), data=put(ROWS), tier="real", subset=2, limit=2)
+
+
 # --- where the data is ------------------------------------------------------------------------------------------------
 
 
@@ -127,16 +134,22 @@ def test_missing_data_is_reported_with_everything_that_helps(make: Make, tmp_pat
     with pytest.raises(MissingError) as caught:
         open_dataset(benchmark, data=tmp_path, tier="real")
     assert str(caught.value).split("\n") == [
-        f"tiny: its data was not found. Searched for the folder tiny (or old_name) in {tmp_path}.",
-        "It must hold a.jsonl, b.jsonl.",
+        f"tiny: the data was not found in {tmp_path}.",
+        "The folder tiny (or old_name) must hold a.jsonl, b.jsonl.",
         "  from https://example.org/r7/a.jsonl",
         "  from https://example.org/r7/b.jsonl",
         "Apply to the owner.",
         "`medhelm data fetch tiny --data DIR` downloads it.",
         "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.",
     ]
-    with pytest.raises(MissingError, match="no data folder is set"):
+    with pytest.raises(MissingError) as caught:
         open_dataset(benchmark, data=None, tier="real")
+    first, *_, last = str(caught.value).split("\n")
+    assert first == (
+        "tiny: the data was not found, because no data folder is set. Set --data DIR or MEDHELM_DATA to the folder "
+        "that holds one folder per benchmark."
+    )
+    assert "MEDHELM_DATA" not in last
 
 
 def test_a_file_that_is_not_in_the_folder(make: Make, put: Put) -> None:

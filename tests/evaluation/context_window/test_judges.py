@@ -156,7 +156,9 @@ def test_it_is_told_where_results_are_read(medhelm: Medhelm, tmp_path: Path, ser
     done = medhelm(*command)
     assert done.code == 1
     assert "27 missing (j1: does_not_fit 9; j2: does_not_fit 9; j3: does_not_fit 9)" in done.out
-    assert "3 completions without a score for it" in done.out
+    assert (
+        "3 completions without a score as a result (published: a default score if all grades are missing)" in done.out
+    )
     assert done.err.count("reads 1,600 tokens") == 3, "once for each judge"
     board = medhelm("leaderboard", "--store", "store").out
     assert "Judgments are missing: Letters 33.3% (does_not_fit 27); 3 completions have no score as a result." in board

@@ -255,13 +255,13 @@ def inspect(folder: Path, *arguments: str, fails: bool = False) -> str:
 @pytest.mark.long
 def test_an_error_is_shown_without_a_traceback(tmp_path: Path) -> None:
     said = inspect(tmp_path, "eval", "medhelm/pubmed_qa", "--model", "mockllm/model", fails=True)
-    assert "pubmed_qa: its data was not found" in said
+    assert "pubmed_qa: the data was not found" in said
     assert "-T data=DIR" in said
     assert "Traceback" not in said
 
 
 MISTAKES = {
-    "data=/nowhere": ("pubmed_qa", {"data": "/nowhere"}, "its data was not found"),
+    "data=/nowhere": ("pubmed_qa", {"data": "/nowhere"}, "the data was not found"),
     "tier": ("pubmed_qa", {"tier": "invented"}, "tier=invented: use `real` or `sample`."),
     "sample": ("pubmed_qa", {"tier": "sample", "sample": "nothing"}, "nothing"),
     "limit": ("pubmed_qa", {"tier": "sample", "limit": 0}, "the limit must be at least 1, is 0."),

@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medhelm.domain import Completion, Failure, Rubric
+from medhelm.domain.failure_code import UNREADABLE_REPLY
 from medhelm.errors import DataError
-from medhelm.scoring.jury.parsing import LONGEST_REPLY, parse_judgments, published_scores, retry_reason
+from medhelm.scoring.jury.parsing import (
+    _OF_A_CRITERION,
+    LONGEST_REPLY,
+    PROBLEMS,
+    parse_judgments,
+    published_scores,
+    retry_reason,
+)
 from tests.support.benchmarks.judge_prompts import OWN, POINTS, RUBRIC, asked, codes, said, scores, verdict
 from tests.support.cases import table
 
@@ -514,3 +522,7 @@ def test_a_copy_is_recognized_by_its_values_without_a_code(text: str) -> None:
     for shown in (f"{text} Rest.", f"Rest. {text}"):
         assert codes(said(reply, rubric=rubric, shown=["Fever?", shown])) == ["echo"]
         assert published_scores(reply, ["accuracy"], shown=["Fever?", shown]) is None
+
+
+def test_every_code_of_an_unreadable_reply_is_explained_to_users() -> None:
+    assert set(UNREADABLE_REPLY) == {*PROBLEMS, *_OF_A_CRITERION}

@@ -200,7 +200,7 @@ def test_without_packages_there_is_no_score_but_a_reason(
     metric: Metric, rule: Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neural, "find_spec", lambda name: None)
-    with pytest.raises(NotComputed, match="needs torch and transformers: install the extra `neural`"):
+    with pytest.raises(NotComputed, match="needs torch and transformers: in a checkout, `pip install "):
         metric.function(rule)("fever", asked("fever"))
 
 

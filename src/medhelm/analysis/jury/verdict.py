@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.leaderboard.verdict import SAMPLE_ROWS
 from medhelm.domain import Tier
+from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.text import listed
 
 NAMES = 5
@@ -24,9 +26,26 @@ def verdict(benchmarks: Sequence[JurySummary], overall: JurySummary, tier: Tier)
     Parameters: benchmarks, one summary each; overall, all benchmarks together; tier, real data or sample rows.
     """
     found = [] if tier == "real" else [SAMPLE_ROWS]
-    found += _agreement(benchmarks)
+    judged = [own for own in benchmarks if any(judge.mean is not None for judge in own.judges)]
+    found += _nothing_judged([own for own in benchmarks if own not in judged])
+    if not judged:
+        return found
+    found += _agreement(judged)
     found += _separated(benchmarks[0] if len(benchmarks) == 1 else overall)
     return [*found, NOT_CLINICIANS]
+
+
+def _nothing_judged(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
+    """Yield the benchmarks without any judgment, with the reasons."""
+    if not benchmarks:
+        return
+    codes = Counter[str]()
+    for judge in (judge for own in benchmarks for judge in own.judges):
+        codes.update(judge.tally.failures)
+    reasons = f" ({', '.join(f'{code} {n:,}' for code, n in codes.most_common())})" if codes else ""
+    yield f"All judgments on {listed([own.title for own in benchmarks], NAMES)} are missing{reasons}."
+    if meaning := explain_codes(code for code, _ in codes.most_common()):
+        yield meaning
 
 
 def _agreement(benchmarks: Sequence[JurySummary]) -> Iterator[str]:

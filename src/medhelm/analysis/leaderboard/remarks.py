@@ -323,7 +323,8 @@ def _ties(rows: Sequence[Row]) -> Iterator[Remark]:
         members = [row.model for row in group]
         last = first + len(members) - 1
         if len(members) > 1:
-            text = f"Rows {first} to {last} cannot be separated from row {first}: {_names(members, len(members))}."
+            others = f"Row {last}" if len(members) == 2 else f"Rows {first + 1} to {last}"
+            text = f"{others} cannot be separated from row {first} ({members[0]}): {', '.join(members[1:])}."
             yield Remark("tie_group", members[0], text)
         first = last + 1
 

@@ -192,8 +192,10 @@ def _check_arguments(tier: Tier, limit: int | None, subset: int | None, own_data
         raise UserError("--own-data and --tier sample cannot be combined: the sample rows come with the benchmark.")
     if limit is not None and limit < 1:
         raise UserError(f"the limit must be at least 1, is {limit}.")
-    if subset is not None and (subset < 1 or limit is not None):
-        raise UserError("the subset must be at least 1, and goes without a limit: use --subset or --limit.")
+    if subset is not None and subset < 1:
+        raise UserError(f"the subset must be at least 1, is {subset}.")
+    if subset is not None and limit is not None:
+        raise UserError("--subset and --limit cannot be combined: use one of them.")
 
 
 def _positions(ids: Sequence[str], selection: InstanceSelection, shard: Shard) -> array[int]:
@@ -257,17 +259,17 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
         raise MissingError(f"{benchmark.name}: {absent[0]} does not exist.{others}")
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
-    searched = f"in {data}" if data else "nowhere, because no data folder is set"
+    remedy = "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark."
+    where = f" in {data}." if data else f", because no data folder is set. {remedy}"
     lines = [
-        f"{benchmark.name}: its data was not found. Searched for the folder {benchmark.name}{other} {searched}.",
-        f"It must hold {', '.join(source.files)}.",
+        f"{benchmark.name}: the data was not found{where}",
+        f"The folder {benchmark.name}{other} must hold {', '.join(source.files)}.",
     ]
     lines += [f"  from {address}" for address in dict.fromkeys(addresses(source, source.files))]
     lines += [source.note.strip()] if source.note else []
     if benchmark.access == "public" and source.location:
         lines.append(f"`medhelm data fetch {benchmark.name} --data DIR` downloads it.")
-    lines.append("Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.")
-    raise MissingError("\n".join(lines))
+    raise MissingError("\n".join([*lines, *([remedy] if data else [])]))
 
 
 class SpilledInstances:

@@ -216,7 +216,7 @@ seed_option = click.option(
     type=click.IntRange(0, 2**32 - 1),
     default=0,
     show_default=True,
-    help="Seed of selections and of the random baseline.",
+    help="Seed for random selections and for baseline/random.",
 )
 judge_options = add_options(
     click.option(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.domain import EXTENDED, JURY, Rule, Run
+from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, plural
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
@@ -186,6 +187,10 @@ def _missing_judgments(judged: Iterable[Run]) -> Iterator[Remark]:
                 codes.update(tally.failures)
             n_without += sum(run.jury_result.n_too_few_judges for run in runs if run.jury_result)
     if shares:
-        kinds = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
-        lost = f"; {n_without} completions have no score as a result" if n_without else ""
-        yield Remark("missing_judgments", "", f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}.")
+        most = codes.most_common(3)
+        kinds = ", ".join(f"{code} {count}" for code, count in most)
+        have = "has" if n_without == 1 else "have"
+        lost = f"; {plural(n_without, 'completion')} {have} no score as a result" if n_without else ""
+        meaning = explain_codes(code for code, _ in most)
+        text = f"Judgments are missing: {', '.join(shares)} ({kinds}){lost}. {meaning}".rstrip()
+        yield Remark("missing_judgments", "", text)

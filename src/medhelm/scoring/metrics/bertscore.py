@@ -142,7 +142,8 @@ def _encoder(folder: str) -> _Encoder | str:
     """Return the model, or the reason why it cannot be loaded. Cached, so that the search is done once."""
     missing = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if missing:
-        return f"BERTScore needs {' and '.join(missing)}: install the extra `neural`, see constraints.txt"
+        command = "pip install --constraint constraints.txt '.[neural]'"
+        return f"BERTScore needs {' and '.join(missing)}: in a checkout, `{command}`"
     try:
         return _Encoder(folder or _cached_folder())
     except NotComputed as error:
