@@ -376,8 +376,8 @@ def read_inputs(
                 pricing=pricing,
             )
         except DamagedRunError as error:
-            leave_out([error])
             found = [(label, run) for label, run in found if run.folder != error.folder]
+            leave_out([error], (run for _, run in found))
 
 
 def _inputs_of(
