@@ -14,7 +14,7 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
-from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
+from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, unfinished_remarks
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
@@ -61,7 +61,8 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     store = open_store(folder)
     stored = intact_runs(load_runs(store))
     if not stored:
-        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
+        cached = cached_completions_text([folder])
+        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
     own = wanted.runs.apply(stored, lambda run: run)
     tier = wanted.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]
