@@ -125,7 +125,7 @@ def rejudge(
             environment=environment,
             listener=listener,
         )
-    damaged = {error.folder for error in left_out if error.folder.parent.name in names}
+    damaged = {error.folder for error in left_out if error.benchmark in names}
     return replace(done, n_damaged=len(damaged))
 
 

@@ -69,7 +69,7 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     if not own:
         raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
     if problems := damaged(path for run in own for path in run_tables(run)):
-        raise StoreError("\n".join(problems))
+        raise StoreError("\n".join(map(str, problems)))
     if wanted.pricing is not None:
         own = repriced(own, wanted.pricing)
     own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))

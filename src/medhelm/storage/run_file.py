@@ -43,6 +43,16 @@ class DamagedRunError(StoreError):
         )
         self.problem, self.folder = problem, folder
 
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.folder.parent.name
+
+    @property
+    def model(self) -> str:
+        """Name of the model, as the folder spells it."""
+        return self.folder.name.rpartition("-")[0]
+
 
 FORMAT = 1
 """Version of the file, under its key `format`. Files without the key have version 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,7 +18,7 @@ from medhelm.storage.run_file import DamagedRunError, stored_folder
 _MARK = b"PAR1"
 _FOOTER_END = 8
 _ROWS = "SELECT num_rows FROM parquet_file_metadata({})"
-_REQUIRED: ContextVar[bool] = ContextVar("every run must be readable", default=False)
+_IS_NEEDED: ContextVar[Callable[[DamagedRunError], bool] | None] = ContextVar("which run is needed", default=None)
 _LEFT_OUT: ContextVar[list[DamagedRunError] | None] = ContextVar("runs left out so far", default=None)
 
 
@@ -27,13 +27,13 @@ class DamagedRunWarning(UserWarning):
 
 
 @contextmanager
-def no_damaged_runs() -> Iterator[None]:
-    """Make readers raise StoreError for damaged runs, where a result without them would be wrong."""
-    token = _REQUIRED.set(True)
+def no_damaged_runs(is_needed: Callable[[DamagedRunError], bool] = lambda _: True) -> Iterator[None]:
+    """Make readers raise StoreError for damaged runs that are needed, where a result without them would be wrong."""
+    token = _IS_NEEDED.set(is_needed)
     try:
         yield
     finally:
-        _REQUIRED.reset(token)
+        _IS_NEEDED.reset(token)
 
 
 @contextmanager
@@ -50,18 +50,18 @@ def runs_left_out() -> Iterator[list[DamagedRunError]]:
 def leave_out(errors: Iterable[DamagedRunError], others: Iterable[Run] = ()) -> None:
     """Warn about damaged runs.
 
-    Raises, within `no_damaged_runs`: StoreError naming all of them, and the files of `others` that cannot be read.
+    Raises, within `no_damaged_runs` if one of them is needed: StoreError naming all that are, those among `others` with
+    a file that cannot be read included.
     """
     found = list(errors)
-    if found and _REQUIRED.get():
+    if (is_needed := _IS_NEEDED.get()) and any(map(is_needed, found)):
         known = {error.folder for error in found}
         more = damaged(path for run in others if run.folder not in known for path in run_tables(run))
-        raise StoreError("\n".join([*map(str, found), *more]))
+        raise StoreError("\n".join(map(str, filter(is_needed, [*found, *more]))))
     if (left_out := _LEFT_OUT.get()) is not None:
         left_out += found
     for error in found:
-        model = error.folder.name.rpartition("-")[0]
-        text = f"the run of {model} on {error.folder.parent.name} is left out: {error}"
+        text = f"the run of {error.model} on {error.benchmark} is left out: {error}"
         warn(text, DamagedRunWarning, stacklevel=3)
 
 
@@ -143,9 +143,9 @@ def prompt_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged(paths: Iterable[Path]) -> list[str]:
-    """Return a message for each file of a run that is missing or damaged; reads only the footers."""
-    return [str(DamagedRunError(f"{path} cannot be read: {why}.", path.parent)) for path, why in damage(paths).items()]
+def damaged(paths: Iterable[Path]) -> list[DamagedRunError]:
+    """Return an error for each file of a run that is missing or damaged; reads only the footers."""
+    return [DamagedRunError(f"{path} cannot be read: {why}.", path.parent) for path, why in damage(paths).items()]
 
 
 def damage(paths: Iterable[Path]) -> dict[Path, str]:
