@@ -46,6 +46,7 @@ from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.judgments import JudgedCompletion, completion_of, read_judged
+from medhelm.storage.run_file import DamagedRunError, stored_folder
 from medhelm.storage.runs import (
     load_shards,
     parts_column,
@@ -333,9 +334,11 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
         renew()
         for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
             if not (0 <= record.position < n and missing[record.position] and one.shard.has(record.instance_id)):
-                raise StoreError(
-                    f"{one.run.folder} is damaged: instance {record.instance_id} at position {record.position} "
-                    f"is not one of shard {one.shard}, or is there twice. Remove the folder and run it again."
+                folder = stored_folder(one.run)
+                raise DamagedRunError(
+                    f"{folder} is damaged: instance {record.instance_id} at position {record.position} is not one of "
+                    f"shard {one.shard}, or is there twice.",
+                    folder,
                 )
             missing[record.position] = 0
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
