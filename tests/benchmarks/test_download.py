@@ -290,6 +290,26 @@ def test_the_commands_from_status_to_verify(medhelm: Medhelm, tmp_path: Path, se
     assert f"from     {server.url}/raw/r7/rows.jsonl" in incomplete.out
 
 
+def test_status_of_data_without_a_file_that_scoring_needs(medhelm: Medhelm, tmp_path: Path) -> None:
+    folder = tmp_path / "ehrsql" / "eicu"
+    folder.mkdir(parents=True)
+    for name in ("valid.json", "test.json", "eicu.sql"):
+        (folder / name).touch()
+    found = medhelm("data", "status", "ehrsql", "--data", tmp_path)
+    row = next(line for line in found.out.splitlines() if line.startswith("ehrsql "))
+    assert row.split()[3:] == ["unscorable", "3", "of", "4", str(tmp_path / "ehrsql")]
+    assert "- unscorable: all instances exist, but a file that scoring needs is missing\n" in found.out
+    assert "all files exist" not in found.out
+    (entry,) = medhelm("data", "status", "ehrsql", "--data", tmp_path, "--json").json["benchmarks"]
+    assert (entry["state"], entry["missing"]) == ("here", ["eicu/eicu.sqlite"])
+    (folder / "eicu.sqlite").touch()
+    assert "- here: all files exist\n" in medhelm("data", "status", "ehrsql", "--data", tmp_path).out
+    (folder / "valid.json").unlink()
+    (folder / "valid.json").mkdir()
+    found = medhelm("data", "status", "ehrsql", "--data", tmp_path)
+    assert "lacks eicu/valid.json (a folder, where a file is needed)" in found.out
+
+
 def test_status_of_all_says_where_to_apply(medhelm: Medhelm) -> None:
     entries = {entry["benchmark"]: entry for entry in medhelm("data", "status", "--json").json["benchmarks"]}
     assert len(entries) == 37

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medhelm.domain import Completion
+from medhelm.models.cache import Cache
 from medhelm.storage.store import create
 from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect, question_number
 from tests.support.cli import Medhelm
@@ -221,6 +224,22 @@ def test_an_empty_store_and_a_store_without_such_data_are_told_apart(
     assert "no finished run in" in medhelm("leaderboard", "--store", tmp_path / "empty").err
     outcome = medhelm("leaderboard", "--store", store, "--tier", "sample")
     assert (outcome.code, "no finished run on sample data in" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "1 completion is"), (3, "3 completions are")])
+def test_completions_of_a_first_run_that_was_killed_are_mentioned(
+    medhelm: Medhelm, tmp_path: Path, n: int, words: str
+) -> None:
+    store = create(tmp_path / "killed")
+    with Cache(store.cache_file) as cache:
+        for number in range(n):
+            asyncio.run(cache.put(bytes([number]) * 32, Completion(text="yes"), model="openai/m"))
+    said = f"{words} in the cache: repeat an interrupted command to continue it."
+    for command in (["leaderboard"], ["jury"], ["export", "csv", tmp_path / "out"]):
+        outcome = medhelm(*command, "--store", store.folder)
+        assert (outcome.code, said in outcome.err) == (2, True), command
+    listed = medhelm("runs", "list", "--store", store.folder)
+    assert (listed.code, listed.out.splitlines()) == (0, ["the store has no runs; `medhelm run` adds some", said])
 
 
 # --- failures and baselines -------------------------------------------------------------------------------------------

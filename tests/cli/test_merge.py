@@ -55,6 +55,19 @@ def test_shards_count_once_they_are_merged(medhelm: Medhelm, place: Path, server
     assert "run, shard 1/2" in medhelm("runs", "list", "--store", "a").out
 
 
+def test_a_damaged_shard_can_be_removed_by_the_id_in_the_message(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for shard in ("1/2", "2/2"):
+        run(medhelm, place, server, shard, "a")
+    (file,) = Path("a").glob("runs/toy/*_1of2/records.parquet")
+    file.write_bytes(b"no table" * 9)
+    refused = merge(medhelm, place, "a")
+    assert (refused.code, str(file) in refused.err) == (2, True)
+    name = refused.err.partition("medhelm runs remove ")[2].partition("`")[0]
+    assert name.endswith("_1of2")
+    assert medhelm("runs", "remove", name, "--store", "a", "--yes").code == 0
+    assert [path.name.endswith("_2of2") for path in Path("a").glob("runs/toy/*")] == [True]
+
+
 def test_a_plan_of_a_shard_counts_its_requests(medhelm: Medhelm, place: Path, server: Server) -> None:
     plans = [medhelm("plan", place, "--model", model(server), "--shard", f"{i}/3", "--json").json for i in (1, 2, 3)]
     assert sum(plan["requests"] for plan in plans) == N

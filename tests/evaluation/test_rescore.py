@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +17,7 @@ from medhelm.evaluation.rescore import JuryChange, rejudge
 from medhelm.evaluation.settings import Evaluation
 from medhelm.results.comparable.run_selection import select_runs
 from medhelm.storage.judgments import read_replies
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from medhelm.storage.runs import load_runs, read_records, read_scores
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, grades_of, is_judge, jury, mock, open_benchmark
@@ -197,6 +198,38 @@ def test_a_run_that_was_stopped_is_not_made_complete(tmp_path: Path, server: Ser
     with pytest.raises(UserError, match="no complete run of letters"):
         again(tmp_path, benchmark, JuryChange(judges=jury(server).judges))
     assert server.count == before
+
+
+def _zeroed(path: Path) -> None:
+    """Keep only both ends of a Parquet file."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(len(whole) - 12) + whole[-8:])
+
+
+DAMAGE: Mapping[str, Callable[[Path], object]] = {
+    "overwritten": lambda path: path.write_bytes(b"not a table" * 50),
+    "missing": Path.unlink,
+    "damaged inside": _zeroed,
+}
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "replies.parquet", "run.json"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_run_is_left_out_and_the_others_are_scored(
+    tmp_path: Path, server: Server, benchmark: Benchmark, name: str, damage: str
+) -> None:
+    evaluate([benchmark], [mock(server, "other")], store=tmp_path / "store", jury=jury(server, *FIRST))
+    (folder,) = (tmp_path / "store").glob("runs/letters/openai_mock*")
+    DAMAGE[damage](folder / name)
+    with pytest.warns(DamagedRunWarning, match=rf"is left out: .*{name} is .*medhelm runs remove"):
+        done = again(tmp_path, benchmark, JuryChange())
+    assert [run.model for run in done.runs] == [mock(server, "other").name]
+    assert done.exit_code == 1
+    assert done.runs[0].estimates["corrected"]["jury"].n == N
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"run.json", "records.parquet", "judgments.parquet", "replies.parquet"} - (
+        {name} if damage == "missing" else set()
+    )
 
 
 def test_what_is_not_there_is_named(tmp_path: Path, benchmark: Benchmark) -> None:

@@ -195,8 +195,14 @@ def test_an_interruption_leaves_the_old_report_and_nothing_beside(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_place_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
-    with pytest.raises(StoreFullError, match="cannot be written"):
+    with pytest.raises(UserError, match=r"cannot be written: .*\. Name another folder\.$"):
         write_report(tmp_path / "closed" / "report", FILES, {})
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a place where even root cannot write")
+def test_space_is_advised_only_for_a_full_disk() -> None:
+    with pytest.raises(UserError, match=r"^/proc/report cannot be written: [\w ]+\. Name another folder\.$"):
+        write_report(Path("/proc/report"), FILES, {})
 
 
 def test_nan_never_reaches_the_list(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.errors import MissingError, UserError
+from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.results.gate import GateOptions, gate
 from medhelm.results.releases import LeaderboardOptions, freeze
+from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
 from tests.support.stores import make_store
 
 SAME = [1.0] * 400
@@ -130,6 +131,24 @@ def test_a_store_cannot_be_its_own_reference(tmp_path: Path) -> None:
         gate(store, str(folder), GateOptions())
     with pytest.raises(UserError, match="neither the folder of a store, run or release"):
         gate(store, "nowhere", GateOptions())
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("content", ["{", None], ids=["damaged", "missing"])
+def test_only_damaged_runs_that_are_needed_stop_the_gate(tmp_path: Path, side: int, content: str | None) -> None:
+    scores = {"toy": {MODEL: SAME, "openai/other": SAME}, "more": {MODEL: SAME}}
+    places = stores(tmp_path, scores, scores)
+    for folder in (*places[side].glob("runs/toy/openai_other-*"), *places[side].glob("runs/more/*")):
+        (folder / "run.json").unlink()
+        if content:
+            (folder / "run.json").write_text(content, encoding="utf-8")
+    needed: list[dict[str, Any]] = [{}, {"models": ("openai/m",)}, {"benchmarks": ("toy",)}, {"models": ("OTHER",)}]
+    for options, n in zip(needed, (2, 1, 1, 1), strict=True):
+        with pytest.raises(StoreError, match=r"run\.json is .*medhelm runs remove") as refused:
+            check(places, **options)
+        assert len(str(refused.value).splitlines()) == n
+    with pytest.warns(DamagedRunWarning, match="is left out"):
+        assert check(places, models=(MODEL,), benchmarks=("toy",)).exit_code == 0
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------

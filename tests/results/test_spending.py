@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -507,7 +508,11 @@ def test_everything_that_cannot_be_read_is_named_at_once(tmp_path: Path, countin
     with pytest.warns(DamagedRunWarning), pytest.raises(StoreError, match="nowhere"):
         bill(tmp_path, "store", "nowhere")
     for folder in (toy, more):
-        (folder / "run.json").unlink()  # as a killed process leaves it: no run at all
+        (folder / "run.json").unlink()
+    with pytest.warns(DamagedRunWarning, match=r"run\.json is missing"):
+        assert bill(tmp_path).total.runs == 1
+    for folder in (toy, more):
+        rmtree(folder)
     assert bill(tmp_path).total.runs == 1
     (third / "records.parquet").write_bytes(b"PAR1 not really")
     with pytest.warns(DamagedRunWarning, match=r"records\.parquet is damaged"):

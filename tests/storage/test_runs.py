@@ -254,6 +254,33 @@ def test_a_damaged_run_is_left_out_with_a_warning_or_refused(store: Store, conte
         load_runs(store)
 
 
+def test_a_folder_without_run_json_is_a_damaged_run(store: Store) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+    (run.folder.parent / "notes.txt").write_text("no folder, so no run", encoding="utf-8")
+    assert [one.id for one in load_runs(store)] == [run.id]
+    (run.folder / "run.json").unlink()
+    with pytest.warns(DamagedRunWarning, match=r"on toy is left out: .*run\.json is missing\. .*medhelm runs remove"):
+        assert load_runs(store) == []
+
+
+def test_all_damaged_files_are_named_at_once_where_every_run_must_be_readable(store: Store) -> None:
+    folders = []
+    for model in ("openai/a", "openai/b", "openai/c", "openai/d"):
+        writing = writer(store, model)
+        writing.add(a_record(0))
+        folders.append(writing.finish(a_run(model=model)))
+    (folders[0] / "run.json").write_text("{", encoding="utf-8")
+    (folders[1] / "run.json").unlink()
+    (folders[2] / "records.parquet").write_bytes(b"no table")
+    with no_damaged_runs(), pytest.raises(StoreError) as refused:
+        load_runs(store)
+    found = {line.partition(" ")[0] for line in str(refused.value).splitlines()}
+    names = ("run.json", "run.json", "records.parquet")
+    assert found == {str(folder / name) for folder, name in zip(folders, names, strict=False)}
+    assert str(refused.value).count("or use `medhelm runs remove ababababab` and run or import it again") == 3
+
+
 def test_damaged_run_is_replaced_by_a_partial_one(store: Store) -> None:
     run = stored(store, [a_record(0)])
     assert run.folder is not None

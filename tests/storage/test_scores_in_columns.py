@@ -153,7 +153,7 @@ def test_missing_and_damaged_records_are_named(runs: list[Run], tmp_path: Path, 
     if content is not None:
         (tmp_path / "records.parquet").write_bytes(content)
     broken = replace(runs[1], folder=tmp_path)
-    with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged \(.*Remove its folder"):
+    with pytest.raises(StoreError, match=r"records\.parquet is missing or damaged \(.*medhelm runs remove"):
         list(read_all([runs[0], broken, runs[2]], "corrected"))
 
 

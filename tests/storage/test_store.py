@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from medhelm.errors import StoreError
+from medhelm.errors import StoreError, StoreFullError
 from medhelm.storage.store import FORMAT, create, file_name, open_store
 
 
@@ -51,14 +54,30 @@ def test_a_folder_with_other_things_in_it_is_not_made_a_store(tmp_path: Path) ->
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="is a file"):
-        create(tmp_path / "store")
+    for opener in (create, open_store):
+        with pytest.raises(StoreError, match=r"^the store .*/store is a file\. Name a folder with --store\.$"):
+            opener(tmp_path / "store")
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match=r"cannot be written: .*Nothing was sent"):
         create(tmp_path / "file" / "store")
+
+
+def test_space_is_advised_only_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> type[StoreError]:
+        def fail(*_: object, **__: object) -> NoReturn:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "mkdir", fail)
+        with pytest.raises(StoreError, match=r"ame another folder with --store\. Nothing was sent\.$") as refused:
+            create(tmp_path / "store")
+        assert ("Free some space, or" in str(refused.value)) == (number in (errno.ENOSPC, errno.EDQUOT))
+        return refused.type
+
+    assert refuse(errno.ENOSPC) is refuse(errno.EDQUOT) is StoreFullError
+    assert refuse(errno.EROFS) is refuse(errno.EACCES) is StoreError
 
 
 def test_a_missing_store_is_said_to_be_missing(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path) -> None:
     (run,) = load_runs(open_store(tmp_path))
     file = (run.folder or Path()) / "replies.parquet"
     file.write_bytes(file.read_bytes()[:40])
-    with pytest.raises(StoreError, match=r"replies\.parquet cannot be read"):
+    with pytest.raises(StoreError, match=r"replies\.parquet is missing or damaged"):
         read_usage([run])
     # A plan learns nothing from it, and goes on.
     assert read_replied(run, J1.name) == JudgeReplyLength(0, 0, 0)

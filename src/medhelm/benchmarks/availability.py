@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import find_data
-from medhelm.benchmarks.data.sources import addresses, check_files, missing_files
+from medhelm.benchmarks.data.sources import addresses, check_files, missing_files, missing_files_text
 from medhelm.domain import Availability, Benchmark, DataState
 from medhelm.errors import DataError, MissingError
 
@@ -47,7 +47,7 @@ def _state(benchmark: Benchmark, folder: Path, missing: list[str], *, verify: bo
     """Return the state of data that was found, and what is wrong with it."""
     source = benchmark.source
     if needed := [name for name in missing if name in source.files]:
-        return "incomplete", f"{folder} lacks {', '.join(needed)}"
+        return "incomplete", missing_files_text(folder, needed)
     reason = f"scoring needs {', '.join(missing)}" if missing else ""
     if not verify:
         return "here", reason

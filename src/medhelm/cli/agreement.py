@@ -176,7 +176,7 @@ def sample(
     Example:
       medhelm agreement sample --size 50 --seed 7 ratings.csv
     """
-    from medhelm.io.output_folder import atomic_file
+    from medhelm.io.output_folder import atomic_file, output_errors
     from medhelm.reports.agreement import sample_to_csv
     from medhelm.results.agreement import draw_rating_sample, rater_names
 
@@ -185,7 +185,7 @@ def sample(
     found = draw_rating_sample(
         shared.store_to_read, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted
     )
-    with atomic_file(file) as new:
+    with output_errors(file, "file"), atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
         new.write_text(sample_to_csv(found, rater_names(raters)), encoding="utf-8")
     if shared.json:

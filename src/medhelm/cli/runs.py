@@ -97,6 +97,7 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
       medhelm runs list --removed
     """
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.remarks import cached_completions_text
     from medhelm.results.runs.stored import stored_runs
 
     found = _filter(choices).apply(stored_runs(shared.all_stores, removed=removed))
@@ -104,8 +105,11 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
         print_json(runs_report.stored_as_json(found))
     elif found:
         click.echo(_table(found, format_), nl=False)
+    elif removed:
+        click.echo("no run was removed")
     else:
-        click.echo("no run was removed" if removed else "the store has no runs; `medhelm run` adds some")
+        cached = cached_completions_text(shared.all_stores)
+        click.echo("\n".join(filter(None, ["the store has no runs; `medhelm run` adds some", cached])))
     return 0
 
 

@@ -47,6 +47,8 @@ from medhelm.models.client import ClientResult
 from medhelm.scoring.metric import Metric, group_parts
 from medhelm.scoring.metrics import METRIC_NAMES, metrics_of
 from medhelm.storage.judgments import completion_of, read_replies
+from medhelm.storage.recovery.damaged_runs import intact_runs, leave_out, runs_left_out
+from medhelm.storage.run_file import DamagedRunError
 from medhelm.storage.runs import load_runs, parts_column, read_messages, read_records, score_column
 from medhelm.storage.store import Store, create
 
@@ -98,28 +100,33 @@ def rejudge(
 
     Parameters: benchmarks, in their current definition; models, names of the models whose runs are scored, all if
     empty; settings, of which only limits on time, money and requests are used: the runs determine the rest.
-    Raises, before anything is sent: UserError if there is nothing to score, or if data or prompts have changed since
-    the runs; MissingError for missing keys or data.
+    Damaged runs are left out with a warning. Raises, before anything is sent: UserError if there is nothing to score,
+    or if data or prompts have changed since the runs; MissingError for missing keys or data.
     """
     settings, environment = settings or Settings(), environment or {}
-    place = create(store)
-    chosen = _latest(load_runs(place), {benchmark.name for benchmark in benchmarks}, models)
-    _check_rubric(chosen, benchmarks, change)
-    if not chosen:
-        raise UserError(_no_runs_message(load_runs(place), benchmarks, models))
-    change = replace(change, judges=tuple(with_prices(change.judges)))
-    check_models(change.judges, settings, environment, store)
-    return rescored(
-        chosen,
-        benchmarks,
-        change,
-        source=place,
-        target=place,
-        data=data,
-        settings=settings,
-        environment=environment,
-        listener=listener,
-    )
+    place, names = create(store), {benchmark.name for benchmark in benchmarks}
+    with runs_left_out() as left_out:
+        stored = load_runs(place)
+        asked = [run for run in stored if run.benchmark in names and (not models or run.model in models)]
+        chosen = _latest(intact_runs(asked))
+        _check_rubric(chosen, benchmarks, change)
+        if not chosen:
+            raise UserError(_no_runs_message(stored, benchmarks, models))
+        change = replace(change, judges=tuple(with_prices(change.judges)))
+        check_models(change.judges, settings, environment, store)
+        done = rescored(
+            chosen,
+            benchmarks,
+            change,
+            source=place,
+            target=place,
+            data=data,
+            settings=settings,
+            environment=environment,
+            listener=listener,
+        )
+    damaged = {error.folder for error in left_out if error.benchmark in names}
+    return replace(done, n_damaged=len(damaged))
 
 
 def rescored(
@@ -152,10 +159,21 @@ def rescored(
         check_consent(runner.datasets, (), change.judges, runner.settings, runner.environment)
     parts: list[Evaluation] = []
     for runner in runners:
-        parts.append(run_in_event_loop(runner))
+        parts.append(_run_intact(runner))
         if parts[-1].stopped:  # by Ctrl-C or the budget: that concerns the whole command
             break
     return _combine(parts)
+
+
+def _run_intact(runner: EvaluationRunner) -> Evaluation:
+    """Run to the end. If a run turns out to be damaged, leave it out with a warning and start again without it."""
+    while True:
+        try:
+            return run_in_event_loop(runner)
+        except DamagedRunError as error:
+            leave_out([error])
+            assert isinstance(runner.stored, StoredCompletions), "it made the runner"
+            runner = replace(runner, stored=runner.stored.without(error.folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +237,7 @@ def _by_kind(runs: Iterable[Run], change: JuryChange) -> dict[_Kind, list[Run]]:
     return found
 
 
-def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection[str]) -> list[Run]:
+def _latest(runs: Iterable[Run]) -> list[Run]:
     """Select one run for each model, benchmark and tier, and each run of another harness.
 
     It is the run with the most completions, and the latest of equals. Incomplete runs are left out: their instances
@@ -229,7 +247,7 @@ def _latest(runs: Iterable[Run], benchmarks: Collection[str], models: Collection
     for run in sorted(
         runs, key=lambda run: (run.n - run.n_failed, run.fresh, run.jury_result is not None, run.started)
     ):
-        if run.is_complete and run.benchmark in benchmarks and (not models or run.model in models):
+        if run.is_complete:
             where = (run.origin.harness, run.origin.run, run.origin.completions_made_here) if run.origin else ()
             found[run.model, run.benchmark, run.tier, *where] = run
     return list(found.values())
@@ -350,6 +368,10 @@ class StoredCompletions(CompletionSource):
         self._completions: dict[tuple[str, str], dict[str, ClientResult]] = {}
         self._scores: dict[tuple[str, str], dict[str, dict[str, _StoredScore]]] = {}
         self._replies: dict[tuple[str, str], dict[tuple[str, str], list[JudgeReply]]] = {}
+
+    def without(self, folder: Path) -> StoredCompletions:
+        """Return a source without the run in a folder."""
+        return StoredCompletions([run for run in self._runs.values() if run.folder != folder], self.judges)
 
     def has_run(self, model: Model, dataset: Dataset) -> bool:
         """Return whether there is a run of the model on the benchmark."""

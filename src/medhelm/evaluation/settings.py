@@ -80,6 +80,8 @@ class Evaluation(Displayable):
     """Spent in this execution, on models and judges whose price is known."""
     seconds: float
     """Wall-clock time."""
+    n_damaged: int = 0
+    """Number of stored runs that were not scored again, because one of their files is damaged."""
 
     @property
     def requests_sent(self) -> int:
@@ -91,7 +93,8 @@ class Evaluation(Displayable):
         """0 all done, 1 some requests, judgments or scores failed, 3 stopped by the budget, 130 interrupted."""
         if self.stopped:
             return {"budget": 3, "interrupt": 130}[self.stopped]
-        return int(any(not run.is_complete or run.n_failed or _has_missing_scores(run) for run in self.runs))
+        has_failures = any(not run.is_complete or run.n_failed or _has_missing_scores(run) for run in self.runs)
+        return int(has_failures or self.n_damaged > 0)
 
 
 def requests_sent(run: Run) -> int:

@@ -46,8 +46,8 @@ from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.judgments import JudgedCompletion, completion_of, read_judged
+from medhelm.storage.run_file import DamagedRunError, stored_folder
 from medhelm.storage.runs import (
-    damaged_records,
     load_shards,
     parts_column,
     read_records,
@@ -328,23 +328,20 @@ def _metrics(run: Run, benchmark: Benchmark) -> list[Any]:
 
 def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Callable[[], None]) -> None:
     """Add the records and request counts of all shards. Raises: StoreError if they are not those of one run."""
-    import duckdb
-
     n = own[0].shard.n_in_run
     missing = bytearray(b"\1" * n)
     for one in own:
         renew()
-        try:
-            for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
-                if not (0 <= record.position < n and missing[record.position] and one.shard.has(record.instance_id)):
-                    raise StoreError(
-                        f"{one.run.folder} is damaged: instance {record.instance_id} at position {record.position} "
-                        f"is not one of shard {one.shard}, or is there twice. Remove the folder and run it again."
-                    )
-                missing[record.position] = 0
-                recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
-        except duckdb.Error as error:
-            raise damaged_records(one.run, error) from error
+        for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
+            if not (0 <= record.position < n and missing[record.position] and one.shard.has(record.instance_id)):
+                folder = stored_folder(one.run)
+                raise DamagedRunError(
+                    f"{folder} is damaged: instance {record.instance_id} at position {record.position} is not one of "
+                    f"shard {one.shard}, or is there twice.",
+                    folder,
+                )
+            missing[record.position] = 0
+            recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
     if any(missing):
         raise StoreError(f"{sum(missing):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
     recorder.totals.requests_sent = sum(one.run.requests_sent for one in own)

@@ -14,7 +14,7 @@ from typing import Any
 
 from medhelm.domain.text import listed
 from medhelm.errors import StoreFullError, UserError
-from medhelm.io.output_folder import atomic_folder
+from medhelm.io.output_folder import atomic_folder, output_errors
 
 EXPORT_MANIFEST = "medhelm-export.json"
 """File that marks a folder as an export and lists its entries; written last."""
@@ -34,15 +34,15 @@ _MAX_NAMES = 5
 
 @contextmanager
 def _disk_errors(folder: Path) -> Iterator[None]:
-    """Convert disk errors, including those of DuckDB, to StoreFullError."""
+    """Convert disk errors, including those of DuckDB: to StoreFullError, or to UserError for a wrong place."""
     try:
-        yield
+        with output_errors(folder):
+            yield
     except Exception as error:
         # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason.
-        if isinstance(error, OSError) or type(error).__name__ in ("IOException", "OutOfMemoryException"):
-            reason = getattr(error, "strerror", None) or error
+        if type(error).__name__ in ("IOException", "OutOfMemoryException"):
             raise StoreFullError(
-                f"{folder} cannot be written: {reason}. Free some space, or name another folder."
+                f"{folder} cannot be written: {error}. Free some space, or name another folder."
             ) from error
         raise
 
@@ -56,7 +56,8 @@ def new_export(folder: Path, kind: str, about: Mapping[str, Any]) -> Iterator[Pa
 
     Parameters: folder, a new or empty folder, or an export of the same kind with nothing else in it; kind, such as
     `csv`; about, further keys of the manifest.
-    Raises: UserError for any other folder, before anything is written; StoreFullError if the disk refuses.
+    Raises: UserError for any other folder, before anything is written, and for one that cannot be made; StoreFullError
+    if the disk is full.
     """
     check_export(folder, kind)
     with _disk_errors(folder), atomic_folder(folder) as new:
@@ -92,7 +93,8 @@ def write_report(folder: Path, files: Mapping[str, bytes], about: Mapping[str, A
     """Write a report and replace an older one.
 
     Parameters: files, path within the folder -> content; about, further keys of the manifest.
-    Raises: UserError as `check_report`; StoreFullError if the disk refuses, and then the folder is unchanged.
+    Raises: UserError as `check_report`, and for a folder that cannot be made; StoreFullError if the disk is full, and
+    then the folder is unchanged.
     """
     check_report(folder)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}

@@ -6,13 +6,38 @@ full disk never leaves half a file or folder.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io.encryption.places import open_file
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
+"""Numbers of errors of a full disk, and of a quota that is used up."""
+
+
+@contextmanager
+def output_errors(place: Path, kind: str = "folder") -> Iterator[None]:
+    """Convert disk errors about an output, see `output_error`. `kind`: a file or a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise output_error(place, error, f"name another {kind}") from error
+
+
+def output_error(place: Path | str, error: OSError, advice: str, wrong: type[MedHelmError] = UserError) -> MedHelmError:
+    """Return the error for a place that cannot be written: StoreFullError if the disk is full or fails, else `wrong`.
+
+    `advice`: the fix, without its capital letter and its period.
+    """
+    is_full = error.errno in DISK_FULL
+    found = StoreFullError if is_full or error.errno == errno.EIO else wrong
+    advice = f"Free some space, or {advice}" if is_full else advice[0].upper() + advice[1:]
+    return found(f"{place} cannot be written: {error.strerror or error}. {advice}.")
 
 
 @contextmanager

@@ -84,6 +84,12 @@ class CacheReader:
             return True
         return self._ask(self._connection, "SELECT 1 FROM completions LIMIT 1") is None
 
+    @property
+    def n_completions(self) -> int:
+        """Number of completions, damaged ones included."""
+        row = self._connection and self._ask(self._connection, "SELECT count(*) FROM completions")
+        return int(str(row[0])) if row else 0
+
     def find(self, request: Request) -> KnownCompletion | None:
         """Return the stored completion of a request, if any. Raises: StoreError as `get`."""
         return find_completion(request, request.digest, self.get)

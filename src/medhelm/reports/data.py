@@ -17,13 +17,14 @@ Known = Sequence[tuple[Benchmark, Availability]]
 
 MEANING = {
     "here": "all files exist",
+    "unscorable": "all instances exist, but a file that scoring needs is missing",
     "incomplete": "some files are missing",
     "absent": "no file was found",
     "verified": "all files have the checksums of the definition",
     "unpinned": "the definition has no checksum for some files",
     "changed": "a file has another checksum",
 }
-"""State of data -> its meaning."""
+"""State of data in a table -> its meaning."""
 
 
 def as_json(known: Known) -> dict[str, Any]:
@@ -44,19 +45,24 @@ def _benchmark_json(benchmark: Benchmark, found: Availability) -> dict[str, Any]
 
 def to_table(known: Known) -> str:
     """Return one line per benchmark, then the sources of the data that is missing."""
-    headers = ["benchmark", "access", "license", "state", "checksums", "folder"]
+    headers = ["benchmark", "access", "license", "state", "known checksums", "folder"]
     rows = [
         [
-            *(benchmark.name, benchmark.access, benchmark.license or "not stated", found.state, _checksums(benchmark)),
-            str(found.folder) if found.folder else None,
+            *(benchmark.name, benchmark.access, benchmark.license or "not stated"),
+            *(_state(found), _checksums(benchmark), str(found.folder) if found.folder else None),
         ]
         for benchmark, found in known
     ]
-    text = tables.render(rows, headers, drop=("checksums", "license", "access"))
-    states = [name for name in MEANING if any(found.state == name for _, found in known)]
+    text = tables.render(rows, headers, drop=("known checksums", "license", "access"))
+    states = [name for name in MEANING if any(_state(found) == name for _, found in known)]
     legend = "\n".join(f"- {name}: {MEANING[name]}" for name in states)
     needed = [_missing_data_text(benchmark, found) for benchmark, found in known if not found.is_usable or found.reason]
     return "\n\n".join([f"{text}\n{legend}" if legend else text.rstrip("\n"), *needed])
+
+
+def _state(found: Availability) -> str:
+    """Return the state in a table. JSON has no such state, but the missing files."""
+    return "unscorable" if found.state == "here" and found.missing else found.state
 
 
 def _checksums(benchmark: Benchmark) -> str:

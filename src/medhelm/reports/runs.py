@@ -283,7 +283,8 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
         return table
-    return "\n".join([table, *damaged, "- `medhelm runs remove ID` moves a damaged run out of the way.", ""])
+    advice = "- Restore damaged files from a copy, or use `medhelm runs remove ID` and run or import it again."
+    return "\n".join([table, *damaged, advice, ""])
 
 
 def _main_estimate(run: Run) -> Estimate | None:

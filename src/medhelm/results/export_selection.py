@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from medhelm.errors import StoreError, UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import default_tier, select_runs
 from medhelm.results.leaderboard import leaderboard, read_inputs, with_judges_in_verdict
-from medhelm.results.runs.remarks import jury_remarks, unfinished_remarks
+from medhelm.results.runs.remarks import cached_completions_text, jury_remarks, unfinished_remarks
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
-from medhelm.storage.recovery.damaged_runs import damaged, intact_runs
+from medhelm.storage.recovery.damaged_runs import damaged, intact_runs, run_tables
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
 
@@ -61,14 +61,15 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
     store = open_store(folder)
     stored = intact_runs(load_runs(store))
     if not stored:
-        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some.")
+        cached = cached_completions_text([folder])
+        raise UserError(f"the store {folder} holds no run. `medhelm run` makes some. {cached}".rstrip())
     own = wanted.runs.apply(stored, lambda run: run)
     tier = wanted.tier or default_tier(own)
     own = [run for run in own if run.tier == tier]
     if not own:
         raise UserError(f"the store {folder} holds no run on {tier} data with these names.")
-    if problems := damaged(_data_files(own)):
-        raise StoreError("\n".join(problems))
+    if problems := damaged(path for run in own for path in run_tables(run)):
+        raise StoreError("\n".join(map(str, problems)))
     if wanted.pricing is not None:
         own = repriced(own, wanted.pricing)
     own.sort(key=lambda run: (*suite_sort_key(run.benchmark), run.model, run.started, run.id))
@@ -89,15 +90,6 @@ def select_for_export(folder: Path, wanted: ExportRequest) -> ExportSelection:
         ],
         left_out,
     )
-
-
-def _data_files(runs: Iterable[Run]) -> Iterator[Path]:
-    """Yield the files of records and judgments of runs."""
-    for run in runs:
-        if run.folder:
-            yield run.folder / "records.parquet"
-            if run.jury_result:
-                yield run.folder / "judgments.parquet"
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

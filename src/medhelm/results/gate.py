@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,9 @@ from medhelm.results.runs.stored import SHORTEST
 from medhelm.results.suites import suite_sort_key
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, file_digest, read_release, release_names
-from medhelm.storage.run_file import NAME, read_run
+from medhelm.storage.run_file import NAME, DamagedRunError, read_run
 from medhelm.storage.runs import load_runs
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store, file_name, open_store
 
 PREVIOUS = "previous"
 """Reference that is each model's run before its latest."""
@@ -138,14 +139,27 @@ class GateOptions:
     """True if missing scores are left out instead of counted against a verdict."""
 
 
-@no_damaged_runs()
 def gate(store: Path, against: str, options: GateOptions) -> GateResult:
     """Compare the models of a store with a reference.
 
     Parameters: against, folder of another store, of a run or of a release; the name of a release of this store; the
     id of one of its runs; or `previous`.
-    Raises: UserError for an unknown name; StoreError for damaged files; MissingError if nothing can be compared.
+    Damaged runs of other models and benchmarks are left out with a warning. Raises: UserError for an unknown name;
+    StoreError for damaged runs; MissingError if nothing can be compared.
     """
+    with no_damaged_runs(partial(_is_needed, options)):
+        return _compare(store, against, options)
+
+
+def _is_needed(options: GateOptions, error: DamagedRunError) -> bool:
+    """Return whether a damaged run may be one that the options select, whose names of models may be shortened."""
+    names = [file_name(name).lower() for name in (*options.models, options.baseline_model) if name]
+    is_selected = not options.models or any(name in error.model.lower() for name in names)
+    return is_selected and (not options.benchmarks or error.benchmark in options.benchmarks)
+
+
+def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
+    """Compare as `gate`."""
     opened = open_store(store)
     reference = find_reference(opened, against)
     if options.rule:

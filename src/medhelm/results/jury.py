@@ -20,6 +20,7 @@ from medhelm.models.model_names import family_of
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import SelectedRuns, default_tier, judges_under_test, select_runs
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
+from medhelm.results.runs.remarks import cached_completions_text
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter, load_filtered
 from medhelm.results.spending import Pricing, repriced
 from medhelm.results.suites import suite_sort_key
@@ -134,7 +135,8 @@ def _select_judged(
     stores: Sequence[Path], benchmarks: Sequence[str], tier: Tier | None, pricing: Pricing | None, runs: RunFilter
 ) -> tuple[SelectedRuns, Tier]:
     """Return the judged runs that count, and their tier; parameters and errors as `analyze_judges`."""
-    found = [(label, run) for label, run in load_filtered(stores, runs) if run.jury_result]
+    stored = load_filtered(stores, runs)
+    found = [(label, run) for label, run in stored if run.jury_result]
     tier = tier or default_tier(run for _, run in found)
     kept = {run.folder for run in intact_runs(run for _, run in found if run.tier == tier)}
     found = [(label, run) for label, run in found if run.folder in kept]
@@ -148,7 +150,9 @@ def _select_judged(
     if not choice.runs:
         unfinished = f"; unfinished: {'; '.join(choice.unfinished)}" if choice.unfinished else ""
         places = ", ".join(map(str, stores))
-        raise UserError(f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}.")
+        cached = "" if stored else cached_completions_text(stores)
+        text = f"no finished run with judges in {places}. `medhelm run --judge` makes some{unfinished}."
+        raise UserError(f"{text} {cached}".rstrip())
     return choice, tier
 
 

@@ -25,6 +25,7 @@ from medhelm.results.runs.cells import cell_of, column_of
 from medhelm.results.runs.injection_effects import injection_effects, injection_remarks
 from medhelm.results.runs.names import names_in, with_names
 from medhelm.results.runs.remarks import (
+    cached_completions_text,
     cluster_remarks,
     distant_dates_remarks,
     imported_remarks,
@@ -376,8 +377,8 @@ def read_inputs(
                 pricing=pricing,
             )
         except DamagedRunError as error:
-            leave_out([error])
             found = [(label, run) for label, run in found if run.folder != error.folder]
+            leave_out([error], (run for _, run in found))
 
 
 def _inputs_of(
@@ -405,7 +406,8 @@ def _inputs_of(
         places = ", ".join(map(str, stores))
         kind = f" on {tier} data" if found else ""
         shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
-        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{shards}")
+        cached = "" if found or shards else f" {cached_completions_text(stores)}".rstrip()
+        raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{cached}{shards}")
     baselines = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
     names = sorted(by_benchmark, key=suite_sort_key)

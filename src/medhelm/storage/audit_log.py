@@ -13,7 +13,6 @@ Processes append to a shared log one at a time, under a lock of the file.
 from __future__ import annotations
 
 import asyncio
-import errno
 import getpass
 import hashlib
 import json
@@ -30,6 +29,7 @@ from typing import IO, Any
 
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.http.audit import Subject
+from medhelm.io.output_folder import DISK_FULL
 
 try:
     import fcntl
@@ -47,8 +47,6 @@ TAIL_BYTES = 2**16
 
 MOST_KNOWN = 1024
 """Maximum number of cached line beginnings: one per destination, model, benchmark and worker."""
-
-_FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
 
 _START = re.compile(rb'\{"line":(\d+),')
 _END = re.compile(rb',"previous":"([0-9a-f]{64})"\}$')
@@ -160,7 +158,7 @@ class AuditLog:
                     if fcntl:
                         fcntl.flock(self._file, fcntl.LOCK_UN)
             except OSError as error:
-                kind = StoreFullError if error.errno in _FULL else StoreError
+                kind = StoreFullError if error.errno in DISK_FULL else StoreError
                 raise kind(
                     f"the audit log {self.path} cannot be written ({error.strerror or error}), and nothing is sent "
                     "without it. Everything received is kept."

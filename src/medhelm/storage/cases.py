@@ -459,4 +459,4 @@ def read_prompts(files: Sequence[Path], instance_ids: Sequence[str]) -> dict[str
 def _unreadable(searched: SearchedRuns, error: Exception) -> StoreError:
     """Return an error that names each damaged file."""
     problems = damaged(stored_folder(run) / "records.parquet" for run in searched.runs.values())
-    return StoreError("\n".join(problems) or f"records cannot be read: {reason(error)}")
+    return StoreError("\n".join(map(str, problems)) or f"records cannot be read: {reason(error)}")

@@ -261,11 +261,13 @@ def read_judged(run: Run) -> dict[str, JudgedCompletion]:
 def _rows(
     run: Run, file: str, columns: str, condition: str = "", *values: str, order: str = "file_row_number"
 ) -> list[tuple[Any, ...]]:
-    """Read columns of one of the files, in the order written; empty without a jury."""
+    """Read columns of one of the files, in the order written; empty without a jury. Raises: DamagedRunError."""
+    from medhelm.storage.recovery.damaged_runs import run_errors  # lazy: an evaluation reads no judgments
+
     path = stored_folder(run) / file
-    if not path.exists():
+    if not path.exists() and (run.jury_result is None or file == SUBSCORES):
         return []
-    with connect() as connection:
+    with run_errors(path), connect() as connection:
         table = f"read_parquet({sql_path(path)}, file_row_number = true)"
         # Columns that an older file does not have are read as NULL.
         later = ", ".join(f"NULL AS {name}" for name in LATER_REPLY_COLUMNS)

@@ -31,10 +31,10 @@ def file_mask(folder: Path) -> int:
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Return True if all users of this machine can enter or list a folder."""
+    """Return True if all users of this machine can enter or list the folder of a store; False if it is no store."""
     try:
         folder = folder.resolve(strict=True)
-        is_open = bool(folder.stat().st_mode & 0o005)
+        is_open = (folder / "store.json").is_file() and bool(folder.stat().st_mode & 0o005)
         return os.name == "posix" and is_open and all(parent.stat().st_mode & 0o001 for parent in folder.parents)
     except OSError:
         return False

@@ -31,17 +31,27 @@ NEW, MOVED = ".new-", ".old-"
 """Starts of the names of a run folder that is being written, and of one that is being replaced (see
 `storage.recovery.run_replacement`)."""
 
-ADVICE = "Remove its folder and run the same command again."
-"""Advice on a damaged run."""
-
 
 class DamagedRunError(StoreError):
     """A file of a run cannot be read."""
 
-    def __init__(self, message: str, folder: Path) -> None:
-        """`folder`: that of the run."""
-        super().__init__(message)
-        self.folder = folder
+    def __init__(self, problem: str, folder: Path) -> None:
+        """`problem`: a sentence that names the file. `folder`: that of the run."""
+        super().__init__(
+            f"{problem} Restore the file from a copy, or use `medhelm runs remove {folder.name.rpartition('-')[2]}` "
+            "and run or import it again; completions in the cache are not bought again."
+        )
+        self.problem, self.folder = problem, folder
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.folder.parent.name
+
+    @property
+    def model(self) -> str:
+        """Name of the model, as the folder spells it."""
+        return self.folder.name.rpartition("-")[0]
 
 
 FORMAT = 1
@@ -158,4 +168,4 @@ def read_run(path: Path) -> Run:
             raise ValueError(f"its format is {version!r}")
         return RUN.read(content, folder=path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", path.parent) from error
+        raise DamagedRunError(f"{path} is damaged ({error}).", path.parent) from error

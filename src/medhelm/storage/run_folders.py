@@ -25,9 +25,9 @@ from medhelm.domain.run_folder import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
 from medhelm.storage.derived.folder import clear_derived
-from medhelm.storage.recovery.damaged_runs import damage
+from medhelm.storage.recovery.damaged_runs import damage, run_tables
 from medhelm.storage.recovery.run_replacement import restore_run
-from medhelm.storage.run_file import ADVICE, NAME, read_run
+from medhelm.storage.run_file import NAME, DamagedRunError, read_run
 from medhelm.storage.store import Store
 
 FORMAT = 1
@@ -72,7 +72,7 @@ def _folders(place: Path) -> list[Path]:
 def _read(folders: Sequence[Path]) -> list[RunOnDisk]:
     """Read runs and the damage in their files."""
     found = [_read_folder(folder) for folder in folders]
-    expected = {path: one for one in found for path in _tables(one)}
+    expected = {path: one for one in found if one.run for path in run_tables(one.run)}
     problems: dict[Path, str] = {}
     for path, reason in damage(expected).items():
         text = reason.replace(f"'{path}'", path.name).rstrip(".")
@@ -86,17 +86,11 @@ def _read_folder(folder: Path) -> RunOnDisk:
     try:
         run = read_run(path)
     except StoreError as error:
-        problem = str(error).replace(f"{path} ", f"{NAME} ", 1).removesuffix(ADVICE).strip()
+        words = error.problem if isinstance(error, DamagedRunError) else str(error)
+        problem = words.replace(f"{path} ", f"{NAME} ", 1)
     if not path.is_file():
         problem = f"{NAME} is missing."
     return RunOnDisk(folder=folder, run=run, problem=problem, files=_sizes(folder))
-
-
-def _tables(one: RunOnDisk) -> list[Path]:
-    """Return the Parquet files that a run must have."""
-    if one.run is None:
-        return []
-    return [one.folder / "records.parquet", *([one.folder / "judgments.parquet"] if one.run.jury_result else [])]
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -19,10 +19,10 @@ from medhelm.io.parquet import connect, open_engine, sql_name, sql_text
 from medhelm.storage.derived.array_file import Identity
 from medhelm.storage.derived.folder import derived_folder
 from medhelm.storage.derived.score_files import ScoreFiles, identity_of
+from medhelm.storage.recovery.damaged_runs import damaged_file
 from medhelm.storage.runs import (
     CodedTexts,
     RunScores,
-    damaged_records,
     parts_column,
     records_file,
     records_path,
@@ -210,7 +210,7 @@ def _read_together(
             names.update(_failure_codes(database, runs))
     except duckdb.Error as error:
         if len(runs) == 1:
-            raise damaged_records(runs[0], error) from error
+            raise damaged_file(records_path(runs[0]), error) from error
         for run in runs:
             yield from _read_together(database, [run], columns, texts, names)
         return

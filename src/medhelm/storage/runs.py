@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
-from medhelm.errors import StoreError, StoreFullError
-from medhelm.io.parquet import ParquetWriter, connect, reason, sql_name, sql_path
+from medhelm.errors import StoreFullError
+from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
-from medhelm.storage.run_file import ADVICE, NAME, DamagedRunError, new_folder, read_run, write_run
+from medhelm.storage.run_file import NAME, DamagedRunError, new_folder, read_run, stored_folder, write_run
 from medhelm.storage.store import Store
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _load(store: Store, benchmark: str, *, shards: bool) -> list[Run]:
     if problems:
         from medhelm.storage.recovery.damaged_runs import leave_out
 
-        leave_out(problems)
+        leave_out(problems, runs)
     return runs
 
 
@@ -285,16 +285,13 @@ def read_columns(run: Run, names: Sequence[str] | None = None) -> dict[str, list
     Parameters: names, columns to read; None for all.
     Raises: StoreError if the records are missing or damaged.
     """
-    import duckdb
+    from medhelm.storage.recovery.damaged_runs import run_errors
 
-    try:
-        with connect() as connection:
-            known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
-            names = known if names is None else names
-            wanted = [sql_name(name) if name in known else "NULL" for name in names]
-            rows = connection.execute(f"SELECT {', '.join(wanted)} FROM {_records(run)} ORDER BY position").fetchall()
-    except duckdb.Error as error:
-        raise damaged_records(run, error) from error
+    with run_errors(records_path(run)), connect() as connection:
+        known = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {_records(run)}").fetchall()]
+        names = known if names is None else names
+        wanted = [sql_name(name) if name in known else "NULL" for name in names]
+        rows = connection.execute(f"SELECT {', '.join(wanted)} FROM {_records(run)} ORDER BY position").fetchall()
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
@@ -343,8 +340,10 @@ def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple
 
 
 def read_records(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield every row of a run, in the order of its instances."""
-    with connect() as connection:
+    """Yield every row of a run, in the order of its instances. Raises: DamagedRunError."""
+    from medhelm.storage.recovery.damaged_runs import run_errors
+
+    with run_errors(records_path(run)), connect() as connection:
         cursor = connection.execute(f"SELECT * FROM {_records(run)} ORDER BY position")
         names = [column[0] for column in cursor.description]
         while rows := cursor.fetchmany(1000):
@@ -402,15 +401,7 @@ def records_file(run: Run) -> str:
 
 def records_path(run: Run) -> Path:
     """Return the path of a run's records."""
-    if run.folder is None:
-        raise StoreError(f"the run of {run.model} on {run.benchmark} is not stored")
-    return run.folder / RECORDS
-
-
-def damaged_records(run: Run, error: Exception) -> DamagedRunError:
-    """Return the error for records that cannot be read."""
-    path, said = records_path(run), reason(error)
-    return DamagedRunError(f"{path} is missing or damaged ({said}). {ADVICE}", path.parent)
+    return stored_folder(run) / RECORDS
 
 
 # --- model versions ---------------------------------------------------------------------------------------------------

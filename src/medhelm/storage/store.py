@@ -29,7 +29,7 @@ from pathlib import Path
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import write_file
+from medhelm.io.output_folder import output_error, write_file
 from medhelm.storage.run_file import MOVED
 
 FORMAT, ENCRYPTED = 1, 2
@@ -110,7 +110,7 @@ def file_name(text: str) -> str:
 def create(folder: Path) -> Store:
     """Open the store in `folder`, or create one.
 
-    Raises: StoreError if the folder is not a store, of another version, or not writable.
+    Raises: StoreError if the folder is not a store, of another version, or not writable; StoreFullError.
     """
     manifest = folder / "store.json"
     try:
@@ -127,17 +127,15 @@ def create(folder: Path) -> Store:
             (folder / part).mkdir(mode=0o770, exist_ok=True)
         _check_writable(folder)
     except OSError as error:
-        raise StoreError(
-            f"the store {folder} cannot be written: {error.strerror or error}. "
-            "Free some space, or name another folder with --store. Nothing was sent."
-        ) from error
+        advice = "name another folder with --store. Nothing was sent"
+        raise output_error(f"the store {folder}", error, advice, StoreError) from error
     return store
 
 
 def open_store(folder: Path) -> Store:
     """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
 
-    Raises: StoreError if it is missing or of another version.
+    Raises: StoreError if it is missing, a file, or of another version.
     """
     manifest = folder / "store.json"
     try:
@@ -148,6 +146,7 @@ def open_store(folder: Path) -> Store:
             f"no store at {folder}. `medhelm run` and `medhelm demo` create one; --store names another."
         ) from None
     except OSError as error:
+        _refuse_file(folder)
         raise StoreError(f"the store {folder} cannot be read: {error.strerror or error}.") from error
     except (ValueError, KeyError, TypeError):
         raise StoreError(
@@ -181,10 +180,15 @@ def _check_writable(folder: Path) -> None:
         (work.path / "probe").write_bytes(b"\0" * 4096)
 
 
-def _refuse_other_content(folder: Path) -> None:
-    """Raise StoreError for a file, and for a folder with other content."""
+def _refuse_file(folder: Path) -> None:
+    """Raise StoreError for a file."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"the store {folder} is a file. Name a folder with --store.")
+
+
+def _refuse_other_content(folder: Path) -> None:
+    """Raise StoreError for a file, and for a folder with other content."""
+    _refuse_file(folder)
     occupied = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
     # Checked last, because another process may have created the store in between.
     if occupied and not (folder / "store.json").exists():

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medhelm.domain import Run, Usage
 from medhelm.errors import StoreError
-from medhelm.io.parquet import connect, reason, sql_path
+from medhelm.io.parquet import connect, sql_path
+from medhelm.storage.recovery.damaged_runs import run_errors
 
 if TYPE_CHECKING:
     import duckdb
@@ -98,10 +99,8 @@ _SHARES = f"""
 
 def _insert_requests(connection: duckdb.DuckDBPyConnection, number: int, run: Run) -> None:
     """Insert the requests of one run into the table."""
-    import duckdb
-
     for path, judge in _files(run):
-        try:
+        with run_errors(path):
             table = f"read_parquet({sql_path(path)})"
             described = connection.execute(f"DESCRIBE SELECT * FROM {table}")  # noqa: S608 - a quoted path
             known = {row[0] for row in described.fetchall()}
@@ -112,11 +111,6 @@ def _insert_requests(connection: duckdb.DuckDBPyConnection, number: int, run: Ru
                 f"INSERT INTO asked SELECT {number}, {judge}, unhex(request_digest), failure_code IS NULL, {batched}, "  # noqa: S608
                 f"{tokens} FROM {table} WHERE request_digest <> ''"
             )
-        except duckdb.Error as error:
-            raise StoreError(
-                f"{path} cannot be read ({reason(error)}). Remove its folder and run the same command "
-                "again; completions already received are in the cache and are not bought twice."
-            ) from error
 
 
 def _files(run: Run) -> Iterator[tuple[Path, str]]:

@@ -83,8 +83,20 @@ def test_all_wrong_checksums_are_reported_with_both_hashes(folder: Path) -> None
 
 def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(MissingError, match=r"lacks b\.csv"):
+    with pytest.raises(MissingError, match=r"lacks b\.csv \(a folder, where a file is needed\)\.$"):
         check_files(Source(kind="csv", files={"b.csv": ""}), tmp_path)
+
+
+def test_a_file_that_the_source_needs_is_no_misspelled_name(tmp_path: Path) -> None:
+    source = Source(kind="csv", files={"x.csv": "", "base.sql": ""}, scoring_files={"base.sqlite": ""})
+    for name in ("x.csv.gz", "base.sql"):
+        (tmp_path / name).touch()
+    with pytest.raises(MissingError) as caught:
+        check_files(source, tmp_path, scoring=True)
+    assert str(caught.value) == f"{tmp_path} lacks base.sqlite."
+    (tmp_path / "base.sqlit").touch()
+    with pytest.raises(MissingError, match=r"holds base\.sqlit\. Did you mean `base\.sqlit`\?"):
+        check_files(source, tmp_path, scoring=True)
 
 
 def test_an_unreadable_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,13 @@ from weakref import finalize
 
 from medhelm.benchmarks.data.instances import n_characters
 from medhelm.benchmarks.data.sampling import InstanceSelection, named_sample, select_instances
-from medhelm.benchmarks.data.sources import addresses, check_files, data_files
+from medhelm.benchmarks.data.sources import addresses, check_files, data_files, other_files
 from medhelm.benchmarks.data.table import SourceTable
-from medhelm.benchmarks.definition import DEFINITION_FILES, SAMPLE_ROWS
+from medhelm.benchmarks.definition import SAMPLE_ROWS
 from medhelm.benchmarks.sample_data.rows import SAMPLE_SOURCE, sample_rows
 from medhelm.domain import Benchmark, Criterion, Instance, Message, Origin, Reference, SampleRule, Shard, Source, Tier
 from medhelm.errors import DataError, MissingError, StoreFullError, UserError
 from medhelm.io.encryption.places import temporary_file
-from medhelm.io.files import names_beside
 
 
 class Dataset:
@@ -255,8 +254,9 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     if beside and all(path.is_file() for path in beside):
         return benchmark.folder
     absent = [path for path in beside if not path.is_file()]
-    if absent and (others := names_beside(absent[0], DEFINITION_FILES)):
-        raise MissingError(f"{benchmark.name}: {absent[0]} does not exist.{others}")
+    if absent and (others := other_files(benchmark.source, absent[0])):
+        problem = "is a folder, where a file is needed" if absent[0].is_dir() else "does not exist"
+        raise MissingError(f"{benchmark.name}: {absent[0]} {problem}.{others}")
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
     remedy = "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark."

@@ -109,14 +109,26 @@ def read_rows(source: Source, folder: Path) -> Iterator[Row]:
             raise DataError(f"{path}: has no rows. Check that it was downloaded or exported completely.")
 
 
+def missing_files_text(folder: Path, names: Sequence[str]) -> str:
+    """Return which files a folder lacks, without a period; a folder in place of a file is pointed out."""
+    shown = [f"{name} (a folder, where a file is needed)" if (folder / name).is_dir() else name for name in names]
+    return f"{folder} lacks {', '.join(shown)}"
+
+
 def missing_files_message(source: Source, folder: Path, names: list[str]) -> str:
     """Compose the message for missing files, with their addresses."""
-    lines = [f"{folder} lacks {', '.join(names)}.{names_beside(folder / names[0], DEFINITION_FILES)}"]
+    lines = [f"{missing_files_text(folder, names)}.{other_files(source, folder / names[0])}"]
     public = [name for name in names if name not in source.scoring_files]
     lines += [f"  from {address}" for address in addresses(source, public)]
     if source.note:
         lines.append(source.note.strip())
     return "\n".join(lines)
+
+
+def other_files(source: Source, missing: Path) -> str:
+    """Return the files beside a missing file, and its misspelled name; files that the source needs are left out."""
+    own = {PurePosixPath(name).name for name in (*source.files, *source.scoring_files)}
+    return names_beside(missing, {*own, *(f"{name}.gz" for name in own), *DEFINITION_FILES})
 
 
 def addresses(source: Source, names: Iterable[str]) -> list[str]:

@@ -62,14 +62,11 @@ def terminal_width() -> int | None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a result to a file, atomically. Raises: UserError if it cannot be written."""
-    from medhelm.errors import UserError
-    from medhelm.io.output_folder import write_file
+    """Write a result to a file, atomically. Raises: UserError or StoreFullError if it cannot be written."""
+    from medhelm.io.output_folder import output_errors, write_file
 
-    try:
+    with output_errors(path, "file"):
         write_file(path, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def _set_if_given(name: str, value: bool) -> Callable[[click.Context, click.Parameter, bool], None]:

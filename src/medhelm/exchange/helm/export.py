@@ -19,15 +19,12 @@ from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, folder_size, select_for_export
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.recovery.damaged_runs import damaged
+from medhelm.storage.recovery.damaged_runs import damage
 from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
 
 SUITE = "medhelm"
 """Default name of the suite of runs."""
-
-_ADVICE = "Remove the file and run the same command again."
-"""Advice on a damaged file of prompts."""
 
 
 def export_helm(
@@ -59,8 +56,9 @@ def export_helm(
             exported.append(run)
     if not exported:
         raise UserError("\n".join(["no run can be exported.", *left_out, *map(str, selection.remarks)]))
-    if problems := damaged({_prompts_file(selection.store, run): None for run in exported}, _ADVICE):
-        raise StoreError("\n".join(problems))
+    if problems := damage({_prompts_file(selection.store, run): None for run in exported}):
+        advice = "Remove the file and run the same command again."
+        raise StoreError("\n".join(f"{path} cannot be read: {why}. {advice}" for path, why in problems.items()))
     names = model_names(run.model for run in exported)
     listed: dict[str, dict[str, str]] = {}
     n_instances = 0

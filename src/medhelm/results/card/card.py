@@ -15,10 +15,10 @@ from medhelm.analysis.leaderboard.types import Average, Leaderboard, Row
 from medhelm.analysis.leaderboard.verdict import verdict
 from medhelm.domain import EXTENDED, JURY, POOL, Benchmark, Model, Rule, Run
 from medhelm.domain.grouping import group_by
-from medhelm.errors import StoreFullError, UserError
+from medhelm.errors import UserError
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.io.http.hosts import host_of, is_inside, is_loopback
-from medhelm.io.output_folder import write_file
+from medhelm.io.output_folder import output_errors, write_file
 from medhelm.reports.card import (
     Card,
     CardBenchmark,
@@ -105,10 +105,8 @@ def _is_card(path: Path) -> bool:
 
 
 def _write_one_file(place: Path, text: str) -> None:
-    try:
+    with output_errors(place, "file"):
         write_file(place, text)
-    except OSError as error:
-        raise StoreFullError(f"{place} cannot be written: {error.strerror or error}.") from error
 
 
 def card_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
+from medhelm.errors import StoreError
+from medhelm.models.cache_reader import CacheReader
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
@@ -49,6 +52,19 @@ def shard_remarks(stores: Iterable[Path]) -> list[Remark]:
     named = listed([f"{name} with {model} ({listed(sorted(own), 3)})" for (name, model), own in found.items()], _NAMED)
     text = f"Not counted, because they are parts of runs: {named}. `medhelm merge STORE...` merges the shards of a run."
     return [Remark("unmerged_shards", "", text)]
+
+
+def cached_completions_text(stores: Iterable[Path]) -> str:
+    """Return a sentence on the completions in the caches of stores that have no run; empty if there are none.
+
+    A process that was killed during the first run leaves nothing else.
+    """
+    n = 0
+    for path in stores:
+        with suppress(StoreError), CacheReader(open_store(path).cache_file) as cache:
+            n += cache.n_completions
+    are = "is" if n == 1 else "are"
+    return f"{plural(n, 'completion')} {are} in the cache: repeat an interrupted command to continue it." if n else ""
 
 
 def cluster_remarks(cells: Iterable[Cell], columns: Iterable[Column]) -> Iterator[Remark]:

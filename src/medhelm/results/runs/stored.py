@@ -89,10 +89,19 @@ def find_run(runs: Sequence[RunOnDisk], names: Sequence[str]) -> RunOnDisk:
 
 
 def match_id(runs: Sequence[RunOnDisk], prefix: str) -> RunOnDisk:
-    """Return the run whose id begins with this. Raises: UserError if there is none, or several."""
+    """Return the run whose id begins with this, or whose folder ends with it, as a shard's does like `_2of8`.
+
+    Raises: UserError if there is none, or several.
+    """
     if len(prefix) < SHORTEST:
         raise UserError(f"`{prefix}` is too short for a run id: write at least {SHORTEST} characters.")
-    found = [one for one in runs if one.id.startswith(prefix) or (one.run is None and prefix.startswith(one.id))]
+    found = [
+        one
+        for one in runs
+        if one.id.startswith(prefix)
+        or (one.run is None and prefix.startswith(one.id))
+        or one.folder.name.endswith(f"-{prefix}")
+    ]
     if len(found) == 1:
         return found[0]
     if found:

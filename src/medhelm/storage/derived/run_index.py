@@ -24,13 +24,16 @@ VERSION = 1
 def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]]:
     """Read the `run.json` in folders of one benchmark, and return the runs and what is wrong with damaged ones.
 
-    Folders without the file are no runs. Raises: StoreError for a run of a newer version.
+    A folder without the file is a damaged run; anything that is no folder is ignored. Raises: StoreError for a run of
+    a newer version.
     """
     store = derived_folder(folders[0]) if len(folders) >= LEAST_RUNS else None
     index = store / f"{stem_of(folders[0].parent.name)}-runs.index" if store else None
     known = _read_index(index, folders[0].parent) if index else {}
     identities = {folder: identity for folder in folders if (identity := _identity_of(folder))}
-    runs, problems, is_changed = [], [], False
+    runs, is_changed = [], False
+    lacking = [folder for folder in folders if folder not in identities and _lacks_file(folder)]
+    problems = [DamagedRunError(f"{folder / NAME} is missing.", folder) for folder in lacking]
     kept: list[tuple[Identity, Run]] = []
     for folder, identity in identities.items():
         found = known.get(folder.name)
@@ -47,6 +50,11 @@ def read_runs(folders: Sequence[Path]) -> tuple[list[Run], list[DamagedRunError]
     if index and is_changed:
         _write_index(index, kept)
     return runs, problems
+
+
+def _lacks_file(folder: Path) -> bool:
+    """Return True for a folder without the file; another process may have removed or replaced it a moment ago."""
+    return folder.is_dir() and _identity_of(folder) is None and folder.is_dir()
 
 
 def _identity_of(folder: Path) -> Identity | None:

@@ -16,7 +16,7 @@ from medhelm.domain import Completion, Run
 from medhelm.errors import StoreError
 from medhelm.io.parquet import connect, sql_path
 from medhelm.storage.judgments import completion_of, read_replies
-from medhelm.storage.run_file import NAME, read_run
+from medhelm.storage.run_file import NAME, DamagedRunError, read_run
 from medhelm.storage.runs import read_records
 from medhelm.storage.store import Store
 
@@ -66,8 +66,6 @@ def _runs(store: Store) -> list[Run]:
 
 
 def _of_run(run: Run) -> Iterator[BoughtCompletion]:
-    import duckdb
-
     try:
         for row in read_records(run):
             if digest := row["request_digest"]:
@@ -76,7 +74,7 @@ def _of_run(run: Run) -> Iterator[BoughtCompletion]:
         for reply in chain.from_iterable(read_replies(run).values()):
             if reply.request_digest:
                 yield BoughtCompletion(reply.request_digest, reply.judge, _dated(reply.completion, run))
-    except (duckdb.Error, ValueError, KeyError, TypeError):
+    except (DamagedRunError, ValueError, KeyError, TypeError):
         return  # damaged: the commands that read the run report it
 
 

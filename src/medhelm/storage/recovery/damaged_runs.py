@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,12 +13,13 @@ from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import is_active, open_file
 from medhelm.io.parquet import connect, reason, sql_path
-from medhelm.storage.run_file import ADVICE, DamagedRunError
+from medhelm.storage.run_file import DamagedRunError, stored_folder
 
 _MARK = b"PAR1"
 _FOOTER_END = 8
 _ROWS = "SELECT num_rows FROM parquet_file_metadata({})"
-_REQUIRED: ContextVar[bool] = ContextVar("every run must be readable", default=False)
+_IS_NEEDED: ContextVar[Callable[[DamagedRunError], bool] | None] = ContextVar("which run is needed", default=None)
+_LEFT_OUT: ContextVar[list[DamagedRunError] | None] = ContextVar("runs left out so far", default=None)
 
 
 class DamagedRunWarning(UserWarning):
@@ -26,30 +27,42 @@ class DamagedRunWarning(UserWarning):
 
 
 @contextmanager
-def no_damaged_runs() -> Iterator[None]:
-    """Make readers raise StoreError for damaged runs, where a result without them would be wrong."""
-    token = _REQUIRED.set(True)
+def no_damaged_runs(is_needed: Callable[[DamagedRunError], bool] = lambda _: True) -> Iterator[None]:
+    """Make readers raise StoreError for damaged runs that are needed, where a result without them would be wrong."""
+    token = _IS_NEEDED.set(is_needed)
     try:
         yield
     finally:
-        _REQUIRED.reset(token)
+        _IS_NEEDED.reset(token)
 
 
-def leave_out(errors: Iterable[DamagedRunError]) -> None:
-    """Warn about damaged runs. Raises: StoreError naming all of them within `no_damaged_runs`."""
+@contextmanager
+def runs_left_out() -> Iterator[list[DamagedRunError]]:
+    """Yield the list of runs that readers leave out within the block, some maybe twice."""
+    found: list[DamagedRunError] = []
+    token = _LEFT_OUT.set(found)
+    try:
+        yield found
+    finally:
+        _LEFT_OUT.reset(token)
+
+
+def leave_out(errors: Iterable[DamagedRunError], others: Iterable[Run] = ()) -> None:
+    """Warn about damaged runs.
+
+    Raises, within `no_damaged_runs` if one of them is needed: StoreError naming all that are, those among `others` with
+    a file that cannot be read included.
+    """
     found = list(errors)
-    if found and _REQUIRED.get():
-        raise StoreError("\n".join(map(str, found)))
+    if (is_needed := _IS_NEEDED.get()) and any(map(is_needed, found)):
+        known = {error.folder for error in found}
+        more = damaged(path for run in others if run.folder not in known for path in run_tables(run))
+        raise StoreError("\n".join(map(str, filter(is_needed, [*found, *more]))))
+    if (left_out := _LEFT_OUT.get()) is not None:
+        left_out += found
     for error in found:
-        model, _, run_id = error.folder.name.rpartition("-")
-        words = str(error).removesuffix(ADVICE).rstrip()
-        warn(
-            f"the run of {model} on {error.folder.parent.name} is left out: {words} Restore the file from a copy, or "
-            f"use `medhelm runs remove {run_id}` and run or import it again; completions in the cache are not bought "
-            "again.",
-            DamagedRunWarning,
-            stacklevel=3,
-        )
+        text = f"the run of {error.model} on {error.benchmark} is left out: {error}"
+        warn(text, DamagedRunWarning, stacklevel=3)
 
 
 def intact_runs(runs: Iterable[Run]) -> list[Run]:
@@ -60,7 +73,7 @@ def intact_runs(runs: Iterable[Run]) -> list[Run]:
             errors.append(error)
         else:
             found.append(run)
-    leave_out(errors)
+    leave_out(errors, found)
     return found
 
 
@@ -73,12 +86,12 @@ def _damage_of_records(run: Run) -> DamagedRunError | None:
         end, size = _end_of(path)
     except OSError as error:
         why = "the file is empty" if Path(path).is_file() else str(error.strerror)
-        return DamagedRunError(f"{path} is missing or damaged ({why}). {ADVICE}", run.folder)
+        return DamagedRunError(f"{path} is missing or damaged ({why}).", run.folder)
     except ValueError as error:  # an encrypted file
-        return DamagedRunError(f"{path} is damaged ({error}). {ADVICE}", run.folder)
+        return DamagedRunError(f"{path} is damaged ({error}).", run.folder)
     if end[4:] == _MARK and int.from_bytes(end[:4], "little") < size:
         return None
-    return DamagedRunError(f"{path} is damaged (it does not end as a Parquet file). {ADVICE}", run.folder)
+    return DamagedRunError(f"{path} is damaged (it does not end as a Parquet file).", run.folder)
 
 
 def _end_of(path: str) -> tuple[bytes, int]:
@@ -95,6 +108,28 @@ def _end_of(path: str) -> tuple[bytes, int]:
         return opened.read(), opened.tell()
 
 
+def run_tables(run: Run) -> list[Path]:
+    """Return the Parquet files that a stored run must have."""
+    names = ["records.parquet", *(["judgments.parquet"] if run.jury_result else [])]
+    return [stored_folder(run) / name for name in names]
+
+
+@contextmanager
+def run_errors(path: Path) -> Iterator[None]:
+    """Convert errors in a file of a run that is missing or damaged to DamagedRunError."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise damaged_file(path, error) from error
+
+
+def damaged_file(path: Path, error: Exception) -> DamagedRunError:
+    """Return the error for a file of a run that cannot be read."""
+    return DamagedRunError(f"{path} is missing or damaged ({reason(error)}).", path.parent)
+
+
 @contextmanager
 def prompt_errors(path: Path) -> Iterator[None]:
     """Convert errors in a damaged file of prompts to StoreError."""
@@ -108,9 +143,9 @@ def prompt_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def damaged(paths: Iterable[Path], advice: str = ADVICE) -> list[str]:
-    """Return a message for each Parquet file that is missing or damaged; reads only the footers."""
-    return [f"{path} cannot be read: {why}. {advice}" for path, why in damage(paths).items()]
+def damaged(paths: Iterable[Path]) -> list[DamagedRunError]:
+    """Return an error for each file of a run that is missing or damaged; reads only the footers."""
+    return [DamagedRunError(f"{path} cannot be read: {why}.", path.parent) for path, why in damage(paths).items()]
 
 
 def damage(paths: Iterable[Path]) -> dict[Path, str]:
