@@ -100,6 +100,45 @@ def test_a_mistake_ends_with_two_and_a_hint(medhelm: Medhelm, command: list[str]
     assert not (tmp_path / "medhelm-store").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "nosuch med_q --model bogus/x --model openai/gpt-4o --judge baseline/majority --judge anthropic/claude",
+            ["unknown benchmark `nosuch`", "Did you mean `med_qa`?", "model `bogus/x`", "set the environment variable "
+             "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "judge `baseline/majority`"],
+        ),
+        (
+            "pubmed_qa medec clear --data D --model openai/gpt-4o",
+            ["D/medec/", "pubmed_qa: its data was not found", "OPENAI_API_KEY", "clear (private): prompts"],
+        ),
+        (
+            "pubmed_qa --model openai/gpt-4o --offline",
+            ["OPENAI_API_KEY", "api.openai.com may not be reached: offline", "pubmed_qa: its data was not found"],
+        ),
+        (
+            "pubmed_qa --model baseline/nosuch --jury jury.yaml",
+            ["model `baseline/nosuch`", "jury.yaml has 3 problems", "`nosuch/x`: unknown", "judges[1]: must be",
+             "foo: unknown key", "pubmed_qa: its data was not found"],
+        ),
+        ("--model bogus/x", ["name a BENCHMARK", "model `bogus/x`"]),
+    ],
+)  # fmt: skip
+def test_one_message_names_all_problems(
+    medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, arguments: str, said: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("D/medec").mkdir(parents=True)
+    Path("D/medec/MEDEC-MS-TestSet-with-GroundTruth-and-ErrorType.csv").write_text("a,b\n", encoding="utf-8")
+    Path("jury.yaml").write_text("judges:\n  - nosuch/x\n  - 5\nfoo: 1\n", encoding="utf-8")
+    outcome = medhelm(command, *arguments.split())
+    assert outcome.code == 2
+    assert [words for words in said if outcome.err.count(words) != 1] == []
+    assert outcome.err.splitlines().count("Nothing was sent.") == 1
+    assert not Path("medhelm-store").exists()
+
+
 def test_data_that_is_not_there_ends_with_four(medhelm: Medhelm) -> None:
     outcome = medhelm("run", "pubmed_qa", "medbullets", "--model", "baseline/majority")
     assert outcome.code == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, TokenForecast, is_within_limit
@@ -12,10 +13,17 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import plural
-from medhelm.errors import MissingError, UserError
+from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
-from medhelm.evaluation.preparation import check_scorable, check_shard, open_selected, with_prices
+from medhelm.evaluation.preparation import (
+    check_and_open,
+    check_scorable,
+    check_shard,
+    open_selected,
+    sent_of,
+    with_prices,
+)
 from medhelm.evaluation.request_counts import (
     PendingCounter,
     PendingJudgeRequests,
@@ -56,27 +64,67 @@ def make_plan(
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
     books: Sequence[PriceBook] = (),
+    errors: ErrorCollector | None = None,
 ) -> CostPlan:
     """Plan what `evaluate` would send and cost with the same arguments.
 
     Requests whose completions are in the store's cache cost nothing. Missing data and keys are listed in the rows.
-    `books`: prices that take precedence over all others.
+    `books`: prices that take precedence over all others. `errors`: as for `evaluate`.
     Raises: UserError or StoreError if `evaluate` would raise them for all benchmarks.
     """
-    settings, environment = settings or Settings(), environment or {}
-    check_shard(settings, like=bool(datasets))
+    settings, environment, errors = settings or Settings(), environment or {}, errors or ErrorCollector()
     models = with_prices(models, books)
     judges = with_prices(jury.judges if jury else (), books)
+    refuse = partial(
+        check_and_open,
+        benchmarks,
+        models,
+        None if jury is None else judges,
+        store=store,
+        data=data,
+        settings=settings,
+        environment=environment,
+        datasets=datasets,
+        errors=errors,
+        look_up=False,
+    )
+    local: dict[str, Provider] = {}
+    with errors.collect():
+        local = _local_providers(models, benchmarks, settings, environment)
+    if errors.errors:
+        refuse()
+    try:
+        if not uses_gateway(environment):  # else hosts are the gateway's
+            _check_hosts((*models, *judges), settings)
+        check_shard(settings, like=bool(datasets))
+        check_scorable(benchmarks, judged=jury is not None)
+        check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
+        return _make_plan(benchmarks, models, judges, store, data, settings, environment, datasets, local)
+    except UserError:
+        refuse()  # for this reason and all others that `evaluate` has
+        raise
+
+
+def _make_plan(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    store: Path,
+    data: Path | None,
+    settings: Settings,
+    environment: Mapping[str, str],
+    datasets: Sequence[Dataset],
+    local: Mapping[str, Provider],
+) -> CostPlan:
+    """Make the plan of a run that nothing forbids. Raises: UserError for the first data that is not what it should be.
+
+    `local`: model -> its provider, for those within this process.
+    """
     is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
-    if not is_remote:
-        _check_hosts((*models, *judges), settings)
-    check_scorable(benchmarks, judged=jury is not None)
-    check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
-    is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
-    existing = None if is_new else open_store(store)
     asked = () if is_remote else (*models, *judges)
     keys = {one.name: text for one in asked if (text := missing_key(one, environment))}
-    local = _local_providers(models, benchmarks, settings, environment)
+    is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+    existing = None if is_new else open_store(store)
     waiting = Batches(existing).in_flight() if existing else ()
     with CacheReader.of_store(existing or Store(store)) as cache:
         history = RunHistory(existing)
@@ -110,11 +158,7 @@ def make_plan(
 
 def _sent_data(found: Sequence[tuple[Benchmark, PendingRequests | str]], settings: Settings) -> list[SentData]:
     """Return what a run would send of each benchmark."""
-    is_invented, is_own = settings.tier == "sample", settings.own_data
-    return [
-        SentData(benchmark=benchmark, n=_n_instances(one), is_invented=is_invented, is_own=is_own)
-        for benchmark, one in found
-    ]
+    return [sent_of(benchmark, _n_instances(one), settings) for benchmark, one in found]
 
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
@@ -162,17 +206,11 @@ class _Forecast:
     ) -> list[tuple[Benchmark, PendingRequests | str]]:
         """Count the requests on benchmarks and on data sets that are open.
 
-        Raises: UserError, with all problems together, if the data of benchmarks is not what it should be.
+        Raises: UserError for the first benchmark whose data is not what it should be.
         """
-        found: list[tuple[Benchmark, PendingRequests | str]] = []
-        problems = []
-        for benchmark in benchmarks:
-            try:
-                found.append((benchmark, self.open_and_count(benchmark, data)))
-            except UserError as error:
-                problems.append(str(error))
-        if problems:
-            raise UserError("\n\n".join([*problems, "Nothing was sent."]))
+        found: list[tuple[Benchmark, PendingRequests | str]] = [
+            (benchmark, self.open_and_count(benchmark, data)) for benchmark in benchmarks
+        ]
         return [*found, *((dataset.benchmark, self.count(dataset)) for dataset in datasets)]
 
     def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
