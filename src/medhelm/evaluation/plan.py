@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import plural
-from medhelm.errors import ErrorCollector, MissingError, UserError
+from medhelm.errors import ErrorCollector, MissingError, StoreError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
 from medhelm.evaluation.preparation import (
@@ -39,6 +40,7 @@ from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
+from medhelm.models.limits.spending_limit import NANO
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process, open_provider
@@ -142,7 +144,7 @@ def _make_plan(
         found = forecast.count_all(benchmarks, data, datasets)
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
-    warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
+    warnings = [*_warnings(plan, [*models, *judges], _store_budget(existing)), *forecast.too_long]
     if is_remote:
         warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
     elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
@@ -404,8 +406,29 @@ def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
     return min(limit for limit in (n, sample.size, settings.limit, settings.subset) if limit is not None)
 
 
-def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
-    """Return warnings about unknown prices, requests in batches, and a budget that is too small."""
+def _store_budget(store: Store | None) -> tuple[str, float] | None:
+    """Return the name of what is left of a store's budget, and its amount in US dollars; None without a budget."""
+    if store is None or not store.budget_file.is_file():
+        return None
+    from medhelm.storage.budget_ledger import Ledger  # lazy: most stores have no limit
+
+    try:
+        with closing(Ledger(store.budget_file)) as ledger:
+            balance = ledger.balance()
+    except (StoreError, OSError):  # such as a store that can only be read: a run would not start in it
+        return None
+    if balance.limit is None:
+        return None
+    left = max(0, balance.limit - balance.held) / NANO
+    name = f"the rest of the store's budget, {left:.4f} of {balance.limit / NANO:g} USD (`medhelm budget show`),"
+    return name, left
+
+
+def _warnings(plan: CostPlan, asked: Sequence[Model], store_budget: tuple[str, float] | None) -> list[str]:
+    """Return warnings about unknown prices, requests in batches, and budgets that are too small.
+
+    `store_budget`: the name of what is left of the store's budget, and the amount.
+    """
     warnings = []
     prices = {model.name: model.price for model in asked}
     to_buy = dict.fromkeys(row.model for row in plan.rows if row.requests > row.cached)
@@ -419,22 +442,24 @@ def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
             f"{plan.waiting:,} of the requests are in batches (`medhelm batches`) and would be sent again at the full "
             "price; --batch collects their completions instead."
         )
-    limit = plan.max_cost_usd
-    if limit is None:
-        return warnings
-    if unpriced:
-        warnings.append(
-            f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge."
-        )
+    limits = [] if plan.max_cost_usd is None else [(f"--max-cost {plan.max_cost_usd:g}", plan.max_cost_usd)]
+    if unpriced and (limits or store_budget):
+        name = limits[0][0] if limits else "a store's budget (`medhelm budget show`)"
+        warnings.append(f"a run with {name} would not start: it needs the price of every model and judge.")
+    limits += [store_budget] if store_budget else []
+    return warnings + [text for name, limit in limits if (text := _limit_warning(plan, name, limit))]
+
+
+def _limit_warning(plan: CostPlan, name: str, limit: float) -> str:
+    """Return a warning about a limit in US dollars that is too low, or may be; "" if it is high enough."""
     expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
     if is_within_limit(expected, limit) is False:
-        warnings.append(
-            f"--max-cost {limit:g} is too low: the expected cost is {expected.known_usd:.4f} USD. The run would stop "
+        return (
+            f"{name} is too low: the expected cost is {expected.known_usd:.4f} USD. The run would stop "
             f"{'before it submits any batch' if plan.is_batched else 'before it is complete'}."
         )
-    elif is_within_limit(most, limit) is False:
-        warnings.append(
-            f"--max-cost {limit:g} may be too low: the cost can reach {most.known_usd:.4f} USD."
-            + (" Batches are submitted only if that is within the limit." if plan.is_batched else "")
+    if is_within_limit(most, limit) is False:
+        return f"{name} may be too low: the cost can reach {most.known_usd:.4f} USD." + (
+            " Batches are submitted only if that is within the limit." if plan.is_batched else ""
         )
-    return warnings
+    return ""
