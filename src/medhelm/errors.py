@@ -94,6 +94,9 @@ class ConfigError(UserError):
         self.place = place
         self.problems = tuple(sorted(problems, key=lambda p: p.line or 0))
         count = len(self.problems)
+        if count == 1 and not self.problems[0].line:
+            super().__init__(f"{place}: {self.problems[0].text}")
+            return
         lines = [f"{place} has {count} problem{'s' if count != 1 else ''}", ""]
         width = max((len(str(p.line)) for p in self.problems if p.line), default=0)
         for problem in self.problems:
