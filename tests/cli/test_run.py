@@ -82,7 +82,19 @@ WRONG = {
     "unknown command": (["rnu"], "run"),
     "no model": (["run", "pubmed_qa"], "--model"),
     "no benchmark": (["run", "--model", "baseline/majority"], "BENCHMARK"),
-    "limit of zero": (["run", "pubmed_qa", "--model", "baseline/majority", "--limit", "0"], "--limit"),
+    "limit of zero": (
+        ["run", "pubmed_qa", "--model", "baseline/majority", "--limit", "0"],
+        "'--limit': 0 is not a whole number of at least 1.",
+    ),
+    "limit in words": (["run", "x", "--model", "y", "--limit", "ten"], "'ten' is not a whole number of at least 1."),
+    "negative timeout": (["run", "x", "--model", "y", "--timeout", "-1"], "-1.0 is not a number above 0."),
+    "too many attempts": (["run", "x", "--model", "y", "--attempts", "99"], "99 is not a whole number from 1 to 20."),
+    "power of one": (["power", "--power", "1"], "1.0 is not a number above 0 and below 1."),
+    "negative budget": (["budget", "set", "-5"], "No such option '-5'. A number must not be negative."),
+    "time in words": (
+        ["leaderboard", "--since", "yesterday"],
+        "'yesterday' is not a date. Write it such as 2026-11-01 or 2026-11-01T14:30.",
+    ),
     "unknown sample": (
         ["run", "pubmed_qa", "--model", "baseline/majority", "--tier", "real", "--sample", "offical", "--data", "."],
         "Did you mean `official`?",
