@@ -257,7 +257,7 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
         raise MissingError(f"{benchmark.name}: {absent[0]} does not exist.{others}")
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
-    searched = f"in {data}" if data else "nowhere, because no data folder is set"
+    searched = f"in {data}{folder_problem(data)}" if data else "nowhere, because no data folder is set"
     lines = [
         f"{benchmark.name}: its data was not found. Searched for the folder {benchmark.name}{other} {searched}.",
         f"It must hold {', '.join(source.files)}.",
@@ -268,6 +268,13 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
         lines.append(f"`medhelm data fetch {benchmark.name} --data DIR` downloads it.")
     lines.append("Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark.")
     raise MissingError("\n".join(lines))
+
+
+def folder_problem(data: Path) -> str:
+    """Return the end of a sentence about a data folder that cannot hold anything; "" if it can."""
+    if data.is_dir():
+        return ""
+    return ", which is a file" if data.exists() else ", which does not exist"
 
 
 class SpilledInstances:
