@@ -151,6 +151,26 @@ def test_one_message_names_all_problems(
     assert not Path("medhelm-store").exists()
 
 
+def test_lines_of_a_replay_file_that_nothing_uses_are_told(medhelm: Medhelm, tmp_path: Path) -> None:
+    benchmark = make_benchmark(tmp_path)
+    ids = [json.loads(line)["id"] for line in medhelm("benchmarks", "instances", benchmark).out.splitlines()]
+
+    def replayed(name: str, ids: list[str], *options: str) -> str:
+        file = tmp_path / "old.jsonl"
+        lines = [{"benchmark": name, "instance_id": one, "completion": "A"} for one in ids]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return medhelm("run", benchmark, "--model", "replay/old.jsonl", *options).err
+
+    assert "1 line of old.jsonl for toy names an instance that the run does not have: zzz." in replayed(
+        "toy", [*ids[1:], "zzz"]
+    )
+    assert "It has lines for tyo." in replayed("tyo", ids)
+    assert replayed("toy", [*ids, "zzz"]) == ""  # all that the run needs is there
+    limited = replayed("toy", [*ids[1:], "zzz"], "--limit", "2")
+    assert "no_replay" in limited
+    assert "zzz" not in limited
+
+
 def test_options_without_an_effect_are_told(medhelm: Medhelm, tmp_path: Path) -> None:
     misused = medhelm("data", "sample", "medec", "--data", tmp_path / "a", "--out", tmp_path / "b")
     assert (misused.code, misused.err) == (0, "medhelm: --data has no effect on `data sample`.\n")
