@@ -17,9 +17,13 @@ Each message names the place, the value, the rule and the fix, and is printed wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
 
 
 class MedHelmError(Exception):
@@ -90,12 +94,75 @@ class ConfigError(UserError):
         self.place = place
         self.problems = tuple(sorted(problems, key=lambda p: p.line or 0))
         count = len(self.problems)
+        if count == 1 and not self.problems[0].line:
+            super().__init__(f"{place}: {self.problems[0].text}")
+            return
         lines = [f"{place} has {count} problem{'s' if count != 1 else ''}", ""]
         width = max((len(str(p.line)) for p in self.problems if p.line), default=0)
         for problem in self.problems:
             where = f"line {problem.line:>{width}}  " if problem.line else ""
             lines.append("  " + where + problem.text.replace("\n", "\n" + " " * (2 + len(where))))
         super().__init__("\n".join(lines))
+
+
+class ErrorCollector:
+    """Collects errors in what the user asked for, so that one message names them all.
+
+    >>> errors = ErrorCollector()
+    >>> with errors.collect():
+    ...     raise MissingError("a key is missing. Nothing was sent.")
+    >>> with errors.collect():
+    ...     raise UserError("a name is wrong.")
+    >>> errors.raise_all()
+    Traceback (most recent call last):
+    medhelm.errors.UserError: a key is missing.
+    <BLANKLINE>
+    a name is wrong.
+    <BLANKLINE>
+    Nothing was sent.
+    """
+
+    def __init__(self) -> None:
+        """Start without errors."""
+        self.errors: list[UserError | MissingError] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Collect an error that ends the block."""
+        try:
+            yield
+        except (UserError, MissingError) as error:
+            self.errors.append(error)
+
+    def found(self, find: Callable[[Sequence[str]], Sequence[_Found]], names: Sequence[str]) -> list[_Found]:
+        """Return what `find` finds under these names; if some are wrong, collect that and return the others."""
+        try:
+            return list(find(names))
+        except MissingError as error:  # nothing can be found now
+            self.errors.append(error)
+            return []
+        except UserError as error:
+            self.errors.append(error)
+        others: list[_Found] = []
+        for name in names:
+            with suppress(UserError, MissingError):
+                others += find([name])
+        return others
+
+    def raise_all(self) -> None:
+        """Raise the only error as it is, or one with all messages: a UserError unless everything is just missing."""
+        if not self.errors:
+            return
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        texts = dict.fromkeys(str(error).removesuffix(_NOTHING_SENT).rstrip() for error in self.errors)
+        first = next((error for error in self.errors if isinstance(error, UserError)), self.errors[0])
+        kind = UserError if isinstance(first, UserError) else MissingError
+        raise kind("\n\n".join([*texts, _NOTHING_SENT])) from first
+
+
+_NOTHING_SENT = "Nothing was sent."
+"""Last sentence of errors that come before the first request."""
 
 
 class ProviderError(MedHelmError):

@@ -112,7 +112,7 @@ def test_planning_needs_no_file(medhelm: Medhelm) -> None:
     [
         ([], "give either a file of ratings or --plan WIDTH"),
         (["x.csv", "--plan", "0.2"], "give either a file of ratings or --plan WIDTH"),
-        (["none.csv"], "none.csv has 1 problem"),
+        (["none.csv"], "none.csv: the file does not exist."),
         (["x.csv", "--scale", "5", "1"], "the lowest grade must be below the highest"),
         (["--plan", "0"], "--plan"),
         (["--plan", "0.2", "--expected-icc", "1.5"], "--plan: the expected coefficient"),

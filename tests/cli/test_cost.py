@@ -183,7 +183,7 @@ def test_an_unknown_price_leaves_a_sum_that_is_at_least_something(
     ("arguments", "code", "words"),
     [
         (["--prices", "nothing.yaml"], 2, "neither a file nor a snapshot"),
-        (["--at", "12.05.2025"], 2, "does not match the format"),
+        (["--at", "12.05.2025"], 2, "'12.05.2025' is not a date. Write it such as 2026-11-01."),
         (["--by", "judges"], 2, "is not one of"),
         (["--suite", "paper36"], 2, "--suite paper36"),
         (["--store", "nowhere"], 2, "no store at nowhere"),

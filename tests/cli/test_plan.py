@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,20 @@ def test_a_model_without_a_price_is_named_and_not_free(medhelm: Medhelm, server:
 def test_whether_max_cost_will_do(medhelm: Medhelm, command: list[str], limit: str, expected: bool, most: bool) -> None:
     found = medhelm("plan", *command, "--max-cost", limit, "--json").json["max_cost"]
     assert found == {"usd": float(limit), "fits_expected": expected, "fits_max": most}
+
+
+def test_what_is_left_of_the_stores_budget_is_compared(medhelm: Medhelm, command: list[str]) -> None:
+    assert medhelm("budget", "set", "0.001").code == 0
+    assert medhelm("run", *command).code == 3
+    planned = medhelm("plan", *command)
+    assert planned.code == 0
+    said = " ".join(planned.out.split())
+    assert re.search(r"the store.s budget, 0\.00\d\d of 0\.001 USD \(`medhelm budget show`\), is too low", said)
+    assert "The run would stop before it is complete." in said
+    assert medhelm("budget", "set", "0.1").code == 0
+    assert "budget show`), may be too low: the cost can reach" in " ".join(medhelm("plan", *command).out.split())
+    assert medhelm("budget", "set", "100").code == 0
+    assert "budget" not in medhelm("plan", *command).out
 
 
 def test_prices_of_ones_own(medhelm: Medhelm, command: list[str], tmp_path: Path) -> None:

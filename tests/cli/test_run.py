@@ -82,7 +82,19 @@ WRONG = {
     "unknown command": (["rnu"], "run"),
     "no model": (["run", "pubmed_qa"], "--model"),
     "no benchmark": (["run", "--model", "baseline/majority"], "BENCHMARK"),
-    "limit of zero": (["run", "pubmed_qa", "--model", "baseline/majority", "--limit", "0"], "--limit"),
+    "limit of zero": (
+        ["run", "pubmed_qa", "--model", "baseline/majority", "--limit", "0"],
+        "'--limit': 0 is not a whole number of at least 1.",
+    ),
+    "limit in words": (["run", "x", "--model", "y", "--limit", "ten"], "'ten' is not a whole number of at least 1."),
+    "negative timeout": (["run", "x", "--model", "y", "--timeout", "-1"], "-1.0 is not a number above 0."),
+    "too many attempts": (["run", "x", "--model", "y", "--attempts", "99"], "99 is not a whole number from 1 to 20."),
+    "power of one": (["power", "--power", "1"], "1.0 is not a number above 0 and below 1."),
+    "negative budget": (["budget", "set", "-5"], "No such option '-5'. A number must not be negative."),
+    "time in words": (
+        ["leaderboard", "--since", "yesterday"],
+        "'yesterday' is not a date. Write it such as 2026-11-01 or 2026-11-01T14:30.",
+    ),
     "unknown sample": (
         ["run", "pubmed_qa", "--model", "baseline/majority", "--tier", "real", "--sample", "offical", "--data", "."],
         "Did you mean `official`?",
@@ -98,6 +110,76 @@ def test_a_mistake_ends_with_two_and_a_hint(medhelm: Medhelm, command: list[str]
     assert said in outcome.err
     assert "Traceback" not in outcome.err
     assert not (tmp_path / "medhelm-store").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "nosuch med_q --model bogus/x --model openai/gpt-4o --judge baseline/majority --judge anthropic/claude",
+            ["unknown benchmark `nosuch`", "Did you mean `med_qa`?", "model `bogus/x`", "set the environment variable "
+             "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "judge `baseline/majority`"],
+        ),
+        (
+            "pubmed_qa medec clear --data D --model openai/gpt-4o",
+            ["D/medec/", "pubmed_qa: its data was not found", "OPENAI_API_KEY", "clear (private): prompts"],
+        ),
+        (
+            "pubmed_qa --model openai/gpt-4o --offline",
+            ["OPENAI_API_KEY", "api.openai.com may not be reached: offline", "pubmed_qa: its data was not found"],
+        ),
+        (
+            "pubmed_qa --model baseline/nosuch --jury jury.yaml",
+            ["model `baseline/nosuch`", "jury.yaml has 3 problems", "`nosuch/x`: unknown", "judges[1]: must be",
+             "foo: unknown key", "pubmed_qa: its data was not found"],
+        ),
+        ("--model bogus/x", ["name a BENCHMARK", "model `bogus/x`"]),
+    ],
+)  # fmt: skip
+def test_one_message_names_all_problems(
+    medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, arguments: str, said: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("D/medec").mkdir(parents=True)
+    Path("D/medec/MEDEC-MS-TestSet-with-GroundTruth-and-ErrorType.csv").write_text("a,b\n", encoding="utf-8")
+    Path("jury.yaml").write_text("judges:\n  - nosuch/x\n  - 5\nfoo: 1\n", encoding="utf-8")
+    outcome = medhelm(command, *arguments.split())
+    assert outcome.code == 2
+    assert [words for words in said if outcome.err.count(words) != 1] == []
+    assert outcome.err.splitlines().count("Nothing was sent.") == 1
+    assert not Path("medhelm-store").exists()
+
+
+def test_lines_of_a_replay_file_that_nothing_uses_are_told(medhelm: Medhelm, tmp_path: Path) -> None:
+    benchmark = make_benchmark(tmp_path)
+    ids = [json.loads(line)["id"] for line in medhelm("benchmarks", "instances", benchmark).out.splitlines()]
+
+    def replayed(name: str, ids: list[str], *options: str) -> str:
+        file = tmp_path / "old.jsonl"
+        lines = [{"benchmark": name, "instance_id": one, "completion": "A"} for one in ids]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return medhelm("run", benchmark, "--model", "replay/old.jsonl", *options).err
+
+    assert "1 line of old.jsonl for toy names an instance that the run does not have: zzz." in replayed(
+        "toy", [*ids[1:], "zzz"]
+    )
+    assert "It has lines for tyo." in replayed("tyo", ids)
+    assert replayed("toy", [*ids, "zzz"]) == ""  # all that the run needs is there
+    limited = replayed("toy", [*ids[1:], "zzz"], "--limit", "2")
+    assert "no_replay" in limited
+    assert "zzz" not in limited
+
+
+def test_options_without_an_effect_are_told(medhelm: Medhelm, tmp_path: Path) -> None:
+    misused = medhelm("data", "sample", "medec", "--data", tmp_path / "a", "--out", tmp_path / "b")
+    assert (misused.code, misused.err) == (0, "medhelm: --data has no effect on `data sample`.\n")
+    assert medhelm("data", "--data", tmp_path, "sample", "medec", "--out", tmp_path / "c", "--offline").err == ""
+    again = medhelm("data", "sample", "medec", "--out", tmp_path / "b")
+    assert (again.code, again.err.endswith("Choose another folder (--out).\n")) == (2, True)
+    both = medhelm("leaderboard", "--published-only", "--json", "--format", "csv")
+    assert (both.code, both.out) == (2, "")
+    assert "--json and --format csv cannot be combined" in both.err
 
 
 def test_data_that_is_not_there_ends_with_four(medhelm: Medhelm) -> None:

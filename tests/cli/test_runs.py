@@ -91,7 +91,7 @@ def test_filters(store: Path, medhelm: Medhelm, options: list[str], models: list
         (["--model", "gpt"], "no run of `gpt`"),
         (["--benchmark", "medec", "--model", "other/x"], "no run meets these conditions. Models: baseline/majority,"),
         (["--status", "failed"], "Statuses: complete and partial."),
-        (["--since", "yesterday"], "'yesterday' does not match"),
+        (["--since", "yesterday"], "'yesterday' is not a date."),
     ],
     ids=str,
 )

@@ -33,6 +33,7 @@ class Shop(BaseModel):
     tags: Annotated[list[str], Field(min_length=1, max_length=3)] = ["a"]
     prices: dict[str, Price] = {}
     main: Price | None = None
+    address: str | list[str] = ""
 
 
 @pytest.fixture(params=["c", "python"])
@@ -132,7 +133,7 @@ def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: 1\nb: [1, 2\n", 3, "not valid YAML"),
+        ("a: 1\nb: [1, 2\n", 2, "not valid YAML"),
         ("a: 1\n\tb: 2\n", 2, "not valid YAML"),
         ("a: 1\nb: x: y\n", 2, "not valid YAML"),
         ("a: 1\na: 2\n", 2, "a: appears twice (first in line 1)"),
@@ -154,6 +155,23 @@ def test_what_is_no_strict_yaml_is_refused_with_its_line(
     assert any(words in problem for _, problem in found), found
     if line is not None:
         assert line in [number for number, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: [b", 1, "not valid YAML: the file ends within a list in [ ]. Close it."),
+        ("a: 1\nb: {c: 1,\n\n\n", 2, "not valid YAML: the file ends within a "),
+        ("a: 1\nb: 'c\nd: 1\n", 2, "not valid YAML: the file ends within a quoted text. Close it."),
+        ("{a: [\n", 1, "not valid YAML: the file ends within a list or mapping in brackets. Close it."),
+        ("a: ]\n", 1, "not valid YAML: while parsing a value, did not find expected value."),
+        ("a: [b]]\n", 1, "not valid YAML: while parsing a mapping, did not find expected key."),
+    ],
+)
+def test_the_parsers_terms_are_plain_and_its_lines_exist(tmp_path: Path, text: str, line: int, words: str) -> None:
+    ((found, said),) = problems(tmp_path, text)
+    assert found == line
+    assert said.startswith(words)
 
 
 def test_all_duplicates_are_told_at_once(tmp_path: Path) -> None:
@@ -181,7 +199,7 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(ConfigError, match="cannot be read") as caught:
             load_yaml(path)
-        assert str(path) in str(caught.value)
+        assert str(caught.value).startswith(f"{path}: cannot be read: ")
         assert caught.value.exit_code == 2
 
 
@@ -220,6 +238,8 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
         ("name: x\nprices:\n  a:\n    output: 1\n", 3, "prices.a.input: missing. Add this key."),
         ("name: x\nmain:\n  input: free\n", 3, "main.input: must be a number, is `free`."),
         ("name: x\nmain:\n  input: 1\n  utput: 1\n", 4, "main.utput: unknown key. Did you mean `output`?"),
+        ("name: x\naddress: 5\n", 2, "address: must be text or a list, is the number 5. Put it in quotes."),
+        ("name: x\naddress: [a, 5]\n", 2, "address[1]: must be text, is the number 5. Put it in quotes."),
         ("[a, b]\n", None, "the file: must be a mapping of keys to values, is a list."),
         ("", None, "the file is empty."),
         ("# nothing\n", None, "the file is empty."),

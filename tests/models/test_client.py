@@ -1066,6 +1066,21 @@ def test_a_service_that_never_replies_is_given_up_in_time(timeout_s: float | Non
     virtual_time.run(main())
 
 
+def test_the_reason_for_silence_is_told() -> None:
+    """The limit on silence ends the wait before all attempts have failed."""
+
+    async def refuse(request: Request) -> Completion:
+        await asyncio.sleep(0.6)
+        raise ProviderError("connection", "cannot connect to h: no server listens there.", retryable=True)
+
+    async def main() -> None:
+        _, ended = await until_given_up(silent_client([], max_silence_s=1.0), Inside(refuse), 1)
+        words = r"has not replied to anything for \d s: cannot connect to h: no server listens there\. Everything"
+        assert re.search(words, str(ended[0]))
+
+    virtual_time.run(main())
+
+
 @pytest.mark.parametrize("seconds", [100.0, 290.0])
 def test_a_slow_service_is_waited_for(seconds: float) -> None:
     """Each completion takes less than the limit on silence, all of them together much more."""

@@ -271,10 +271,11 @@ def test_the_local_jury_of_the_example_is_valid() -> None:
     assert all(judge.base_url.startswith("http://") and not judge.key_variable for judge in jury.judges)
 
 
-def test_the_form_is_checked_before_the_judges(tmp_path: Path) -> None:
+def test_the_form_and_the_judges_are_checked_together(tmp_path: Path) -> None:
     file = tmp_path / "jury.yaml"
     for text, lines in (
-        ("judges:\n  - baseline/majority\n  - 7\nat_leest: 2\n", [3, 4]),
+        ("judges:\n  - baseline/majority\n  - 7\nat_leest: 2\n", [2, 3, 4]),
+        ("judges:\n  - 7\n  - {model: nosuch/x}\n", [2, 3]),
         ("judges:\n  - openai/a\n  - baseline/majority\n  - openai/a\nat_least: 9\n", [3, 4, 5]),
     ):
         file.write_text(text, encoding="utf-8")

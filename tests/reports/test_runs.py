@@ -27,13 +27,13 @@ def stopped(**changes: Any) -> Run:
 
 def test_what_was_never_asked_is_no_failure() -> None:
     (row,) = cells(stopped(failures={"timeout": 4}))
-    assert (row["failed"], row["not asked"]) == ("4 (timeout 4)", "80")
+    assert (row["failed"], row["unfinished"]) == ("4 (timeout 4)", "80")
     (shown,) = as_json([stopped(failures={"timeout": 4})], "corrected", cost_usd=0.0, seconds=1.0)["runs"]
     assert (shown["n_failed"], shown["n_not_asked"], shown["failures"]) == (84, 80, {"timeout": 4})
 
 
 def test_columns_of_rare_counts_are_shown_only_if_there_are_any() -> None:
-    assert not {"not asked", "retried", "duplicate"} & set(cells(make_run())[0])
+    assert not {"unfinished", "retried", "duplicate"} & set(cells(make_run())[0])
     (row,) = cells(make_run(requests_sent=12, requests_retried=2, requests_cached=3, requests_duplicate=1))
     assert (row["sent"], row["retried"], row["cached"], row["duplicate"]) == ("12", "2", "2", "1")
 
@@ -41,7 +41,7 @@ def test_columns_of_rare_counts_are_shown_only_if_there_are_any() -> None:
 def test_the_list_of_runs_counts_them_as_well(tmp_path: Path) -> None:
     listed = [RunOnDisk(folder=tmp_path / "a" / "b" / "c", run=run, files={}) for run in (stopped(), make_run())]
     head, _, first, second = stored_to_table(listed).splitlines()
-    assert "not asked" in head
+    assert "unfinished" in head
     assert [line.split()[5:8] for line in (first, second)] == [["100", "0", "84"], ["10", "0", "0"]]
 
 

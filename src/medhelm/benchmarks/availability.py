@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medhelm.benchmarks.data.dataset import find_data
+from medhelm.benchmarks.data.dataset import find_data, folder_problem
 from medhelm.benchmarks.data.sources import addresses, check_files, missing_files, missing_files_text
 from medhelm.domain import Availability, Benchmark, DataState
 from medhelm.errors import DataError, MissingError
@@ -26,7 +26,7 @@ def availability(benchmark: Benchmark, data: Path | None, *, verify: bool = Fals
     folder: Path | None = None
     missing = list(source.files)
     state: DataState = "absent"
-    reason = f"not in {data}" if data else "no data folder is set"
+    reason = f"not in {data}{folder_problem(data)}" if data else "no data folder is set"
     try:
         folder = find_data(benchmark, data)
     except MissingError:

@@ -139,6 +139,33 @@ def _print_damaged_run_warnings() -> None:
     warnings.filterwarnings("always", r"the run of .* is left out", UserWarning)  # even with -W error
 
 
+def _in_plain_words(error: click.ClickException) -> str:
+    """Return the message of the command-line parser, with its rules for numbers and dates in plain words."""
+    text = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
+        return f"{text} A number must not be negative."
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    if isinstance(kind, click.DateTime) and " does not match the format" in text:
+        value = text.partition(" does not match the format")[0]
+        time = " or 2026-11-01T14:30" if len(kind.formats) > 1 else ""
+        return f"{value} is not a date. Write it such as 2026-11-01{time}."
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        for words in (" is not in the range ", f" is not a valid {kind.name}"):
+            if words in text:
+                return f"{text.partition(words)[0]} is not {_range_in_words(kind)}."
+    return text
+
+
+def _range_in_words(kind: click.IntRange | click.FloatRange) -> str:
+    """Return the numbers of a range, such as "a whole number of at least 1"."""
+    noun = "a whole number" if isinstance(kind, click.IntRange) else "a number"
+    if None not in (kind.min, kind.max) and not (kind.min_open or kind.max_open):
+        return f"{noun} from {kind.min} to {kind.max}"
+    low = None if kind.min is None else f"{'above' if kind.min_open else 'of at least'} {kind.min}"
+    high = None if kind.max is None else f"{'below' if kind.max_open else 'at most'} {kind.max}"
+    return " ".join([noun, " and ".join(filter(None, [low, high]))]).strip()
+
+
 def main() -> None:
     """Run the command line and end with its exit code."""
     output = sys.stdout
@@ -149,7 +176,7 @@ def main() -> None:
         click.echo(error.format_message())
         code = 0
     except click.ClickException as error:
-        click.echo(f"medhelm: {error.format_message()}", err=True)
+        click.echo(f"medhelm: {_in_plain_words(error)}", err=True)
         if isinstance(error, click.UsageError) and error.ctx:
             click.echo(f"{error.ctx.get_usage()}\nHelp: {error.ctx.command_path} --help", err=True)
         code = error.exit_code

@@ -20,8 +20,8 @@ from medhelm.cli.common.options import (
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json, print_remarks
 from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.cli.run import check_names, check_rubric, find_judges, find_named, note_jury, open_like, shard_option
-from medhelm.errors import UserError
+from medhelm.cli.run import check_names, check_rubric, find_jury, find_named, note_jury, open_like, shard_option
+from medhelm.errors import ErrorCollector, UserError
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import PowerDesign
@@ -70,17 +70,20 @@ def plan(
     from medhelm.reports import plan as plan_report
     from medhelm.storage.store import create, open_store
 
-    check_names(names, like, choices["tier"], choices["subset"])
-    jury = find_judges(shared, judges, jury_file, min_judges)
-    benchmarks, found = find_named(shared, names, models)
-    check_rubric(benchmarks, choices["rubric"], jury, like)
+    errors = ErrorCollector()
+    with errors.collect():
+        check_names(names, like, choices["tier"], choices["subset"])
+    jury = find_jury(shared, judges, jury_file, min_judges, errors)
+    benchmarks, found = find_named(shared, names, models, errors)
+    with errors.collect():
+        check_rubric(benchmarks, choices["rubric"], jury, like)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
     if like:
         # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.
         if (shared.store / "store.json").exists():
             open_store(shared.store)
-        with temporary_folder() as work:
+        with errors.collect(), temporary_folder() as work:
             datasets = open_like(shared, like, create(work.path / "store"), choices["limit"])
     forecast = make_plan(
         benchmarks,
@@ -92,6 +95,7 @@ def plan(
         jury=jury,
         datasets=datasets,
         books=read_price_books(prices),
+        errors=errors,
     )
     if format_ == "json":
         print_json(plan_report.as_json(forecast))

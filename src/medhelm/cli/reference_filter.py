@@ -22,7 +22,7 @@ from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges
-from medhelm.errors import UserError
+from medhelm.errors import ErrorCollector
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, Model, Rule
@@ -96,21 +96,16 @@ def _find_benchmarks_and_judges(
     """Return benchmarks, judges, and the reasons why benchmarks are skipped. Raises: UserError with all problems."""
     from medhelm.results.reference_filter import filterable
 
-    wrong: list[UserError] = []
+    errors = ErrorCollector()
     found: tuple[Model, ...] = ()
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
-    try:
+    with errors.collect():
         if judges and (jury := find_judges(shared, judges, None, None, quiet=True)):
             found = jury.judges
-    except UserError as error:
-        wrong.append(error)
-    try:
+    with errors.collect():
         benchmarks, left_out = filterable(load(shared, names), names)
-    except UserError as error:
-        wrong.append(error)
-    if wrong:
-        raise UserError("\n\n".join(map(str, wrong)))
+    errors.raise_all()
     return benchmarks, found, left_out
 
 

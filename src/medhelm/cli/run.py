@@ -14,7 +14,7 @@ from medhelm.cli.common.printing import print_json, warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.leaderboard import print_leaderboard
-from medhelm.errors import UserError
+from medhelm.errors import ErrorCollector, UserError
 
 if TYPE_CHECKING:
     from medhelm.benchmarks.data.dataset import Dataset
@@ -75,10 +75,12 @@ def run(
     """
     from medhelm.evaluation.evaluate import Settings
 
-    jury = find_judges(shared, judges, jury_file, min_judges)
-    check_names(names, like, choices["tier"], choices["subset"])
+    errors = ErrorCollector()
+    with errors.collect():
+        check_names(names, like, choices["tier"], choices["subset"])
+    jury = find_jury(shared, judges, jury_file, min_judges, errors)
     settings = Settings(offline=shared.offline, **choices)
-    done = _evaluate(shared, names, models, settings, jury, like)
+    done = _evaluate(shared, names, models, settings, errors, jury, like)
     print_runs(shared, done, rule)
     _print_ranking(shared, done, settings, rule)
     return done.exit_code
@@ -104,7 +106,7 @@ def demo(shared: Shared, rule: Rule) -> int:
     baselines = ["baseline/majority", "baseline/lexical", "baseline/random"]
     names = [benchmark.name for benchmark in load(shared, ["all"]) if not benchmark.package]
     settings = Settings(tier="sample", offline=True)
-    done = _evaluate(shared, names, baselines, settings)
+    done = _evaluate(shared, names, baselines, settings, ErrorCollector())
     if shared.json or done.exit_code:
         print_runs(shared, done, rule)
     else:
@@ -172,23 +174,40 @@ def note_jury(
             shared.note(warning)
 
 
+def find_jury(
+    shared: Shared, names: Sequence[str], file: Path | None, at_least: int | None, errors: ErrorCollector
+) -> Jury | None:
+    """Return the jury as `find_judges` does; with problems, which are collected, the judges that can be found."""
+    from medhelm.domain import Jury
+
+    with errors.collect():
+        return find_judges(shared, names, file, at_least)
+    return Jury(judges=tuple(ErrorCollector().found(lambda some: _find_models(shared, some), names)))
+
+
 def _evaluate(
     shared: Shared,
     names: Sequence[str],
     models: Sequence[str],
     settings: Settings,
+    errors: ErrorCollector,
     jury: Jury | None = None,
     like: Sequence[Path] = (),
 ) -> Evaluation:
-    """Evaluate models on benchmarks with these names."""
+    """Evaluate models on benchmarks with these names; `errors`: those so far."""
     from medhelm.cli.common.progress import progress_listener
     from medhelm.domain.text import listed, plural
     from medhelm.evaluation.evaluate import evaluate
     from medhelm.evaluation.preparation import next_metrics
     from medhelm.storage.store import create
 
-    benchmarks, found = find_named(shared, names, models)
-    check_rubric(benchmarks, settings.rubric, jury, like)
+    benchmarks, found = find_named(shared, names, models, errors)
+    with errors.collect():
+        check_rubric(benchmarks, settings.rubric, jury, like)
+    datasets: list[Dataset] = []
+    if like and not errors.errors:  # it writes to the store
+        with errors.collect():
+            datasets = open_like(shared, like, create(shared.store), settings.limit)
     for benchmark in benchmarks:
         for remark in benchmark.remarks:
             shared.note(f"{benchmark.name}: {remark}")
@@ -206,7 +225,8 @@ def _evaluate(
             environment=shared.environment,
             listener=listener,
             jury=jury,
-            datasets=open_like(shared, like, create(shared.store), settings.limit) if like else (),
+            datasets=datasets,
+            errors=errors,
         )
 
 
@@ -239,24 +259,20 @@ def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
         click.echo(f"medhelm: {message}", err=True)
 
 
-def find_named(shared: Shared, names: Sequence[str], models: Sequence[str]) -> tuple[list[Benchmark], list[Model]]:
-    """Return benchmarks and models by name. Raises: UserError with all problems of both."""
-    from medhelm.io.http.client import import_early
+def _find_models(shared: Shared, names: Sequence[str]) -> list[Model]:
+    """Return the models of these names. Raises: UserError."""
     from medhelm.models.catalog import find_models
 
-    wrong: list[UserError] = []
-    found: list[Model] = []
-    benchmarks: list[Benchmark] = []
-    try:
-        found = find_models(models, file=shared.models_file, environment=shared.environment, note=warn)
-        if any(model.base_url for model in found):
-            import_early()
-    except UserError as error:
-        wrong.append(error)
-    try:
-        benchmarks = load(shared, names)
-    except UserError as error:
-        wrong.append(error)
-    if wrong:
-        raise UserError("\n\n".join(map(str, wrong)))
-    return benchmarks, found
+    return find_models(names, file=shared.models_file, environment=shared.environment, note=warn)
+
+
+def find_named(
+    shared: Shared, names: Sequence[str], models: Sequence[str], errors: ErrorCollector
+) -> tuple[list[Benchmark], list[Model]]:
+    """Return benchmarks and models by name, and collect the problems of both."""
+    from medhelm.io.http.client import import_early
+
+    found = errors.found(lambda some: _find_models(shared, some), models)
+    if any(model.base_url for model in found):
+        import_early()
+    return errors.found(lambda some: load(shared, some), names), found

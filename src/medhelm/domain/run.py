@@ -246,7 +246,10 @@ class Run(Displayable):
 
     @property
     def n_not_asked(self) -> int:
-        """Instances without a record, because the run was stopped before their completions and judgments were there."""
+        """Instances without a record, because the run was stopped before their completions and judgments were there.
+
+        Requests for some of them may have been sent: a model that cannot be used refuses them.
+        """
         return max(0, self.n_failed - sum(self.failures.values()))
 
     @property

@@ -13,14 +13,8 @@ from pathlib import Path
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
-from medhelm.evaluation.preparation import (
-    check_consent,
-    check_models,
-    check_scorable,
-    check_shard,
-    open_datasets,
-    with_prices,
-)
+from medhelm.errors import ErrorCollector
+from medhelm.evaluation.preparation import check_and_open, with_prices
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -40,18 +34,27 @@ def evaluate(
     listener: ProgressListener | None = None,
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
+    errors: ErrorCollector | None = None,
 ) -> Evaluation:
-    """Evaluate models on benchmarks; parameters, result and errors are those of `python_api.evaluate`."""
-    settings, environment = settings or Settings(), environment or {}
-    check_shard(settings, like=bool(datasets))
+    """Evaluate models on benchmarks; parameters, result and errors are those of `python_api.evaluate`.
+
+    `errors`: those in names that the caller looked up. They are raised together with the errors found here.
+    """
+    settings, environment, errors = settings or Settings(), environment or {}, errors or ErrorCollector()
     models = with_prices(models)
     if jury:
         jury = replace(jury, judges=tuple(with_prices(jury.judges)))
-    check_models((*models, *(jury.judges if jury else ())), settings, environment, store)
-    check_scorable(benchmarks, judged=jury is not None)
-    check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
-    opened = [*open_datasets(benchmarks, data, settings), *datasets]
-    check_consent(opened, models, jury.judges if jury else (), settings, environment)
+    opened = check_and_open(
+        benchmarks,
+        models,
+        jury.judges if jury else None,
+        store=store,
+        data=data,
+        settings=settings,
+        environment=environment,
+        datasets=datasets,
+        errors=errors,
+    )
     return run_in_event_loop(
         EvaluationRunner(opened, models, create(store), settings, environment, listener or NullListener(), jury)
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from medhelm.analysis.cost.plan import CostPlan, ExpectedAndMax, PlanRow, TokenForecast, is_within_limit
@@ -12,10 +14,18 @@ from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.benchmarks.data.sampling import named_sample
 from medhelm.domain import JURY, Benchmark, Jury, Model
 from medhelm.domain.text import listed, plural
-from medhelm.errors import MissingError, UserError
+from medhelm.errors import ErrorCollector, MissingError, StoreError, UserError
 from medhelm.evaluation.context_window.token_ratios import RunHistory
 from medhelm.evaluation.fresh_runs import expected_fresh_runs
-from medhelm.evaluation.preparation import check_scorable, check_shard, next_metrics, open_selected, with_prices
+from medhelm.evaluation.preparation import (
+    check_and_open,
+    check_scorable,
+    check_shard,
+    next_metrics,
+    open_selected,
+    sent_of,
+    with_prices,
+)
 from medhelm.evaluation.request_counts import (
     PendingCounter,
     PendingJudgeRequests,
@@ -31,6 +41,7 @@ from medhelm.models.batch.api import has_batches
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
+from medhelm.models.limits.spending_limit import NANO
 from medhelm.models.price_book import PriceBook
 from medhelm.models.provider import Provider
 from medhelm.models.providers import answers_in_process, open_provider
@@ -56,27 +67,67 @@ def make_plan(
     jury: Jury | None = None,
     datasets: Sequence[Dataset] = (),
     books: Sequence[PriceBook] = (),
+    errors: ErrorCollector | None = None,
 ) -> CostPlan:
     """Plan what `evaluate` would send and cost with the same arguments.
 
     Requests whose completions are in the store's cache cost nothing. Missing data and keys are listed in the rows.
-    `books`: prices that take precedence over all others.
+    `books`: prices that take precedence over all others. `errors`: as for `evaluate`.
     Raises: UserError or StoreError if `evaluate` would raise them for all benchmarks.
     """
-    settings, environment = settings or Settings(), environment or {}
-    check_shard(settings, like=bool(datasets))
+    settings, environment, errors = settings or Settings(), environment or {}, errors or ErrorCollector()
     models = with_prices(models, books)
     judges = with_prices(jury.judges if jury else (), books)
+    refuse = partial(
+        check_and_open,
+        benchmarks,
+        models,
+        None if jury is None else judges,
+        store=store,
+        data=data,
+        settings=settings,
+        environment=environment,
+        datasets=datasets,
+        errors=errors,
+        look_up=False,
+    )
+    local: dict[str, Provider] = {}
+    with errors.collect():
+        local = _local_providers(models, benchmarks, settings, environment)
+    if errors.errors:
+        refuse()
+    try:
+        if not uses_gateway(environment):  # else hosts are the gateway's
+            _check_hosts((*models, *judges), settings)
+        check_shard(settings, like=bool(datasets))
+        check_scorable(benchmarks, judged=jury is not None)
+        check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
+        return _make_plan(benchmarks, models, judges, store, data, settings, environment, datasets, local)
+    except UserError:
+        refuse()  # for this reason and all others that `evaluate` has
+        raise
+
+
+def _make_plan(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    store: Path,
+    data: Path | None,
+    settings: Settings,
+    environment: Mapping[str, str],
+    datasets: Sequence[Dataset],
+    local: Mapping[str, Provider],
+) -> CostPlan:
+    """Make the plan of a run that nothing forbids. Raises: UserError for the first data that is not what it should be.
+
+    `local`: model -> its provider, for those within this process.
+    """
     is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
-    if not is_remote:
-        _check_hosts((*models, *judges), settings)
-    check_scorable(benchmarks, judged=jury is not None)
-    check_scorable((dataset.benchmark for dataset in datasets), judged=jury is not None, imported=True)
-    is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
-    existing = None if is_new else open_store(store)
     asked = () if is_remote else (*models, *judges)
     keys = {one.name: text for one in asked if (text := missing_key(one, environment))}
-    local = _local_providers(models, benchmarks, settings, environment)
+    is_new = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+    existing = None if is_new else open_store(store)
     waiting = Batches(existing).in_flight() if existing else ()
     with CacheReader.of_store(existing or Store(store)) as cache:
         history = RunHistory(existing)
@@ -94,7 +145,7 @@ def make_plan(
         found = forecast.count_all(benchmarks, data, datasets)
         rows = [row for benchmark, one in found for row in forecast.rows(benchmark, one)]
     plan = CostPlan(rows=tuple(rows), max_cost_usd=settings.max_cost_usd, is_batched=settings.batch)
-    warnings = [*_warnings(plan, [*models, *judges]), *forecast.too_long]
+    warnings = [*_warnings(plan, [*models, *judges], _store_budget(existing)), *forecast.too_long]
     if is_remote:
         warnings.append("the gateway's cache is not counted: completions that it has already cost nothing.")
     elif text := missing_consent(_sent_data(found, settings), models, judges, allowed=settings.allow_hosts):
@@ -109,11 +160,7 @@ def make_plan(
 
 def _sent_data(found: Sequence[tuple[Benchmark, PendingRequests | str]], settings: Settings) -> list[SentData]:
     """Return what a run would send of each benchmark."""
-    is_invented, is_own = settings.tier == "sample", settings.own_data
-    return [
-        SentData(benchmark=benchmark, n=_n_instances(one), is_invented=is_invented, is_own=is_own)
-        for benchmark, one in found
-    ]
+    return [sent_of(benchmark, _n_instances(one), settings) for benchmark, one in found]
 
 
 def _check_hosts(models: Sequence[Model], settings: Settings) -> None:
@@ -161,17 +208,11 @@ class _Forecast:
     ) -> list[tuple[Benchmark, PendingRequests | str]]:
         """Count the requests on benchmarks and on data sets that are open.
 
-        Raises: UserError, with all problems together, if the data of benchmarks is not what it should be.
+        Raises: UserError for the first benchmark whose data is not what it should be.
         """
-        found: list[tuple[Benchmark, PendingRequests | str]] = []
-        problems = []
-        for benchmark in benchmarks:
-            try:
-                found.append((benchmark, self.open_and_count(benchmark, data)))
-            except UserError as error:
-                problems.append(str(error))
-        if problems:
-            raise UserError("\n\n".join([*dict.fromkeys(problems), "Nothing was sent."]))
+        found: list[tuple[Benchmark, PendingRequests | str]] = [
+            (benchmark, self.open_and_count(benchmark, data)) for benchmark in benchmarks
+        ]
         return [*found, *((dataset.benchmark, self.count(dataset)) for dataset in datasets)]
 
     def open_and_count(self, benchmark: Benchmark, data: Path | None) -> PendingRequests | str:
@@ -365,8 +406,29 @@ def _expected_number(benchmark: Benchmark, settings: Settings) -> int:
     return min(limit for limit in (n, sample.size, settings.limit, settings.subset) if limit is not None)
 
 
-def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
-    """Return warnings about unknown prices, requests in batches, and a budget that is too small."""
+def _store_budget(store: Store | None) -> tuple[str, float] | None:
+    """Return the name of what is left of a store's budget, and its amount in US dollars; None without a budget."""
+    if store is None or not store.budget_file.is_file():
+        return None
+    from medhelm.storage.budget_ledger import Ledger  # lazy: most stores have no limit
+
+    try:
+        with closing(Ledger(store.budget_file)) as ledger:
+            balance = ledger.balance()
+    except (StoreError, OSError):  # such as a store that can only be read: a run would not start in it
+        return None
+    if balance.limit is None:
+        return None
+    left = max(0, balance.limit - balance.held) / NANO
+    name = f"the rest of the store's budget, {left:.4f} of {balance.limit / NANO:g} USD (`medhelm budget show`),"
+    return name, left
+
+
+def _warnings(plan: CostPlan, asked: Sequence[Model], store_budget: tuple[str, float] | None) -> list[str]:
+    """Return warnings about unknown prices, requests in batches, and budgets that are too small.
+
+    `store_budget`: the name of what is left of the store's budget, and the amount.
+    """
     warnings = []
     prices = {model.name: model.price for model in asked}
     to_buy = dict.fromkeys(row.model for row in plan.rows if row.requests > row.cached)
@@ -381,22 +443,24 @@ def _warnings(plan: CostPlan, asked: Sequence[Model]) -> list[str]:
             f"{plan.waiting:,} of the requests are in batches (`medhelm batches`) and would be sent again at the full "
             "price; --batch collects their completions instead."
         )
-    limit = plan.max_cost_usd
-    if limit is None:
-        return warnings
-    if unpriced:
-        warnings.append(
-            f"a run with --max-cost {limit:g} would not start: it needs the price of every model and judge."
-        )
+    limits = [] if plan.max_cost_usd is None else [(f"--max-cost {plan.max_cost_usd:g}", plan.max_cost_usd)]
+    if unpriced and (limits or store_budget):
+        name = limits[0][0] if limits else "a store's budget (`medhelm budget show`)"
+        warnings.append(f"a run with {name} would not start: it needs the price of every model and judge.")
+    limits += [store_budget] if store_budget else []
+    return warnings + [text for name, limit in limits if (text := _limit_warning(plan, name, limit))]
+
+
+def _limit_warning(plan: CostPlan, name: str, limit: float) -> str:
+    """Return a warning about a limit in US dollars that is too low, or may be; "" if it is high enough."""
     expected, most = (plan.batch_expected, plan.batch_most) if plan.is_batched else (plan.expected, plan.most)
     if is_within_limit(expected, limit) is False:
-        warnings.append(
-            f"--max-cost {limit:g} is too low: the expected cost is {expected.known_usd:.4f} USD. The run would stop "
+        return (
+            f"{name} is too low: the expected cost is {expected.known_usd:.4f} USD. The run would stop "
             f"{'before it submits any batch' if plan.is_batched else 'before it is complete'}."
         )
-    elif is_within_limit(most, limit) is False:
-        warnings.append(
-            f"--max-cost {limit:g} may be too low: the cost can reach {most.known_usd:.4f} USD."
-            + (" Batches are submitted only if that is within the limit." if plan.is_batched else "")
+    if is_within_limit(most, limit) is False:
+        return f"{name} may be too low: the cost can reach {most.known_usd:.4f} USD." + (
+            " Batches are submitted only if that is within the limit." if plan.is_batched else ""
         )
-    return warnings
+    return ""

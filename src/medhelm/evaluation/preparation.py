@@ -1,6 +1,7 @@
 """Checks and inputs that come before the first request: prices, keys, judges and data.
 
-Everything here raises before anything is sent, with all problems in one message.
+Everything here raises before anything is sent, with all problems in one message. `errors.ErrorCollector` makes one
+message of those of several checks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.domain import JURY, Benchmark, Model
 from medhelm.domain.titles import metric_title
-from medhelm.errors import MedHelmError, MissingError, UserError
+from medhelm.errors import ErrorCollector, MissingError, UserError
 from medhelm.evaluation.settings import Settings
 from medhelm.models.gateway import uses_gateway
 from medhelm.models.keys import missing_key
@@ -38,26 +39,37 @@ def with_prices(models: Iterable[Model], books: Sequence[PriceBook] = (), day: d
 
 
 def check_models(
-    models: Iterable[Model], settings: Settings, environment: Mapping[str, str], store: Path | None = None
+    models: Iterable[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
+    store: Path | None = None,
+    *,
+    look_up: bool = True,
 ) -> None:
     """Check that models and judges have their keys, prices if the command or `store` has a budget, and allowed hosts.
 
-    Raises: MissingError for keys, UserError for prices or hosts; the message names all of them.
+    `look_up`: host names that only a network allows are looked up.
+    Raises: MissingError if only keys are missing, else UserError; the message names all problems.
     """
     by_name = {model.name: model for model in models}.values()
     is_remote = uses_gateway(environment)  # then keys and hosts are the gateway's
+    errors = ErrorCollector()
     missing = [text for model in by_name if not is_remote and (text := missing_key(model, environment))]
     if missing:
-        raise MissingError("\n".join([*missing, "Nothing was sent."]))
+        errors.errors.append(MissingError("\n".join([*missing, "Nothing was sent."])))
     unpriced = [model.name for model in by_name if model.price is None]
     if unpriced and (settings.max_cost_usd is not None or (store and Store(store).budget_file.is_file())):
-        raise UserError(
-            "a budget (--max-cost, or `medhelm budget set`) needs the price of every model and judge; unknown: "
-            f"{', '.join(unpriced)}. "
-            "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
+        errors.errors.append(
+            UserError(
+                "a budget (--max-cost, or `medhelm budget set`) needs the price of every model and judge; unknown: "
+                f"{', '.join(unpriced)}. "
+                "Give `price: {input: USD, output: USD}` per million tokens in models.yaml. Nothing was sent."
+            )
         )
     if (addresses := [address for model in by_name for address in model.addresses]) and not is_remote:
-        egress_policy_of(list(by_name), settings, environment).admit_all(addresses)
+        with errors.collect():
+            egress_policy_of(list(by_name), settings, environment).admit_all(addresses, look_up=look_up)
+    errors.raise_all()
 
 
 def egress_policy_of(models: Collection[Model], settings: Settings, environment: Mapping[str, str]) -> EgressPolicy:
@@ -82,11 +94,15 @@ def egress_policy_of(models: Collection[Model], settings: Settings, environment:
 
 def sent_data(dataset: Dataset, settings: Settings) -> SentData:
     """Return what a command would send of a data set."""
+    sent = sent_of(dataset.benchmark, len(dataset.positions), settings)
+    return replace(sent, is_invented=dataset.tier == "sample")
+
+
+def sent_of(benchmark: Benchmark, n: int | None, settings: Settings) -> SentData:
+    """Return what a command would send of `n` instances of a benchmark; None if their number is unknown."""
     from medhelm.models.allowed_hosts import SentData  # lazy: as above
 
-    is_invented = dataset.tier == "sample"
-    n = len(dataset.positions)
-    return SentData(benchmark=dataset.benchmark, n=n, is_invented=is_invented, is_own=settings.own_data)
+    return SentData(benchmark=benchmark, n=n, is_invented=settings.tier == "sample", is_own=settings.own_data)
 
 
 def check_consent(
@@ -95,10 +111,13 @@ def check_consent(
     judges: Sequence[Model],
     settings: Settings,
     environment: Mapping[str, str],
+    *,
+    unopened: Iterable[Benchmark] = (),
 ) -> None:
     """Check that private data leaves this machine only for hosts that the user or the administrator allowed.
 
-    Parameters: models, get the prompts; judges, get prompts, completions and references. Raises: UserError.
+    Parameters: models, get the prompts; judges, get prompts, completions and references; unopened, benchmarks whose
+    data could not be opened. Raises: UserError.
     """
     remote = [model for model in (*models, *judges) if model.addresses]
     if not remote:
@@ -106,13 +125,16 @@ def check_consent(
     from medhelm.models.allowed_hosts import missing_consent  # lazy: as above
 
     selections = [sent_data(dataset, settings) for dataset in datasets]
+    selections += [sent_of(benchmark, None, settings) for benchmark in unopened]
     if uses_gateway(environment):
         from medhelm.models.gateway.worker import check_private_data
 
         private = [one.benchmark.name for one in selections if one.is_private]
         if private:
             check_private_data(private, remote, environment, settings.allow_hosts)
-    elif text := missing_consent(selections, models, judges, allowed=settings.allow_hosts):
+    elif not settings.offline and (
+        text := missing_consent(selections, models, judges, allowed=settings.allow_hosts)
+    ):  # offline, other hosts are refused anyway
         raise UserError(text)
 
 
@@ -124,15 +146,19 @@ def check_scorable(
     Imports the benchmarks' metrics, so that a benchmark with broken plug-ins only is reported now. `imported`: the
     prompts come from another harness. `option`: how the caller names judges. Raises: UserError.
     """
+    errors = ErrorCollector()
     wrong = []
     for benchmark in benchmarks:
         metrics = metrics_of(benchmark, judged=judged, imported=imported)
         unusable = unusable_metrics(benchmark)
         if metrics and all(metric.name in unusable for metric in metrics):
-            raise UserError("\n".join([*unusable.values(), f"{benchmark.name} has no other metric. Nothing was sent."]))
+            text = "\n".join([*unusable.values(), f"{benchmark.name} has no other metric. Nothing was sent."])
+            errors.errors.append(UserError(text))
         wrong += [] if metrics else [benchmark.name]
     if wrong:
-        raise UserError(f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent.")
+        text = f"{', '.join(wrong)} can only be scored by judges: name some with {option}. Nothing was sent."
+        errors.errors.append(UserError(text))
+    errors.raise_all()
 
 
 def next_metrics(benchmarks: Iterable[Benchmark]) -> list[str]:
@@ -158,23 +184,72 @@ def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: 
     """
     opened: list[Dataset] = []
     loaded_characters = 0
-    errors: list[MedHelmError] = []
+    errors = ErrorCollector()
     for benchmark in benchmarks:
-        try:
+        with errors.collect():
             dataset = open_selected(benchmark, data, settings)
-        except (UserError, MissingError) as error:
-            errors.append(error)
-        else:
             opened.append(dataset)
             loaded_characters += dataset.held
             if loaded_characters > MAXIMUM_LOADED_CHARACTERS:  # read again when its run starts
                 loaded_characters -= dataset.held
                 dataset.release()
-    if errors:
-        worst = next((e for e in errors if isinstance(e, UserError)), errors[0])
-        kind = UserError if isinstance(worst, UserError) else MissingError
-        raise kind("\n\n".join([*dict.fromkeys(map(str, errors)), "Nothing was sent."])) from worst
+    errors.raise_all()
     return opened
+
+
+def open_permitted(
+    benchmarks: Sequence[Benchmark],
+    data: Path | None,
+    models: Sequence[Model],
+    judges: Sequence[Model],
+    settings: Settings,
+    environment: Mapping[str, str],
+    errors: ErrorCollector,
+    datasets: Sequence[Dataset] = (),
+) -> list[Dataset]:
+    """Open the data of all benchmarks, and check that it and `datasets` may be sent; return both.
+
+    Parameters: models, judges, as for `check_consent`; errors, those so far. Raises: these and all others together.
+    """
+    opened: list[Dataset] = []
+    with errors.collect():
+        opened = open_datasets(benchmarks, data, settings)
+    unopened = () if opened else benchmarks
+    opened += datasets
+    with errors.collect():
+        check_consent(opened, models, judges, settings, environment, unopened=unopened)
+    errors.raise_all()
+    return opened
+
+
+def check_and_open(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[Model],
+    judges: Sequence[Model] | None,
+    *,
+    store: Path,
+    data: Path | None,
+    settings: Settings,
+    environment: Mapping[str, str],
+    datasets: Sequence[Dataset],
+    errors: ErrorCollector,
+    look_up: bool = True,
+) -> list[Dataset]:
+    """Check all that `evaluate` needs, and open the data.
+
+    Parameters: judges, None without a jury; datasets, data that is open already; errors, those so far; look_up, as for
+    `check_models`. Raises: UserError or MissingError with all problems.
+    """
+    judged = judges is not None
+    with errors.collect():
+        check_shard(settings, like=bool(datasets))
+    with errors.collect():
+        check_models((*models, *(judges or ())), settings, environment, store, look_up=look_up)
+    with errors.collect():
+        check_scorable(benchmarks, judged=judged)
+    with errors.collect():
+        check_scorable((dataset.benchmark for dataset in datasets), judged=judged, imported=True)
+    return open_permitted(benchmarks, data, models, judges or (), settings, environment, errors, datasets)
 
 
 def open_selected(benchmark: Benchmark, data: Path | None, settings: Settings) -> Dataset:

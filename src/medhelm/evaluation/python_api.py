@@ -12,7 +12,7 @@ from warnings import warn
 
 from medhelm.domain import Benchmark, Jury, Model, Tier
 from medhelm.domain.arguments import AnyPath, AnyPaths, as_list, as_path, as_paths, check_choice, shortened
-from medhelm.errors import UserError
+from medhelm.errors import ErrorCollector, UserError
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.models.gateway import OFFLINE_VARIABLE
 
@@ -89,11 +89,18 @@ def evaluate(
     if settings.offline:
         environment = {**environment, OFFLINE_VARIABLE: "1"}
     folder, data = as_path(store, "store"), data or environment.get("MEDHELM_DATA") or None
-    found, named = find_benchmarks(benchmarks), models_of(models, environment)
-    if not named:
-        raise UserError("`models` is empty: name a model, such as `openai/gpt-4o`.")
-    if not found and not datasets:
-        raise UserError("`benchmarks` is empty: name a benchmark, such as `pubmed_qa`.")
+    errors = ErrorCollector()
+    found: list[Benchmark] = []
+    named: list[Model] = []
+    judges: Jury | None = Jury(judges=())  # if the right one has errors
+    with errors.collect():
+        if not (found := find_benchmarks(benchmarks)) and not datasets:
+            raise UserError("`benchmarks` is empty: name a benchmark, such as `pubmed_qa`.")
+    with errors.collect():
+        if not (named := models_of(models, environment)):
+            raise UserError("`models` is empty: name a model, such as `openai/gpt-4o`.")
+    with errors.collect():
+        judges = jury_of(jury, environment)
     from medhelm.evaluation.evaluate import evaluate
 
     return evaluate(
@@ -104,8 +111,9 @@ def evaluate(
         settings=settings,
         environment=environment,
         listener=listener,
-        jury=jury_of(jury, environment),
+        jury=judges,
         datasets=datasets,
+        errors=errors,
     )
 
 

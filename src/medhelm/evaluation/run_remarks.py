@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 
-from medhelm.domain import JudgeTally, Run
+from medhelm.domain import FailureCode, JudgeTally, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
@@ -73,6 +73,19 @@ def age_remarks(runs: Iterable[Run], today: date | None = None) -> list[Remark]:
             )
             remarks.append(Remark("older_completions", model, text))
     return remarks
+
+
+def replay_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:
+    """Return a remark for each run on all instances that misses lines in a replay file which has others, unused."""
+    remarks = []
+    for run in runs:
+        is_part = run.shard or run.settings.get("limit") or run.settings.get("subset")
+        if run.failures.get(FailureCode.NO_REPLAY) and not (run.n_not_asked or is_part):
+            from medhelm.models.providers.replay import Replay  # lazy: few runs replay completions
+
+            provider = providers.get(run.model)
+            remarks.append(provider.unused(run.benchmark) if isinstance(provider, Replay) else "")
+    return list(filter(None, remarks))
 
 
 async def server_remarks(runs: Iterable[Run], providers: Mapping[str, Provider]) -> list[str]:

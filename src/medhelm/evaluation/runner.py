@@ -370,6 +370,7 @@ class _Work:
         ]
         if isinstance(self.source, LiveCompletions):
             found += map(str, run_remarks.age_remarks(runs))
+            found += run_remarks.replay_remarks(runs, self.source.providers)
             if not self.config.settings.offline and not self.scheduler.stopped:
                 found += await run_remarks.server_remarks(runs, self.source.providers)
         return found

@@ -8,7 +8,7 @@ Anchors, aliases, tags and several documents in one file are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -50,6 +50,21 @@ _RULES: Mapping[str, str] = {
     "finite_number": "must be a finite number",
 }
 """Type of a validation error -> the rule in plain words; braces name values from the error's context."""
+
+
+_ENCLOSED = ("list in [ ]", "mapping in { }", "list or mapping in brackets", "quoted text")
+_TERMS = {
+    "flow sequence": _ENCLOSED[0],
+    "flow mapping": _ENCLOSED[1],
+    "flow node": _ENCLOSED[2],
+    "quoted scalar": _ENCLOSED[3],
+    "block mapping": "mapping",
+    "block collection": "list",
+    "block node": "value",
+    "simple key": "key",
+    "node content": "value",
+}
+"""Term of the parser's messages -> plain words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +125,7 @@ def read_yaml(path: Path) -> YamlDocument:
         node = _compose(text)
         data = walk.value(node, ()) if node is not None else None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        if "maximum nesting depth" in str(error.problem):  # from libyaml 0.2.6 on, in place of a RecursionError
-            raise ConfigError(place, [Problem("nested too deeply.", mark.line + 1 if mark else None)]) from None
-        words = " ".join(filter(None, [error.context, error.problem]))
-        line = text.split("\n")[mark.line] if mark and mark.line <= text.count("\n") else ""
-        fix = " Indent with spaces, not tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
-        problem = Problem(f"not valid YAML: {words}.{fix}", mark.line + 1 if mark else None)
-        raise ConfigError(place, [problem]) from None
+        raise ConfigError(place, [_syntax_problem(text, error)]) from None
     except yaml.YAMLError as error:
         raise ConfigError(place, [Problem(f"not valid YAML: {' '.join(str(error).split())}.")]) from None
     except RecursionError:
@@ -135,7 +143,7 @@ def validate(document: YamlDocument, model: type[M], *, context: Mapping[str, An
     try:
         valid = model.model_validate(document.data, context=dict(context or {}))
     except ValidationError as error:
-        details = error.errors(include_url=False)
+        details = _without_variants(document.data, error.errors(include_url=False))
         reported = {problem.line for problem in document.problems}
         found = [_problem(document, model, detail) for detail in details]
         found = [problem for problem in found if problem.line is None or problem.line not in reported]
@@ -209,6 +217,26 @@ def _compose(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
+def _syntax_problem(text: str, error: yaml.MarkedYAMLError) -> Problem:
+    """Convert an error of the parser to plain words, with a line that exists in the text."""
+    lines = text.rstrip().split("\n")
+    mark = error.problem_mark or error.context_mark
+    number = min(mark.line + 1, len(lines)) if mark else None
+    if "maximum nesting depth" in str(error.problem):  # from libyaml 0.2.6 on, in place of a RecursionError
+        return Problem("nested too deeply.", number)
+    context, problem = error.context or "", error.problem or ""
+    for term, plain in _TERMS.items():
+        context, problem = context.replace(term, plain), problem.replace(term, plain)
+    if mark and mark.line >= len(lines) and error.context_mark and context.endswith(_ENCLOSED):
+        what = context.partition(" a ")[2]
+        return Problem(
+            f"not valid YAML: the file ends within a {what}. Close it.", min(error.context_mark.line + 1, len(lines))
+        )
+    line = lines[number - 1] if number else ""
+    fix = " Indent with spaces, not tabs." if "\t" in line[: len(line) - len(line.lstrip())] else ""
+    return Problem(f"not valid YAML: {', '.join(filter(None, [context, problem]))}.{fix}", number)
+
+
 def _plain(text: str) -> Any:
     """Convert an unquoted value: a text, a number, true, false or null."""
     if text in _WORDS:
@@ -230,6 +258,22 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise ConfigError(str(path), [Problem("not UTF-8 text. Save the file as UTF-8.", line)]) from None
+
+
+def _without_variants(data: Any, details: Sequence[Any]) -> list[Any]:
+    """Return pydantic's errors with one for each value that has none of several possible types.
+
+    Its `variants` are the rules of all types. An error within a value means that the value itself has a right type.
+    """
+    kept: dict[object, Any] = {}
+    paths = [_path_in_document(data, detail["loc"]) for detail in details]
+    for number, (path, detail) in enumerate(zip(paths, details, strict=True)):
+        if not detail["type"].endswith("_type"):
+            kept[number] = detail
+        elif not any(len(other) > len(path) and other[: len(path)] == path for other in paths):
+            first = kept.setdefault(path, {**detail, "variants": []})
+            first["variants"] += [_RULES.get(detail["type"], detail["msg"])]
+    return list(kept.values())
 
 
 def _problem(document: YamlDocument, model: type[BaseModel], detail: Any) -> Problem:
@@ -263,7 +307,8 @@ def _rule(kind: str, value: object, detail: Any) -> str:
     if rule is None:
         return f"{detail['msg']}, is {shown}."
     fix = " Put it in quotes." if kind == "string_type" and isinstance(value, bool | int | float) else ""
-    return f"{rule.format(**context)}, is {shown}.{fix}"
+    other = [f" or {one.removeprefix('must be ')}" for one in detail.get("variants", [])[1:]]
+    return f"{rule.format(**context)}{''.join(other)}, is {shown}.{fix}"
 
 
 def _path_in_document(data: Any, location: tuple[str | int, ...]) -> KeyPath:

@@ -128,6 +128,8 @@ class _Endpoint:
     """Time, on the client's clock, until which it accepts no requests."""
     closed: tuple[str, str] = ("", "")
     """Code and message of the failure of requests until then."""
+    last_error: str = ""
+    """Message of the last request without a reply since the last reply; empty if there was none."""
     last_reply: float = 0.0
     """Time of the last reply, or of the first request after a time without any in flight."""
     waiting: set[asyncio.Timeout] = field(default_factory=set)
@@ -142,6 +144,7 @@ class _Endpoint:
         self.answered = True
         self.silent_rounds = self.exhausted = 0
         self.last_reply = now
+        self.last_error = ""
         self.is_reported = False
 
     def end_waits(self, reason: str) -> None:
@@ -218,7 +221,7 @@ class Client:
         self._unusable.clear()
         self._store_error = None
         for endpoint in self._endpoints.values():
-            endpoint.down = ""
+            endpoint.down = endpoint.last_error = ""
             endpoint.silent_rounds = endpoint.exhausted = 0
 
     def is_known(self, request: Request) -> bool:
@@ -427,7 +430,8 @@ class Client:
             )
         loop = asyncio.get_running_loop()
         if silence_s >= self._max_silence_s:
-            endpoint.end_waits(f"has not replied to anything for {silence_s:.0f} s")
+            cause = f": {endpoint.last_error}" if endpoint.last_error else ""
+            endpoint.end_waits(f"has not replied to anything for {silence_s:.0f} s{cause}")
             return
         until = self._max_silence_s if endpoint.is_reported else min(SILENCE_NOTE_S, self._max_silence_s)
         endpoint.is_watched = True
@@ -517,6 +521,7 @@ class Client:
         Raises: ModelUnusable if it is given up.
         """
         sent = attempts.sent
+        endpoint.last_error = str(error).rstrip(".")
         endpoint.exhausted += exhausted
         if attempts.round == endpoint.round:
             endpoint.round += 1
@@ -529,7 +534,7 @@ class Client:
         lasting = endpoint.exhausted >= EXHAUSTED_IN_A_ROW and endpoint.silent_rounds >= SILENT_ROUNDS
         if never or lasting:
             since = "never responded" if never else f"left {endpoint.exhausted} requests in a row without a reply"
-            endpoint.down = _down(endpoint.title, f"{since}: {str(error).rstrip('.')}")
+            endpoint.down = _down(endpoint.title, f"{since}: {endpoint.last_error}")
             raise ModelUnusable(model.name, endpoint.down, sent) from error
 
     def _delay_s(self, error: ProviderError, times: int, endpoint: _Endpoint) -> float:

@@ -45,21 +45,22 @@ def find_jury(
         if lines:
             raise UserError("\n".join(lines))
         return _make_jury(judges, at_least), warnings
-    named = environment.get("MEDHELM_JURY")
-    file = file or (Path(named) if named else None)
+    variable = environment.get("MEDHELM_JURY")
+    file = file or (Path(variable) if variable else None)
     if file is None:
         return None, []
-    from medhelm.models.jury_file import read_jury_file  # lazy: most juries are given by name
+    from medhelm.models.jury_file import judge_names, read_jury_file  # lazy: most juries are given by name
 
-    document, content = read_jury_file(file)
-    judges, wrong = _find_judges([entry.judge for entry in content.judges], models_file, environment, note)
-    problems = [
-        Problem(f"judges[{place}]: `{content.judges[place].judge}`: {text}", document.line_of(("judges", place)))
-        for place, text in wrong.items()
-    ]
-    if too_many := _too_many(content.at_least, len(content.judges)):
+    document, content, problems = read_jury_file(file)
+    named = judge_names(document)
+    judges, wrong = _find_judges(list(named.values()), models_file, environment, note)
+    for position, (place, name) in enumerate(named.items()):
+        if position in wrong:
+            text = f"judges[{place}]: `{name}`: {wrong[position]}"
+            problems.append(Problem(text, document.line_of(("judges", place))))
+    if content and (too_many := _too_many(content.at_least, len(content.judges))):
         problems.append(Problem(f"at_least: {too_many}", document.line_of(("at_least",))))
-    if problems:
+    if problems or content is None:
         raise ConfigError(document.place, problems)
     if too_many := _too_many(at_least, len(content.judges)):
         raise UserError(too_many)

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from medhelm.io.strict_yaml import YamlDocument, load_yaml, validate
+from medhelm.errors import ConfigError, Problem
+from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 
 
 class _Strict(BaseModel):
@@ -67,7 +68,24 @@ class JuryFile(_Strict):
     at_least: Annotated[int, Field(ge=1)] | None = None
 
 
-def read_jury_file(file: Path) -> tuple[YamlDocument, JuryFile]:
-    """Return the file, for the lines of problems, and its content. Raises: ConfigError with all problems."""
-    document = load_yaml(file)
-    return document, validate(document, JuryFile)
+def read_jury_file(file: Path) -> tuple[YamlDocument, JuryFile | None, list[Problem]]:
+    """Return the file, for the lines of problems, its content, None if that is invalid, and the problems of its form.
+
+    Raises: ConfigError if nothing can be read.
+    """
+    document = read_yaml(file)
+    try:
+        return document, validate(document, JuryFile), []
+    except ConfigError as error:
+        return document, None, list(error.problems)
+
+
+def judge_names(document: YamlDocument) -> dict[int, str]:
+    """Return position -> name of the judges that can be read, whatever else is wrong with the file."""
+    entries = document.data.get("judges") if isinstance(document.data, dict) else None
+    names: dict[int, str] = {}
+    for position, entry in enumerate(entries if isinstance(entries, list) else ()):
+        name = entry.get("model") or entry.get("model_name") if isinstance(entry, dict) else entry
+        if name and isinstance(name, str):
+            names[position] = name
+    return names

@@ -108,7 +108,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
         "status": lambda run: f"{run.status}, shard {run.shard}" if run.shard else run.status,
         "n": lambda run: run.n,
         "failed": _failures_text,
-        "not asked": lambda run: run.n_not_asked,
+        "unfinished": lambda run: run.n_not_asked,
         "metric": lambda run: metric_title(run.main_metric),
         rule: lambda run: estimate_text(run.estimates[rule].get(run.main_metric)),
         other: lambda run: decimal(found.value) if (found := run.estimates[other].get(run.main_metric)) else None,
@@ -120,7 +120,7 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     }
     if len({run.tier for run in runs}) < 2:
         del columns["tier"]
-    rows, headers = tabulate(runs, columns, optional=["not asked", "retried", "duplicate"])
+    rows, headers = tabulate(runs, columns, optional=["unfinished", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
     return render(rows, headers, format=format, drop=drop)
 
@@ -272,13 +272,13 @@ def stored_to_table(runs: Sequence[RunOnDisk], format: str = "table") -> str:
         "status": lambda one: one.status,
         "n": _of_run(lambda run: run.n),
         "failed": _of_run(lambda run: run.n_failed - run.n_not_asked),
-        "not asked": _of_run(lambda run: run.n_not_asked),
+        "unfinished": _of_run(lambda run: run.n_not_asked),
         **(STORED_CSV if is_csv else STORED_TEXT),
     }
     if len({one.store for one in runs}) < 2:
         del columns["store"]
-    rows, headers = tabulate(runs, columns, optional=["removal", "not asked"])
-    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "not asked", "status")
+    rows, headers = tabulate(runs, columns, optional=["removal", "unfinished"])
+    drop = ("size", "from", "judges", "tier", "metric", "cost USD", "started", "failed", "unfinished", "status")
     table = render(rows, headers, format=format, drop=drop)
     damaged = [f"- damaged: {one.folder}: {one.problem}" for one in runs if one.problem]
     if is_csv or not damaged:
@@ -418,7 +418,7 @@ def _run_facts(run: Run) -> dict[str, str | None]:
         "started": f"{run.started}, took {duration(run.seconds)}",
         "from": origin_text(run) + (f", {run.origin.run}" if run.origin else ""),
         "instances": f"{run.n:,}, {run.n_failed - run.n_not_asked:,} failed{failures}"
-        + (f", {run.n_not_asked:,} not asked" if run.n_not_asked else ""),
+        + (f", {run.n_not_asked:,} unfinished" if run.n_not_asked else ""),
         "requests": f"{run.requests_sent:,} sent, {run.requests_cached:,} from the cache",
         "tokens": _tokens_text(run),
         "price": f"{price.input:g} in, {price.output:g} out, USD per million tokens ({price.source})"

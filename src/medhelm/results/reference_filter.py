@@ -22,8 +22,8 @@ from medhelm.domain import JURY, Benchmark, Estimate, Model, Rule, Run, RunStatu
 from medhelm.domain.grouping import group_by
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
-from medhelm.errors import UserError
-from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
+from medhelm.errors import ErrorCollector, UserError
+from medhelm.evaluation.preparation import check_models, open_permitted, with_prices
 from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
@@ -93,9 +93,10 @@ def filter_references(
     """
     settings, environment = settings or Settings(), environment or {}
     judges = with_prices(judges)
-    check_models(judges, settings, environment, store)
-    datasets = open_datasets(benchmarks, data, settings)
-    check_consent(datasets, judges, (), settings, environment)
+    errors = ErrorCollector()
+    with errors.collect():
+        check_models(judges, settings, environment, store)
+    datasets = open_permitted(benchmarks, data, judges, (), settings, environment, errors)
     marking: MarkingResult | None = None
     files: list[Path | None]
     if judges:

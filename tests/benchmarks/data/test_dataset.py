@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.random import RandomState
 
+from medhelm.benchmarks.availability import availability
 from medhelm.benchmarks.data import sources
 from medhelm.benchmarks.data import table as table_module
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
@@ -150,6 +151,11 @@ def test_missing_data_is_reported_with_everything_that_helps(make: Make, tmp_pat
         "that holds one folder per benchmark."
     )
     assert "MEDHELM_DATA" not in last
+    (tmp_path / "file").write_bytes(b"")
+    for name, problem in {"file": "which is a file", "none": "which does not exist"}.items():
+        with pytest.raises(MissingError, match=f"in {tmp_path / name}, {problem}\\."):
+            open_dataset(benchmark, data=tmp_path / name, tier="real")
+        assert availability(benchmark, tmp_path / name).reason == f"not in {tmp_path / name}, {problem}"
 
 
 def test_a_file_that_is_not_in_the_folder(make: Make, put: Put) -> None:

@@ -260,7 +260,7 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     source = benchmark.source
     other = f" (or {', '.join(names[1:])})" if benchmark.aliases else ""
     remedy = "Set --data DIR or MEDHELM_DATA to the folder that holds one folder per benchmark."
-    where = f" in {data}." if data else f", because no data folder is set. {remedy}"
+    where = f" in {data}{folder_problem(data)}." if data else f", because no data folder is set. {remedy}"
     lines = [
         f"{benchmark.name}: the data was not found{where}",
         f"The folder {benchmark.name}{other} must hold {', '.join(source.files)}.",
@@ -270,6 +270,13 @@ def find_data(benchmark: Benchmark, data: Path | None) -> Path:
     if benchmark.access == "public" and source.location:
         lines.append(f"`medhelm data fetch {benchmark.name} --data DIR` downloads it.")
     raise MissingError("\n".join([*lines, *([remedy] if data else [])]))
+
+
+def folder_problem(data: Path) -> str:
+    """Return the end of a sentence about a data folder that cannot hold anything; "" if it can."""
+    if data.is_dir():
+        return ""
+    return ", which is a file" if data.exists() else ", which does not exist"
 
 
 class SpilledInstances:

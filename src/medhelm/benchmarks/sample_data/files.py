@@ -57,7 +57,7 @@ def write_files(rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark
         if not path.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{path}: is outside the folder {folder}.")
     if existing := [name for name, path in targets.items() if path.exists()]:
-        raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder.")
+        raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder (--out).")
     for name, content in files.items():
         path = targets[name]
         try:

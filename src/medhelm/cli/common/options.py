@@ -35,7 +35,11 @@ def format_option(command: Callable[..., int]) -> Callable[..., int]:
 
     @wraps(command)
     def with_format(*args: Any, format_: str, **options: Any) -> int:
-        is_json = click.get_current_context().ensure_object(Shared).json
+        context = click.get_current_context()
+        is_json = context.ensure_object(Shared).json
+        is_chosen = context.get_parameter_source("format_") is click.core.ParameterSource.COMMANDLINE
+        if is_json and is_chosen and format_ != "json":
+            raise click.UsageError(f"--json and --format {format_} cannot be combined: leave out one of them.")
         return command(*args, format_="json" if is_json else format_, **options)
 
     return click.option(

@@ -153,10 +153,19 @@ def _protect(stores: Sequence[Path]) -> None:
             )
 
 
+def _is_missed(context: click.Context, option: click.Option) -> bool:
+    """Return True if the user may expect an effect of an option that its command does not use.
+
+    A group passes options on, and a command without --offline contacts nothing.
+    """
+    return option.name != "offline" and not isinstance(context.command, click.Group)
+
+
 def shared_options(*used: str) -> Callable[[_Command], _Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
-    Help lists only the options in `used`. The others are accepted and have no effect on the command.
+    Help lists only the options in `used`. The others are accepted and have no effect on the command; a warning says so
+    if they stand after it.
     """
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -166,6 +175,9 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
             if isinstance(path, Path) and not _is_utf8(path):
                 raise click.UsageError(f"{path!a} is not UTF-8. Rename it, or choose another path.")
         typed = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if typed and isinstance(parameter, click.Option) and parameter.hidden and _is_missed(context, parameter):
+            name = context.command_path.removeprefix(context.find_root().command_path).strip()
+            warn(f"{parameter.opts[0]} has no effect on `{name}`.")
         if typed or context.parent is None:
             setattr(shared, parameter.name or "", list(value) if isinstance(value, tuple) else value)
             if parameter.name == "trusted" and value:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from medhelm.domain import Completion, Failure, FailureCode, Model, Request, Usage
+from medhelm.domain.text import listed, plural
 from medhelm.errors import ConfigError, Problem, UserError
 from medhelm.models.provider import Provider
 from medhelm.models.providers.errors.redact import shown, well_formed
@@ -26,6 +27,8 @@ class Replay(Provider):
     """Benchmark and instance ID -> completion."""
     place: str
     """The file, as the user named it."""
+    used: set[tuple[str, str]] = field(default_factory=set)
+    """Those that were requested."""
 
     local = True
 
@@ -34,11 +37,25 @@ class Replay(Provider):
         if request.instance is None:
             message = "a replay file completes prompts of benchmarks only"
             return Completion(failure=Failure("provider", FailureCode.NO_INSTANCE, message))
-        found = self.completions.get((request.benchmark, request.instance.id))
+        key = (request.benchmark, request.instance.id)
+        found = self.completions.get(key)
         if found is not None:
+            self.used.add(key)
             return found
         message = f"{self.place} has no line for benchmark `{request.benchmark}`, instance `{request.instance.id}`"
         return Completion(failure=Failure("provider", FailureCode.NO_REPLAY, message))
+
+    def unused(self, benchmark: str) -> str:
+        """Return a remark on lines that a run on all instances of a benchmark did not use; "" if there are none."""
+        named = dict.fromkeys(name for name, _ in self.completions)
+        if benchmark not in named:
+            return f"{self.place} has no line for benchmark `{benchmark}`. It has lines for {listed(list(named), 4)}."
+        ids = [key[1] for key in self.completions if key[0] == benchmark and key not in self.used]
+        if not ids:
+            return ""
+        what = "names an instance" if len(ids) == 1 else "name instances"
+        lines = f"{plural(len(ids), 'line')} of {self.place} for {benchmark}"
+        return f"{lines} {what} that the run does not have: {listed(ids, 4)}."
 
 
 def read_replay(path: Path, *, aliases: Mapping[str, str] | None = None) -> Replay:
