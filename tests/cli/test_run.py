@@ -123,16 +123,16 @@ def test_a_mistake_ends_with_two_and_a_hint(medhelm: Medhelm, command: list[str]
         ),
         (
             "pubmed_qa medec clear --data D --model openai/gpt-4o",
-            ["D/medec/", "pubmed_qa: its data was not found", "OPENAI_API_KEY", "clear (private): prompts"],
+            ["D/medec/", "pubmed_qa: the data was not found", "OPENAI_API_KEY", "clear (private): prompts"],
         ),
         (
             "pubmed_qa --model openai/gpt-4o --offline",
-            ["OPENAI_API_KEY", "api.openai.com may not be reached: offline", "pubmed_qa: its data was not found"],
+            ["OPENAI_API_KEY", "api.openai.com may not be reached: offline", "pubmed_qa: the data was not found"],
         ),
         (
             "pubmed_qa --model baseline/nosuch --jury jury.yaml",
             ["model `baseline/nosuch`", "jury.yaml has 3 problems", "`nosuch/x`: unknown", "judges[1]: must be",
-             "foo: unknown key", "pubmed_qa: its data was not found"],
+             "foo: unknown key", "pubmed_qa: the data was not found"],
         ),
         ("--model bogus/x", ["name a BENCHMARK", "model `bogus/x`"]),
     ],
