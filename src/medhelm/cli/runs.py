@@ -455,12 +455,12 @@ def show(shared: Shared, benchmark: str, instance: str, wanted: RunFilter, rule:
       medhelm show pubmed_qa 21645374
       medhelm show pubmed_qa 21645374 --model openai/gpt-4o
     """
-    from medhelm.reports import runs as runs_report
+    from medhelm.reports.cases import case_to_text
     from medhelm.results.cases import find_instance
 
     case = find_instance(shared.all_stores, benchmark, instance, wanted)
     if shared.json:
         print_json(case)
     else:
-        click.echo(runs_report.case_to_text(case, rule))
+        click.echo(case_to_text(case, rule))
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
-from medhelm.domain.run_folder import SHORT_ID, Removal, RemovalEffect, RunOnDisk
+from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
 from medhelm.reports.json_output import estimate_json, plain_json, select
@@ -195,65 +195,6 @@ def _not_computed_notes(runs: Sequence[Run]) -> list[str]:
 def _failures_text(run: Run) -> str:
     failed = run.n_failed - run.n_not_asked
     return f"{failed} ({counts_text(run.failures)})" if run.failures else str(failed)
-
-
-# --- one instance -----------------------------------------------------------------------------------------------------
-
-
-def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:
-    """Return a case of `results.cases.find_instance` as text; scores of `rule` come first."""
-    parts = [f"{case['benchmark']} / {case['instance_id']}"]
-    if "messages" not in case:
-        parts.append("(the prompt is not stored; `medhelm benchmarks preview` renders prompts from the data)")
-    for message in case.get("messages", ()):
-        parts.append(f"--- {message['role']}\n{printable(message['content'])}")
-    for reference in case.get("references", ()):
-        parts.append(
-            f"--- {'correct' if reference['correct'] else 'incorrect'} reference\n{printable(reference['text'])}"
-        )
-    n_runs = Counter(record["model"] for record in case["completions"])
-    parts += [_completion_text(one, rule, is_only_run=n_runs[one["model"]] == 1) for one in case["completions"]]
-    return "\n\n".join(parts)
-
-
-def _completion_text(record: Mapping[str, Any], rule: Rule, *, is_only_run: bool) -> str:
-    rules = sorted(RULES, key=lambda r: r != rule)
-    scores = [
-        f"{key.removesuffix(f'_{r}')} ({r}) {value:g}"
-        for r in rules
-        for key, value in record.items()
-        if key.endswith(f"_{r}") and isinstance(value, float)
-    ]
-    if record["completion"] is None:
-        text = f"no completion: {record['failure_code']} ({record['failure_boundary']}): {record['failure_message']}"
-    else:
-        text = printable(record["completion"]) or "(empty)"
-    tokens = f"{record['input_tokens']} + {record['output_tokens']} tokens, {record['latency_s']:.2f} s"
-    if record.get("left_out"):
-        scores.append(f"prompt truncated by {record['left_out']:,} characters")
-    if record.get("suspicions"):
-        scores.append(f"signs of prompt injection: {record['suspicions']}")
-    facts = "; ".join(_case_facts(record, is_only_run=is_only_run))
-    lines = [f"=== {record['model']}{facts and f' ({facts})'}", printable(text), f"[{'; '.join([*scores, tokens])}]"]
-    return "\n".join([*lines, *(_judgment_text(judgment) for judgment in record.get("judgments", ()))])
-
-
-def _case_facts(record: Mapping[str, Any], *, is_only_run: bool) -> list[str]:
-    """Return what distinguishes a run in the heading of its completion; little if the model has no other run."""
-    facts = [] if record["tier"] == "real" else [f"{record['tier']} rows"]
-    if not is_only_run:
-        judges = f", judged by {', '.join(record['judges'])}" if record["judges"] else ""
-        facts.append(f"run {record['run_id'][:SHORT_ID]}{judges}")
-        facts.append(f"{'counted' if record['counts'] else 'not counted'} on the leaderboard")
-    return facts
-
-
-def _judgment_text(judgment: Mapping[str, Any]) -> str:
-    """Return one line: judge, criterion, grade and explanation."""
-    head = f"  {judgment['judge']}, {printable(judgment['criterion'])}: "
-    if judgment["score"] is None:
-        return head + f"no judgment: {judgment['failure_code']}: {printable(judgment['failure_message'] or '')}"
-    return head + f"{judgment['score']:g}  {printable(judgment['explanation'] or '')}".rstrip()
 
 
 # --- stored runs ------------------------------------------------------------------------------------------------------
