@@ -164,11 +164,12 @@ def read_judgments(run: Run) -> Judgments:
 def mean_grades(run: Run) -> tuple[list[str], dict[str, np.ndarray]]:
     """Return ids of instances, and for each judge the mean grade of their completions over all criteria.
 
-    Higher is better; nan if the judgment of a criterion failed. Empty without a jury.
+    Higher is better; nan if the judgment of a criterion failed. Empty without a jury, and if the file is missing: the
+    scores that a leaderboard shows are in the records.
     """
     import numpy as np
 
-    if run.jury_result is None:
+    if run.jury_result is None or not (stored_folder(run) / "judgments.parquet").exists():
         return [], {}
     result = run.jury_result
     turned = ", ".join(map(sql_text, result.lower_is_better)) or "''"
