@@ -21,7 +21,7 @@ from medhelm.analysis.agreement.rating_sample import draw_completions
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
 from medhelm.analysis.agreement.severity import rater_effect
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.reports.tables import Value, render
+from medhelm.reports.formats.tables import Value, render
 
 NAN = float("nan")
 SEED = 20

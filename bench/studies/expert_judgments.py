@@ -26,7 +26,7 @@ from medhelm.analysis.agreement.kappa_and_alpha import Level, krippendorff_alpha
 from medhelm.analysis.statistics.bootstrap import bootstrap_statistic
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import wilson_interval
-from medhelm.reports.tables import Value, render, with_interval
+from medhelm.reports.formats.tables import Value, render, with_interval
 from medhelm.scoring.metrics.rouge import Rouge, rouge, words
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -34,7 +34,7 @@ from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.domain import Benchmark, Completion, Instance, JudgeReply, Jury, Model, Prompt
 from medhelm.errors import MissingError
-from medhelm.reports.tables import render as table
+from medhelm.reports.formats.tables import render as table
 from medhelm.scoring.jury.aggregation import JudgeVerdict, jury_verdict, shown_texts
 from medhelm.scoring.jury.parsing import parse_judgments, retry_reason
 from medhelm.scoring.jury.prompt_injection import find_injections

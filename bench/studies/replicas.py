@@ -34,7 +34,7 @@ from medhelm.models.catalog import find_models
 from medhelm.models.client import Client
 from medhelm.models.limits.budget import Budget
 from medhelm.models.providers import open_provider
-from medhelm.reports.tables import render as table
+from medhelm.reports.formats.tables import render as table
 
 SLOTS, SECONDS = 20, 0.5
 """Requests that a server works on at a time, and seconds for each."""

@@ -14,7 +14,7 @@ from bench.studies.expert_data import Graded, Notes, claims, graded_sets, note_p
 from bench.studies.expert_judgments import BEGIN, END, PAGE, hits, kappa_by_rank, scorers, shared_words, tables
 from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
 from medhelm.reports.agreement import SampleSizeAnswer, plan_to_table
-from medhelm.reports.tables import with_interval
+from medhelm.reports.formats.tables import with_interval
 from medhelm.results.agreement import agreement
 from tests.support.benchmarks.library import benchmark
 

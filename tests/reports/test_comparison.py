@@ -12,7 +12,7 @@ from medhelm.analysis.comparison.multiple_testing import Adjustment
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
 from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict
-from medhelm.reports.json_output import probability
+from medhelm.reports.formats.json_output import probability
 from medhelm.results.comparison import compare_cells
 
 

@@ -19,8 +19,8 @@ from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import Tier
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as leaderboard_report
+from medhelm.reports.formats.tables import FORMATS, fitted, number
 from medhelm.reports.leaderboard import as_json, to_table
-from medhelm.reports.tables import FORMATS, fitted, number
 
 NAN = float("nan")
 

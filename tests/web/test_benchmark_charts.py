@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.reports.tables import Value
+from medhelm.reports.formats.tables import Value
 from medhelm.web.benchmark_charts import benchmark_charts
 from medhelm.web.charts.chart import Chart
 from medhelm.web.selection import BoardSelection, board_of

@@ -83,7 +83,7 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
         entries = [{"line": entry.line, **entry.content} for entry in shown]
         print_json({"totals": [asdict(total) for total in totals], "entries": entries})
         return 0
-    from medhelm.reports import tables
+    from medhelm.reports.formats import tables
 
     rows = [[t.destination, t.benchmark or None, t.requests, t.bytes, t.first[:19], t.last[:19]] for t in totals]
     click.echo(tables.render(rows, ["destination", "benchmark", "requests", "bytes", "first (UTC)", "last"]), nl=False)

@@ -102,7 +102,7 @@ def rules(shared: Shared, names: tuple[str, ...], format: str) -> int:
       medhelm benchmarks rules medec ehrshot
     """
     from medhelm.reports import benchmarks as benchmarks_report
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
 
     found = load(shared, names or ["all"])
     if shared.json or format == "json":
@@ -267,7 +267,7 @@ def check(
     )
     from medhelm.evaluation.benchmark_check import check_all
     from medhelm.reports import benchmarks as benchmarks_report
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
 
     windows = _context_windows(shared, models)
     groups = [load(shared, [name]) for name in names]

@@ -99,7 +99,7 @@ def fetch(shared: Shared, names: tuple[str, ...], proxy: str) -> int:
     """
     from medhelm.benchmarks.download import fetch as fetch_data
     from medhelm.models.allowed_hosts import PROXY_LOGIN
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
 
     if shared.data is None:
         raise UserError("no data folder was named. Give --data DIR or set MEDHELM_DATA. Nothing was downloaded.")

@@ -37,7 +37,7 @@ def encrypt(shared: Shared, new_key: bool) -> int:
       export MEDHELM_STORE_KEY_FILE=/secure/medhelm.key
       medhelm encrypt --store STORE
     """
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
     from medhelm.results.runs.encryption import encrypt_store
 
     done = encrypt_store(shared.store, os.environ, new_key=new_key)
@@ -72,7 +72,7 @@ def decrypt(shared: Shared) -> int:
     Example:
       medhelm decrypt --store STORE
     """
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
     from medhelm.results.runs.encryption import decrypt_store
 
     done = decrypt_store(shared.store, os.environ)

@@ -259,7 +259,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     from medhelm.domain.text import plural
     from medhelm.exchange.remote_store import publish
     from medhelm.io.object_store import ObjectStore
-    from medhelm.reports.json_output import plain_json
+    from medhelm.reports.formats.json_output import plain_json
     from medhelm.storage.store import open_store
 
     with existing_audit_log(shared) as audit:

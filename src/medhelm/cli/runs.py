@@ -333,8 +333,8 @@ def purge_store(
 
 def _print_purge(shared: Shared, found: Purge, *, is_done: bool) -> None:
     """Print what is deleted, what remains, and what this command cannot delete."""
+    from medhelm.reports.formats.tables import size_text
     from medhelm.reports.runs import stored_as_json
-    from medhelm.reports.tables import size_text
     from medhelm.results.runs.purge import NOT_COVERED
 
     files = [str(path.relative_to(shared.store)) for path in found.files]

@@ -8,8 +8,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.agreement.verdict import MARGIN, Conclusion, conclude
-from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, estimate_text, number, render, with_interval
+from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.icc_sample_size import SampleSizes

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from medhelm.domain.batch import Batch
-from medhelm.reports import tables
-from medhelm.reports.json_output import select
+from medhelm.reports.formats import tables
+from medhelm.reports.formats.json_output import select
 
 
 def as_json(batches: Sequence[Batch]) -> list[dict[str, Any]]:

@@ -11,8 +11,8 @@ from typing import Any
 from medhelm.domain import Benchmark, Criterion
 from medhelm.domain.text import plural
 from medhelm.domain.titles import group_title, metric_title
-from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import MISSING, Value, printable, render, tabulate
+from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.tables import MISSING, Value, printable, render, tabulate
 
 SHOWN = 5
 """Most references shown per reason; `--json` has all of them."""

@@ -14,8 +14,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import plural
-from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import (
     MISSING,
     NUMERIC,
     Value,

@@ -8,7 +8,7 @@ from typing import Any
 
 from medhelm.domain import RULES, Rule
 from medhelm.domain.run_folder import SHORT_ID
-from medhelm.reports.tables import printable
+from medhelm.reports.formats.tables import printable
 
 
 def case_to_text(case: Mapping[str, Any], rule: Rule) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import estimate_json, left_out_json, probability, select
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
+from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
     Value,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from medhelm.analysis.cost.frontier import CostFrontier, FrontierStep
 from medhelm.analysis.cost.sums import CostSum
 from medhelm.domain.text import plural
-from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, decimal, number, render, tabulate, with_interval
+from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.tables import Value, decimal, number, render, tabulate, with_interval
 
 if TYPE_CHECKING:
     from medhelm.analysis.cost.bill import Bill, BillRow, CostEffectiveness

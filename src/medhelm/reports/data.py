@@ -8,9 +8,9 @@ from typing import Any
 
 from medhelm.domain import Availability, Benchmark
 from medhelm.domain.text import plural
-from medhelm.reports import tables
-from medhelm.reports.json_output import select
-from medhelm.reports.tables import printable
+from medhelm.reports.formats import tables
+from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.tables import printable
 
 Known = Sequence[tuple[Benchmark, Availability]]
 """Benchmarks with the state of their data."""

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
-from medhelm.reports.json_output import select
-from medhelm.reports.tables import render
+from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.tables import render
 
 Kind = Literal["text", "whole number", "number", "true or false", "JSON"]
 """Type of a column."""

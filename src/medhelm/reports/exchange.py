@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 from medhelm.domain import Rule, Run
 from medhelm.domain.text import plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, render, size_text, tabulate
+from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.tables import Value, render, size_text, tabulate
 
 # --- exports ----------------------------------------------------------------------------------------------------------
 

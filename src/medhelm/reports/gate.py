@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from medhelm.domain.text import listed, plural
 from medhelm.reports.comparison import p_text
-from medhelm.reports.json_output import probability, select
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import probability, select
+from medhelm.reports.formats.tables import (
     Value,
     as_line,
     decimal,

@@ -45,8 +45,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import estimate_json, injection_effects_json, plain_json, select
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import estimate_json, injection_effects_json, plain_json, select
+from medhelm.reports.formats.tables import (
     Value,
     counts_text,
     data_text,

@@ -11,8 +11,14 @@ from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
 from medhelm.reports.cost import frontier_as_json
-from medhelm.reports.json_output import estimate_json, injection_effects_json, left_out_json, probability, select
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import (
+    estimate_json,
+    injection_effects_json,
+    left_out_json,
+    probability,
+    select,
+)
+from medhelm.reports.formats.tables import (
     Columns,
     ObjectView,
     Value,

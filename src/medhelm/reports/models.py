@@ -8,8 +8,8 @@ from typing import Any
 
 from medhelm.domain import Completion, Model, Price, Usage
 from medhelm.domain.text import listed
-from medhelm.reports.json_output import plain_json
-from medhelm.reports.tables import Value, render, tabulate
+from medhelm.reports.formats.json_output import plain_json
+from medhelm.reports.formats.tables import Value, render, tabulate
 
 SHOWN_NAMES = 20
 """Most model names of a server in one message."""

@@ -9,8 +9,8 @@ from medhelm.analysis.cost.plan import CostPlan, PlanRow, is_within_limit
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain.text import plural
 from medhelm.reports.cost import money
-from medhelm.reports.json_output import plain_json, select
-from medhelm.reports.tables import Value, render
+from medhelm.reports.formats.json_output import plain_json, select
+from medhelm.reports.formats.tables import Value, render
 
 
 def as_json(plan: CostPlan) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medhelm.reports import tables
-from medhelm.reports.tables import printable
+from medhelm.reports.formats import tables
+from medhelm.reports.formats.tables import printable
 
 NONE = "No installed package adds providers, metrics or benchmarks."
 """Output without plug-ins."""

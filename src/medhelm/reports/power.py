@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.json_output import select
-from medhelm.reports.tables import Value, decimal, number, render, tabulate
+from medhelm.reports.formats.json_output import select
+from medhelm.reports.formats.tables import Value, decimal, number, render, tabulate
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import Noise, PowerDesign

@@ -11,8 +11,8 @@ from typing import Any
 from medhelm.domain import Estimate, Rule, Usage
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
-from medhelm.reports.json_output import estimate_json, select
-from medhelm.reports.tables import SAMPLE_WARNING, Value, cost_text, counts_text, decimal, estimate_text, render
+from medhelm.reports.formats.json_output import estimate_json, select
+from medhelm.reports.formats.tables import SAMPLE_WARNING, Value, cost_text, counts_text, decimal, estimate_text, render
 
 INTERVALS = (
     "Brackets: 95% confidence intervals. Kept and set aside are different instances, so the interval of their "

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.domain.text import listed
 from medhelm.reports.comparison import LEVEL, p_text
-from medhelm.reports.json_output import plain_json, probability, select
-from medhelm.reports.tables import Value, estimate_text, printable, render, tabulate
+from medhelm.reports.formats.json_output import plain_json, probability, select
+from medhelm.reports.formats.tables import Value, estimate_text, printable, render, tabulate
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.diff import (

@@ -10,8 +10,8 @@ from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
-from medhelm.reports.json_output import estimate_json, plain_json, select
-from medhelm.reports.tables import (
+from medhelm.reports.formats.json_output import estimate_json, plain_json, select
+from medhelm.reports.formats.tables import (
     MISSING,
     Columns,
     ObjectView,

@@ -14,7 +14,7 @@ from medhelm.domain import JURY, RULES, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
-from medhelm.reports.json_output import select
+from medhelm.reports.formats.json_output import select
 from medhelm.results.export_selection import (
     ExportRequest,
     ExportSelection,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.domain.grouping import group_by
-from medhelm.reports.json_output import select
+from medhelm.reports.formats.json_output import select
 from medhelm.storage.live_status import (
     SERVER,
     EvaluationStatus,

@@ -11,7 +11,7 @@ from medhelm import __version__
 from medhelm.domain.text import duration, listed, plural, short_count
 from medhelm.domain.titles import group_title
 from medhelm.reports.comparison import p_text
-from medhelm.reports.tables import MISSING, decimal, printable
+from medhelm.reports.formats.tables import MISSING, decimal, printable
 from medhelm.web.page import Page, PageRequest, Values
 from medhelm.web.routes import ROUTES
 from medhelm.web.site import Site

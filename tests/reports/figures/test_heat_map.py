@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from medhelm.reports.figures import style
 from medhelm.reports.figures.heat_map import HeatMapRow, heat_map
-from medhelm.reports.tables import SAMPLE_WARNING
+from medhelm.reports.formats.tables import SAMPLE_WARNING
 
 
 def draw(lines: list[HeatMapRow], models: list[str]) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from jsonschema import ValidationError
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
 from medhelm.reports.figures import style
 from medhelm.reports.figures.cost import BEATEN, BEST, OFF_AXIS, PricedModel, average_by_cost
+from medhelm.reports.formats.tables import SAMPLE_WARNING
 from medhelm.reports.leaderboard import shown_name
 from medhelm.reports.paper import figures
 from medhelm.reports.paper.figures import PaperFigure
-from medhelm.reports.tables import SAMPLE_WARNING
 from medhelm.results.paper.compose import FIGURES, compose_figures, taxonomy_titles
 from medhelm.results.paper.gather import ReportInputs, ReportRequest, gather_inputs
 from tests.support.leaderboards import HOSTILE, published, toy_board, toy_costs

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
+from medhelm.reports.formats.tables import Value
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.tables import PaperTable, markdown, write
-from medhelm.reports.tables import Value
 from medhelm.results.paper.compose import suite_listings, taxonomy_titles
 from tests.support.leaderboards import HOSTILE, published
 

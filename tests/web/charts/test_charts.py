@@ -19,7 +19,7 @@ from medhelm.analysis.comparison.two_models import compare_two_models
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Estimate
-from medhelm.reports.tables import as_line
+from medhelm.reports.formats.tables import as_line
 from medhelm.web.charts.benchmark_scores import SubgroupMean, benchmark_scores_chart, subgroups_chart
 from medhelm.web.charts.chart import NARROW, WIDE, Chart, cell_text
 from medhelm.web.charts.cost import PricedPoint, cost_chart, cost_points

@@ -45,7 +45,7 @@ def table_options(command: Command) -> Command:
 
     @wraps(command)
     def with_width(*args: Any, wide: bool, **options: Any) -> int:
-        from medhelm.reports.tables import fitted
+        from medhelm.reports.formats.tables import fitted
 
         width = None if wide else terminal_width()
         with fitted(width) if width else nullcontext():

@@ -16,7 +16,7 @@ def as_shown(text: str, format_: str = "table", *, indent: str = "") -> str:
 
     `indent`: indentation of all lines after the first.
     """
-    from medhelm.reports.tables import escape_markdown, printable, wrapped
+    from medhelm.reports.formats.tables import escape_markdown, printable, wrapped
 
     return escape_markdown(text) if format_ == "md" else wrapped(printable(text), indent)
 

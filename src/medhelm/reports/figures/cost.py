@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.analysis.cost.frontier import CostPoint, efficient_frontier
 from medhelm.reports.figures import style
-from medhelm.reports.tables import number
+from medhelm.reports.formats.tables import number
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Average

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from medhelm.reports.tables import SAMPLE_WARNING
+from medhelm.reports.formats.tables import SAMPLE_WARNING
 
 if TYPE_CHECKING:
     import altair as alt

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.figures import style
+from medhelm.reports.formats.tables import estimate_text
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import estimate_text
 
 if TYPE_CHECKING:
     from medhelm.analysis.leaderboard.types import Leaderboard

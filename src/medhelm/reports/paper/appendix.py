@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medhelm.domain.titles import group_title
+from medhelm.reports.formats.tables import Value, decimal, number
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
     CSV_HEADERS,
@@ -19,7 +20,6 @@ from medhelm.reports.leaderboard import (
     shown_name,
 )
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import Value, decimal, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects, DetectableEffect

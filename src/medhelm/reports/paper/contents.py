@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from medhelm.reports.agreement import verdict
 from medhelm.reports.cost import left_out, seconds_text
+from medhelm.reports.formats.tables import SAMPLE_WARNING, Value, decimal, estimate_numbers, estimate_text, number
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
     GUARDED,
@@ -26,7 +27,6 @@ from medhelm.reports.leaderboard import (
     use_as_json,
 )
 from medhelm.reports.paper.tables import PaperTable
-from medhelm.reports.tables import SAMPLE_WARNING, Value, decimal, estimate_numbers, estimate_text, number
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.jury_vs_clinicians import BenchmarkAgreement, JuryAgreement

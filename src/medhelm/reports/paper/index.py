@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from medhelm.domain.text import listed
 from medhelm.reports.comparison import p_text
+from medhelm.reports.formats.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 from medhelm.reports.leaderboard import caption
 from medhelm.reports.paper.contents import intervals_in_words
 from medhelm.reports.paper.figures import PaperFigure
 from medhelm.reports.paper.tables import ENDINGS, PaperTable, markdown
-from medhelm.reports.tables import SAMPLE_WARNING, escape_markdown, estimate_text, render
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.all_pairs import ModelPair

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from medhelm.reports.latex import longtable
-from medhelm.reports.tables import Value, as_texts, escape_markdown, render
+from medhelm.reports.formats.latex import longtable
+from medhelm.reports.formats.tables import Value, as_texts, escape_markdown, render
 
 TableFormat = Literal["md", "csv", "latex"]
 """Format of a table."""

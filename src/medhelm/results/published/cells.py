@@ -12,7 +12,7 @@ from medhelm.benchmarks.suites import load_suite
 from medhelm.domain import JURY, Estimate
 from medhelm.domain.suite import Suite
 from medhelm.domain.titles import metric_title
-from medhelm.reports.json_output import select
+from medhelm.reports.formats.json_output import select
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.published.data import PublishedBenchmark, PublishedScore, load_results
 from medhelm.results.suites import resolve_suite

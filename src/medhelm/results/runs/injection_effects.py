@@ -10,7 +10,7 @@ from medhelm.domain import JURY, InjectionEffect, Rule, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
-from medhelm.reports.tables import decimal
+from medhelm.reports.formats.tables import decimal
 from medhelm.storage.runs import read_columns, score_column
 
 _NAMED = 5

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from medhelm.analysis.leaderboard.diff import LeaderboardDiff
-from medhelm.reports.json_output import KEYS
+from medhelm.reports.formats.json_output import KEYS
 from medhelm.results.cases import Case
 from medhelm.results.live_status import EvaluationPhase
 from medhelm.storage.live_status import EndReason, RunState
@@ -72,7 +72,7 @@ def ref(name: str) -> JsonSchema:
 
 
 def schema_of(kind: Any) -> JsonSchema:
-    """Return the schema of a type as `reports.json_output.plain_json` writes it.
+    """Return the schema of a type as `reports.formats.json_output.plain_json` writes it.
 
     >>> schema_of(tuple[str, ...] | None)
     {'type': ['array', 'null'], 'items': {'type': 'string'}}

@@ -10,8 +10,8 @@ from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain import Estimate
 from medhelm.domain.text import listed, plural
+from medhelm.reports.formats.tables import Value, decimal, estimate_numbers, number
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import Value, decimal, estimate_numbers, number
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.web.charts.scales import known

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.reports.tables import MISSING, Value, as_line, decimal, render
+from medhelm.reports.formats.tables import MISSING, Value, as_line, decimal, render
 from medhelm.web.charts.svg import empty_picture, picture
 
 WIDE, NARROW = 760, 340

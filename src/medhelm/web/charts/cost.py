@@ -15,8 +15,8 @@ from markupsafe import Markup
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.reports.figures.cost import percent
+from medhelm.reports.formats.tables import Value, number
 from medhelm.reports.leaderboard import shown_name
-from medhelm.reports.tables import Value, number
 from medhelm.web.charts.chart import COMPACT, Chart, Drawing
 from medhelm.web.charts.scales import LinearScale, LogScale, dollars, domain, known, tick_text
 from medhelm.web.charts.svg import (

@@ -9,7 +9,7 @@ from medhelm.analysis.comparison.paired import LEVEL
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.domain.text import plural
 from medhelm.reports.comparison import ADJUSTED
-from medhelm.reports.tables import Value, estimate_numbers, number
+from medhelm.reports.formats.tables import Value, estimate_numbers, number
 from medhelm.web.charts.chart import Chart
 from medhelm.web.charts.intervals import IntervalPlot, IntervalRow, draw_intervals
 from medhelm.web.charts.svg import fit, short

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain.text import plural
-from medhelm.reports.tables import Value, decimal, number
+from medhelm.reports.formats.tables import Value, decimal, number
 from medhelm.web.charts.chart import COMPACT, Chart, Drawing
 from medhelm.web.charts.rows import MARGIN, RowLayout, RowText, axis_below, lay_out, row_texts
 from medhelm.web.charts.scales import LinearScale

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from medhelm.reports.tables import with_interval
+from medhelm.reports.formats.tables import with_interval
 from medhelm.web.charts.chart import Drawing
 from medhelm.web.charts.rows import RowLayout, RowText, axis_below, lay_out, row_texts
 from medhelm.web.charts.scales import LinearScale, domain, known

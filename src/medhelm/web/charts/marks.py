@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from medhelm.reports.tables import HasInterval
+from medhelm.reports.formats.tables import HasInterval
 from medhelm.web.charts.scales import LinearScale, domain, known
 from medhelm.web.charts.svg import circle, coordinate, element, frame_paint, hollow_paint, line, paint, rect
 

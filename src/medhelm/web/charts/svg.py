@@ -13,7 +13,7 @@ from typing import Literal
 from markupsafe import Markup, escape
 
 from medhelm.reports.figures import style
-from medhelm.reports.tables import as_line
+from medhelm.reports.formats.tables import as_line
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
 """Fonts of the reader's system; nothing is downloaded."""

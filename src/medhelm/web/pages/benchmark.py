@@ -12,7 +12,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.errors import UserError
 from medhelm.reports import leaderboard as report
 from medhelm.reports.benchmarks import evaluated_in_words
-from medhelm.reports.tables import score_decimals
+from medhelm.reports.formats.tables import score_decimals
 from medhelm.results.published.remarks import known_error_remarks
 from medhelm.scoring.metrics import METRICS
 from medhelm.web.benchmark_charts import benchmark_charts

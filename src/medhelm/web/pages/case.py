@@ -8,7 +8,7 @@ from typing import Any
 
 from medhelm.domain.grouping import group_by
 from medhelm.domain.text import plural
-from medhelm.reports.json_output import plain_json
+from medhelm.reports.formats.json_output import plain_json
 from medhelm.results.cases import (
     Case,
     CaseCompletion,

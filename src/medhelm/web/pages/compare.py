@@ -5,7 +5,7 @@ from __future__ import annotations
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.comparison.two_models import Comparison
 from medhelm.reports import comparison as report
-from medhelm.reports.tables import score_decimals
+from medhelm.reports.formats.tables import score_decimals
 from medhelm.results.comparison import compare_inputs
 from medhelm.web.chart_files import chart_file, chart_links
 from medhelm.web.charts.differences import differences_chart

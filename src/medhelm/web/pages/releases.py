@@ -11,7 +11,7 @@ from medhelm.domain.release import CellProvenance, Release
 from medhelm.domain.text import listed, plural
 from medhelm.reports import releases as report
 from medhelm.reports.comparison import LEVEL
-from medhelm.reports.tables import render
+from medhelm.reports.formats.tables import render
 from medhelm.results.releases import CURRENT
 from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageRequest, json_download, text_download

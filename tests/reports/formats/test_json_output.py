@@ -29,7 +29,7 @@ from medhelm.domain import (
 from medhelm.domain.benchmark import AnswerField, SampleRule
 from medhelm.domain.release import CellProvenance, Release
 from medhelm.evaluation.benchmark_check import BenchmarkCheck, RejectedReference
-from medhelm.reports.json_output import KEYS, plain_json
+from medhelm.reports.formats.json_output import KEYS, plain_json
 from tests.support.cases import table
 
 WRITTEN: Mapping[type, str] = {

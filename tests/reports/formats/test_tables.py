@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medhelm.errors import UserError
-from medhelm.reports import tables
-from medhelm.reports.tables import (
+from medhelm.reports.formats import tables
+from medhelm.reports.formats.tables import (
     FORMATS,
     Value,
     decimal,

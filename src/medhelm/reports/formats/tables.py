@@ -23,7 +23,7 @@ from unicodedata import category, combining, east_asian_width
 from xml.etree import ElementTree as ET
 
 from medhelm.errors import MissingError, UserError
-from medhelm.reports.latex import tabular
+from medhelm.reports.formats.latex import tabular
 
 Format = Literal["table", "csv", "md", "latex"]
 """Format of a table."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medhelm.reports.latex import escape_latex, longtable
-from medhelm.reports.tables import Value, as_texts
+from medhelm.reports.formats.latex import escape_latex, longtable
+from medhelm.reports.formats.tables import Value, as_texts
 
 Rows = list[list[Value]]
 

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medhelm.reports.tables import number
+from medhelm.reports.formats.tables import number
 
 if TYPE_CHECKING:
     from medhelm.domain import InjectionEffect

@@ -1,0 +1,1 @@
+"""The formats of reports: text tables, CSV, Markdown, LaTeX and JSON."""
