@@ -87,7 +87,8 @@ def test_two_processes_and_kills_never_pass_the_budget_of_the_store(tmp_path: Pa
     found = budget(tmp_path, "show")
     used = found["spent_usd"] + found["lost_usd"]
     assert server.count <= used <= LIMIT_USD
-    assert (found["reserved_usd"], sorted({one["model"] for one in found["models"]})) == (0, ["one", "two"])
+    assert found["reserved_usd"] == 0
+    assert {one["model"] for one in found["models"]} <= {"one", "two"}  # a kill can lose all that one of them received
     assert found["lost_usd"] > 0
     assert LIMIT_USD - used < 25  # what one request may cost
     assert [process.returncode for process, _, _ in ended] == [3, 3]

@@ -153,6 +153,20 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
         assert str(7919 * 7919) not in text
 
 
+@pytest.mark.parametrize(
+    ("models", "verdict"),
+    [
+        ({"lab/x": [1.0, 0.0]}, "There is one model: a comparison needs at least two."),
+        ({"lab/x": [None, None]}, "There is nothing to rank yet: no model has a score."),
+    ],
+)
+def test_a_board_without_a_verdict_says_why(
+    models: dict[str, list[float | None]], verdict: str, tmp_path: Path
+) -> None:
+    make_store(tmp_path / "s", {"pubmed_qa": models})
+    assert verdict in text_of(TestClient(create_app(Site([tmp_path / "s"]))))
+
+
 def test_one_model_is_shown_without_rivals(tmp_path: Path) -> None:
     client = make_client(make_store(tmp_path, {"pubmed_qa": {"openai/a": [1.0, 0.0]}}))
     assert models_in(text_of(client)) == ["openai/a"]

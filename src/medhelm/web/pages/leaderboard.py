@@ -148,6 +148,7 @@ def page(site: Site, request: PageRequest) -> Page:
     on_page = shown if request.is_static else shown[start : start + ROWS_PER_PAGE]
     values = {
         "board": board,
+        "verdict": board.verdict or [_why_no_verdict(board)],
         "site_tier": board.tier,
         "scoring": board.scoring,
         "why_not_published": why_not,
@@ -206,6 +207,17 @@ def _selection(site: Site, request: PageRequest) -> BoardSelection:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _why_no_verdict(board: Leaderboard) -> str:
+    """Return what to say of a board without a verdict."""
+    if not board.rows:
+        return "There is nothing to rank yet: the store has only baselines."
+    if all(row.n_benchmarks == 0 for row in board.rows):
+        return "There is nothing to rank yet: no model has a score."
+    if len(board.rows) == 1:
+        return "There is one model: a comparison needs at least two."
+    return f"The {len(board.rows):,} models are not tested against each other."
 
 
 def tie_ends(board: Leaderboard) -> set[str]:
