@@ -163,8 +163,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
 def test_a_board_without_a_verdict_says_why(
     models: dict[str, list[float | None]], verdict: str, tmp_path: Path
 ) -> None:
-    make_store(tmp_path / "s", {"pubmed_qa": models})
-    assert verdict in text_of(TestClient(create_app(Site([tmp_path / "s"]))))
+    assert verdict in text_of(make_client(make_store(tmp_path, {"pubmed_qa": models})))
 
 
 def test_one_model_is_shown_without_rivals(tmp_path: Path) -> None:
