@@ -200,6 +200,6 @@ EXIT_CODES: dict[int, str] = {
     3: "Stopped by the budget (`--max-cost`). Everything received is kept.",
     4: "Something needed is missing: data, a key, an optional package, disk space.",
     5: "Undecided (`gate`): too few instances to say whether a model is worse, or some benchmarks are not compared.",
-    130: "Interrupted. Everything received is kept; the same command continues.",
+    130: "Interrupted. Everything received is kept; run the same command again to continue.",
 }
 """Exit code -> meaning."""
