@@ -516,8 +516,8 @@ def store_page() -> str:
             "## running/\n",
             "Up to three files for each evaluation in progress: `ID.json`, its status, replaced about once a second; "
             "`ID.lock`, locked while its process runs; and `ID.stop`, a request to stop. An evaluation that ends "
-            "normally removes them; one that ends early leaves its status until the same command is run again. The files "
-            "hold no text of instances or completions, and only their owner can read them.\n",
+            "normally removes them; one that ends early leaves its status until the same command is run again. The "
+            "files hold no text of instances or completions, and only their owner can read them.\n",
             f"The key `format` of the status is {live_status.FORMAT}. These keys follow:\n",
             json_table(live_status.STATUS),
             "### Each of `runs`\n",
