@@ -56,6 +56,7 @@ ALLOWED = {
     ("src/medhelm/evaluation/reference_filter.py", "stands"),
     ("src/medhelm/evaluation/reference_filter.py", "are no "),
     ("src/medhelm/scoring/jury/parsing.py", "stands"),
+    ("src/medhelm/scoring/jury/parsing.py", "fences"),  # of code blocks
     ("src/medhelm/scoring/jury/prompts.py", "stands"),
     ("src/medhelm/scoring/jury/prompts.py", "is no "),
     ("src/medhelm/scoring/jury/prompts.py", "are no "),
@@ -117,6 +118,13 @@ def in_riddles(nodes: Nodes) -> Findings:
             yield text.lineno, hit.group()
 
 
+def in_docstrings(nodes: Nodes) -> Findings:
+    """Find retired phrases in docstrings, where "if there is no ..." is plain English."""
+    for text in docstrings(nodes):
+        found = (hit.group().lower() for hit in RETIRED_PHRASES.finditer(str(text.value)))
+        yield from ((text.lineno, hit) for hit in found if hit.strip() not in ("is no", "are no"))
+
+
 def in_page(text: str) -> Findings:
     """Find retired phrases in a document."""
     for number, line in enumerate(text.splitlines(), 1):
@@ -127,6 +135,7 @@ CHECKS: dict[str, Callable[[Nodes], Findings]] = {
     "names": in_names,
     "phrases": in_phrases,
     "riddles": in_riddles,
+    "docstrings": in_docstrings,
 }
 
 
@@ -180,6 +189,7 @@ class JurySitting:
         ("names", {(4, "sitting"), (5, "floor"), (8, "travel"), (8, "openings")}),
         ("phrases", {(10, "parcels"), (10, "road")}),
         ("riddles", {(2, "What"), (6, "Whether")}),
+        ("docstrings", {(6, "told"), (9, "spool")}),
     ],
 )
 def test_retired_words_are_found(check: str, expected: set[tuple[int, str]]) -> None:

@@ -19,7 +19,7 @@ except ImportError:  # Windows: each process then sends its own requests
     fcntl = None  # type: ignore[assignment]
 
 POSITIONS = 2**62
-"""Positions of a file that stand for numbers."""
+"""Positions of a file that represent numbers."""
 
 FIRST = POSITIONS
 """Position that is held by a process that opened the file while no other had it open."""
@@ -59,7 +59,7 @@ class NumberLocks:
         self._file = -1
 
     def _add_byte(self) -> int:
-        """Append a byte, which tells others that this process came; return where it ends, -1 if there is no room."""
+        """Append a byte, which shows others that this process came; return where it ends, -1 if there is no room."""
         try:
             os.write(self._file, b"\0")
         except OSError:  # a full disk

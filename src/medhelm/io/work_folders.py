@@ -112,7 +112,7 @@ def clear_leftovers(parent: Path) -> None:
 def clear_old(parent: Path, names: re.Pattern[str], *, keep: Callable[[Path], bool] = lambda _: False) -> None:
     """Remove files and folders of this user that have such names, no lock, and more than a day of age.
 
-    `keep`: tells of a folder whether it stays.
+    `keep`: returns True for a folder that stays.
     """
     for name in filter(names.fullmatch, _names(parent)):
         path = parent / name

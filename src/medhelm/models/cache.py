@@ -105,7 +105,7 @@ class KnownCompletion(NamedTuple):
 def find_completion(
     request: Request, digest: bytes, get: Callable[[bytes, str], Completion | None]
 ) -> KnownCompletion | None:
-    """Return the completion that stands for a request; None if it must be sent.
+    """Return the stored completion of a request; None if it must be sent.
 
     A model with a scope of its own also finds what was bought under its name before there were scopes.
     `digest`: that of the request; `get`: (digest, name of the model or "" for any) -> completion.
@@ -190,7 +190,7 @@ class Cache:
             raise _store_error(error, self.path) from error
 
     def find(self, request: Request, digest: bytes | None = None) -> KnownCompletion | None:
-        """Return the completion that stands for a request, if there is one. Takes microseconds.
+        """Return the stored completion of a request, if there is one. Takes microseconds.
 
         `digest`: that of the request, if it was computed before. Raises: StoreError if the file cannot be read.
         """

@@ -53,7 +53,7 @@ MAX_SILENCE_S = 300.0
 """Longest time without any reply from an endpoint, whatever the limit on a single request, before it is given up."""
 
 SILENCE_NOTE_S = 60.0
-"""Silence after which the user is told."""
+"""Silence after which the user gets a message."""
 
 EXHAUSTED_IN_A_ROW, SILENT_ROUNDS = 10, 3
 """Requests in a row without any reply after all attempts, in this many rounds, after which an endpoint counts as down.
@@ -137,7 +137,7 @@ class _Endpoint:
     is_watched: bool = False
     """True while a timer runs that ends the wait."""
     is_reported: bool = False
-    """True since the user was told about the current silence."""
+    """True once the user has a message about the current silence."""
 
     def replied(self, now: float) -> None:
         """Note a reply, even an error."""
@@ -231,7 +231,7 @@ class Client:
     async def complete(self, provider: Provider, request: Request) -> ClientResult:
         """Return the completion of `request`, bought only if it is not in the cache.
 
-        If the call is cancelled, a completion that has arrived is still kept.
+        If the call is canceled, a completion that has arrived is still kept.
         Raises: ModelUnusable, from then on for every request to that model; BudgetError; StoreError if a completion
         cannot be kept; UserError if the host is not allowed.
         """

@@ -71,7 +71,7 @@ def find_jury(
 def jury_warnings(jury: Jury, models: Sequence[Model]) -> list[str]:
     """Return a warning about a jury of one judge, and one for each judge that grades its own completions.
 
-    Models are compared by their names at their servers, whoever serves them: `openai/gpt-4o` at a gateway is OpenAI's
+    Models are compared by their names at their servers, whatever the server: `openai/gpt-4o` at a gateway is OpenAI's
     `gpt-4o`.
     """
     tested = {plain_name(model.remote_name) for model in models}

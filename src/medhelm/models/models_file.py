@@ -240,7 +240,7 @@ class _ModelsFile(RootModel[dict[str, ModelDefinition]]):
 def read_definitions(file: Path, *, is_found: bool = False) -> Mapping[str, ModelDefinition]:
     """Return name -> definition, in the order of the file; empty for an empty file.
 
-    `is_found`: nobody named the file; it is in the working folder.
+    `is_found`: the user did not name the file; it is in the working folder.
     Raises: ConfigError with all problems and their lines; values that may be keys are not repeated.
     """
     document = read_yaml(file)

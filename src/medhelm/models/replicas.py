@@ -3,7 +3,7 @@
 A request goes to the server with the fewest requests in flight, or to one that has received a prompt with the same
 long prefix, because that server's prefix cache holds it. A server gets requests after it has returned its list of
 models. A server that does not respond gets no requests and is tried again, less and less often. One that serves another
-model, or refuses the key, gets no requests either, and the user is told. The other servers continue.
+model, or refuses the key, gets no requests either, and the user gets a message. The other servers continue.
 
 The addresses may be in a file, which is read again when it changes. A new address gets requests if its host is this
 machine, one that the pool had at the start, or one that --allow-host names; the egress policy decides as well. An
@@ -114,7 +114,7 @@ class Replica:
     is_probed: bool = False
     """True while an attempt is under way."""
     is_reported: bool = False
-    """True if the user was told that it is not ready."""
+    """True if the user has a message that it is not ready."""
     done_when_lost: int = 0
 
     @property

@@ -41,7 +41,7 @@ MOST_FORM_BYTES = 10_000
 
 LINKS = ServerLinks(routes=BY_NAME, version=__version__)
 ERROR = Route(name="error", path="/", handler="")
-"""Stands for the page of an error in links to itself."""
+"""Placeholder for the page of an error in links to itself."""
 
 
 def create_app(site: Site, security: Security) -> Starlette:

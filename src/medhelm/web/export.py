@@ -34,7 +34,7 @@ MOST_CASES = 100
 """Cases of each benchmark in an export unless another number is asked for."""
 
 NOT_EXPORTED = "not-exported.html"
-"""Page that stands for all pages that only the server has."""
+"""Placeholder for all pages that only the server has."""
 
 
 @dataclass(frozen=True, slots=True)

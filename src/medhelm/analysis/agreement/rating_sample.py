@@ -125,7 +125,7 @@ def imbalance(values: Floats, is_rated: NDArray[np.bool_], weights: Floats | Non
     """Compare the rated completions with the others in one property, such as the jury's score.
 
     Parameters: values, shape (n,), nan if missing; is_rated, shape (n,); weights, shape (n,), one over the probability
-    with which each rated completion was drawn, None if equal: the rated then stand for all, and are compared with all.
+    with which each rated completion was drawn, None if equal: the rated then represent all, and are compared with all.
     Returns: None if fewer than two are rated or unrated, and if all values are the same.
     """
     there = ~np.isnan(values)

@@ -2,7 +2,7 @@
 
 Both are weighted means of means over instances. Each interval is made from the sum of the benchmarks' variances with
 Student's t, degrees of freedom by Satterthwaite (1946, Biom. Bull. 2). On benchmarks with 0/1 scores a few invented
-instances, half of them right, stand for outcomes that were not seen: 4 over the number of benchmarks on each (Price and
+instances, half of them right, represent outcomes that were not seen: 4 over the number of benchmarks on each (Price and
 Bonett 2004, Comput. Stat. Data Anal. 45). Without them a model that gets everything right would have an interval of no
 width.
 """

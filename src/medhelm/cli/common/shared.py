@@ -165,7 +165,7 @@ def shared_options(*used: str) -> Callable[[_Command], _Command]:
     """Add all shared options to a command or group; the last value on the command line wins.
 
     Help lists only the options in `used`. The others are accepted and have no effect on the command; a warning says so
-    if they stand after it.
+    if they follow it.
     """
 
     def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:

@@ -88,7 +88,7 @@ class Gateway:
     ) -> None:
         """Make a gateway.
 
-        Parameters: models, with their prices; providers, by model; tokens, None if whoever can connect may ask;
+        Parameters: models, with their prices; providers, by model; tokens, None if anyone who can connect may ask;
         without_consent, model -> hosts that may not get private data from it; known, see `Known`; note, receives
         messages for the user.
         """

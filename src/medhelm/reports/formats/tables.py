@@ -546,7 +546,7 @@ def printable(text: str) -> str:
 def wrapped(text: str, indent: str = "") -> str:
     """Break a text into lines that fit the terminal, if the output goes to one. Commands in backquotes stay whole.
 
-    `indent`: that of all lines; the first one is without, since a bullet stands there.
+    `indent`: that of all lines; the first one has none, because it begins with a bullet.
     """
     width = _terminal.get()
     if width is None:

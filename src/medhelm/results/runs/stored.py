@@ -1,4 +1,4 @@
-"""Lists runs of stores, finds them by a short name, and tells what a removal affects."""
+"""Lists runs of stores, finds them by a short name, and says what a removal affects."""
 
 from __future__ import annotations
 

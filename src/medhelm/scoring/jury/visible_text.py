@@ -79,7 +79,7 @@ def visible_text(text: str) -> str:
 def other_readings(text: str) -> Iterator[str]:
     """Yield further readings of a visible text, for a search of phrases.
 
-    These are the text with look-alike letters replaced, in which digits stand for letters, in ROT13, reversed, with
+    These are the text with look-alike letters replaced, in which digits replace letters, in ROT13, reversed, with
     spaced letters joined, and the words hidden in base 85 or in several pieces of base 64.
     """
     if not text.isascii():
