@@ -73,22 +73,32 @@ def test_two_processes_and_kills_never_pass_the_budget_of_the_store(tmp_path: Pa
             start(tmp_path, "run", str(benchmark), "--model", name, "--concurrency", "2") for name in ("one", "two")
         ]
 
-    server.hold()  # until both take part, with two requests each
-    for moment in (9, 25):
-        processes = both()
-        server.wait_for(4)
-        server.release()
-        server.wait_for(moment)
+    def kill(processes: list[subprocess.Popen[str]]) -> None:
         for process in processes:
             process.send_signal(signal.SIGKILL)
             process.communicate()
         assert server.count <= LIMIT_USD
+
+    def paid_models() -> list[str]:
+        return sorted({one["model"] for one in budget(tmp_path, "show")["models"]})
+
+    server.hold()  # until both take part, with two requests each
+    processes = both()
+    server.wait_for(4)
+    server.hold_beyond(9)  # so that both are killed with requests in flight, once both have paid for some
+    server.release_held()
+    server.wait_for(10)
+    assert any(paid_models() == ["one", "two"] for _ in range(100))
+    kill(processes)
+    server.release()
+    processes = both()
+    server.wait_for(25)
+    kill(processes)
     ended = [(process, *process.communicate(timeout=120)) for process in both()]
     found = budget(tmp_path, "show")
     used = found["spent_usd"] + found["lost_usd"]
     assert server.count <= used <= LIMIT_USD
-    assert found["reserved_usd"] == 0
-    assert {one["model"] for one in found["models"]} <= {"one", "two"}  # a kill can lose all that one of them received
+    assert (found["reserved_usd"], sorted({one["model"] for one in found["models"]})) == (0, ["one", "two"])
     assert found["lost_usd"] > 0
     assert LIMIT_USD - used < 25  # what one request may cost
     assert [process.returncode for process, _, _ in ended] == [3, 3]
