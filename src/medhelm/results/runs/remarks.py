@@ -15,7 +15,6 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError
-from medhelm.models.cache_reader import CacheReader
 from medhelm.results.comparable.conditions import ConditionsComparison, conditions_of
 from medhelm.results.comparable.run_selection import judges_under_test
 from medhelm.scoring.metrics import METRICS
@@ -59,6 +58,8 @@ def cached_completions_text(stores: Iterable[Path]) -> str:
 
     A process that was killed during the first run leaves nothing else.
     """
+    from medhelm.models.cache_reader import CacheReader  # lazy: leaderboards do not read the cache
+
     n = 0
     for path in stores:
         with suppress(StoreError), CacheReader(open_store(path).cache_file) as cache:
