@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from medhelm.cli.common import shell_completion
+from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared
 
 FORMATS = click.Choice(["table", "json", "csv", "md", "latex"])
@@ -39,7 +40,7 @@ def format_option(command: Callable[..., int]) -> Callable[..., int]:
         is_json = context.ensure_object(Shared).json
         is_chosen = context.get_parameter_source("format_") is click.core.ParameterSource.COMMANDLINE
         if is_json and is_chosen and format_ != "json":
-            raise click.UsageError(f"--json and --format {format_} cannot be combined: leave out one of them.")
+            warn(f"--format {format_} has no effect with --json.")
         return command(*args, format_="json" if is_json else format_, **options)
 
     return click.option(
