@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.choice import rows as toy_rows
@@ -272,9 +274,11 @@ def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> N
         (MODELS[2], MODELS[1]),
         (MODELS[1], MODELS[0]),
     ]
+    clusters = 4 / sum(1 / one["n"] for one in found["benchmarks"])  # two benchmarks of independent instances
     for one in found["neighbours"]:
-        usual = (one["detectable"] / 0.05) ** 2
-        assert 0.9 * usual < one["times_instances"] < usual  # few instances cost something, more of them less
+        error = one["standard_error"]
+        reach = norm.ppf(0.975) * math.sqrt(error**2 + 0.05**2 / clusters) + norm.ppf(0.8) * error
+        assert one["times_instances"] == pytest.approx((reach / 0.05) ** 2, rel=1e-3)
 
 
 def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Path) -> None:

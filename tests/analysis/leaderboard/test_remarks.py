@@ -186,7 +186,7 @@ def test_baselines_that_are_ranked_are_compared_with_the_constant_answer_like_mo
 
 
 def test_the_opposite_of_the_constant_answer_is_rarely_shown_to_be_better() -> None:
-    """Both are right half of the time, but never together: a test against the mean alone would err in a fifth."""
+    """Both are right half of the time, but never together: a test against the mean alone would often err."""
     rng, shown = np.random.default_rng(4), 0
     for _ in range(200):
         constant = (rng.random(40) < 0.5).astype(float)

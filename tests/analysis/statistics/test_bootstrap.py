@@ -101,8 +101,10 @@ def test_undefined_draws_are_left_out(nothing: float) -> None:
     found = bootstrap_statistic(6, sometimes, rng(7), 500)
     drawn = np.concatenate([sometimes(counts) for counts in resampling_weights(6, 500, rng(7))])
     assert (found.low, found.high) == percentile_interval(drawn[np.isfinite(drawn)], 6)
+    assert 0 < int((~np.isfinite(drawn)).sum()) < 500
     assert found.low is not None
-    assert 0 <= found.low < 2.5
+    assert found.high is not None
+    assert 0 <= found.low < 2.5 < found.high <= 5
 
 
 @pytest.mark.parametrize(
