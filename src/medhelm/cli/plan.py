@@ -65,10 +65,8 @@ def plan(
     del rule  # both rules are computed
     from medhelm.evaluation.plan import make_plan
     from medhelm.evaluation.settings import Settings
-    from medhelm.io.work_folders import temporary_folder
     from medhelm.models.price_book import read_price_books
     from medhelm.reports import plan as plan_report
-    from medhelm.storage.store import create, open_store
 
     errors = ErrorCollector()
     with errors.collect():
@@ -79,12 +77,8 @@ def plan(
         check_rubric(benchmarks, choices["rubric"], jury, like)
     note_jury(shared, jury, found, benchmarks if names else None)
     datasets: list[Dataset] = []
-    if like:
-        # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.
-        if (shared.store / "store.json").exists():
-            open_store(shared.store)
-        with errors.collect(), temporary_folder() as work:
-            datasets = open_like(shared, like, create(work.path / "store"), choices["limit"])
+    with errors.collect():
+        datasets = _open_like(shared, like, choices["limit"])
     forecast = make_plan(
         benchmarks,
         found,
@@ -105,6 +99,20 @@ def plan(
     for text in [*(forecast.warnings if format_ == "json" else ()), *plan_report.missing(forecast)]:
         click.echo(f"medhelm: {text}", err=True)
     return 4 if forecast.is_missing_something else 0
+
+
+def _open_like(shared: Shared, like: tuple[Path, ...], limit: int | None) -> list[Dataset]:
+    """Open the instances of imported runs. Raises: UserError."""
+    from medhelm.io.work_folders import temporary_folder
+    from medhelm.storage.store import create, open_store
+
+    if not like:
+        return []
+    # A plan does not write to the store: the instances go to a temporary folder, encrypted if the store is.
+    if (shared.store / "store.json").exists():
+        open_store(shared.store)
+    with temporary_folder() as work:
+        return open_like(shared, like, create(work.path / "store"), limit)
 
 
 _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)

@@ -90,15 +90,8 @@ def evaluate(
         environment = {**environment, OFFLINE_VARIABLE: "1"}
     folder, data = as_path(store, "store"), data or environment.get("MEDHELM_DATA") or None
     errors = ErrorCollector()
-    found: list[Benchmark] = []
-    named: list[Model] = []
+    found, named = _find_names(benchmarks, models, environment, errors, has_datasets=bool(datasets))
     judges: Jury | None = Jury(judges=())  # if the right one has errors
-    with errors.collect():
-        if not (found := find_benchmarks(benchmarks)) and not datasets:
-            raise UserError("`benchmarks` is empty: name a benchmark, such as `pubmed_qa`.")
-    with errors.collect():
-        if not (named := models_of(models, environment)):
-            raise UserError("`models` is empty: name a model, such as `openai/gpt-4o`.")
     with errors.collect():
         judges = jury_of(jury, environment)
     from medhelm.evaluation.evaluate import evaluate
@@ -115,6 +108,26 @@ def evaluate(
         datasets=datasets,
         errors=errors,
     )
+
+
+def _find_names(
+    benchmarks: AnyBenchmarks,
+    models: AnyModels,
+    environment: Mapping[str, str],
+    errors: ErrorCollector,
+    *,
+    has_datasets: bool,
+) -> tuple[list[Benchmark], list[Model]]:
+    """Return benchmarks and models by name, and collect what is wrong with the names."""
+    found: list[Benchmark] = []
+    named: list[Model] = []
+    with errors.collect():
+        if not (found := find_benchmarks(benchmarks)) and not has_datasets:
+            raise UserError("`benchmarks` is empty: name a benchmark, such as `pubmed_qa`.")
+    with errors.collect():
+        if not (named := models_of(models, environment)):
+            raise UserError("`models` is empty: name a model, such as `openai/gpt-4o`.")
+    return found, named
 
 
 def load_benchmark(name: str | PathLike[str], *, folders: AnyPaths = ()) -> Benchmark:

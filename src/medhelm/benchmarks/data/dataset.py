@@ -167,15 +167,12 @@ def open_dataset(
         groups=scan.groups,
         subset=subset,
     )
-    draw: list[object] = [chosen.variant] if chosen.variant else []
-    if tier == "real":
-        draw += [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed]
-    if subset is not None:
-        draw += ["subset", subset, seed]
+    drawn = [sample, chosen.size, chosen.pool, chosen.offset, selection.ids_digest, seed] if tier == "real" else []
+    drawn += [] if subset is None else ["subset", subset, seed]
     return Dataset(
         benchmark=benchmark,
         tier=tier,
-        digest=_digest(tier, checksums, draw, limit),
+        digest=_digest(tier, checksums, [*([chosen.variant] if chosen.variant else []), *drawn], limit),
         selection=selection,
         n_skipped=scan.n_skipped,
         read=table.read,
