@@ -99,7 +99,7 @@ def sent_data(dataset: Dataset, settings: Settings) -> SentData:
 
 
 def sent_of(benchmark: Benchmark, n: int | None, settings: Settings) -> SentData:
-    """Return what a command would send of `n` instances of a benchmark; None if their number is unknown."""
+    """Return what a command would send of a benchmark. `n`: number of its instances, None if unknown."""
     from medhelm.models.allowed_hosts import SentData  # lazy: as above
 
     return SentData(benchmark=benchmark, n=n, is_invented=settings.tier == "sample", is_own=settings.own_data)
