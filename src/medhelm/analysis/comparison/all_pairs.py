@@ -18,15 +18,17 @@ benchmarks together, those of each overall difference over all pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.comparison.adjusted_means import Design
+from medhelm.analysis.comparison.incomplete import ContrastVariances
 from medhelm.analysis.comparison.minimum_detectable_effect import BenchmarkEffects
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.pair_numbers import PairedBenchmark, PairNumbers, PairSums, pair_numbers
@@ -177,23 +179,59 @@ class AllPairs:
             survives_failures=self.survives_failures[places],
         )
 
-    def separated(self, *, adjusted: bool = True) -> frozenset[tuple[str, str]]:
-        """Return the pairs that differ at the 5% level, models in their order; differences against it do not count.
+    def separated(self) -> frozenset[tuple[str, str]]:
+        """Return the pairs that differ significantly, the better model first."""
+        return frozenset(self.pairs_of(self.is_separated))
 
-        The order can be against the difference where models lack benchmarks, which count as losses in ranks.
-        """
-        found = self.is_separated if adjusted else self._is_different(self.win_share.differences.p_value)
+    def nominally_different(self) -> frozenset[tuple[str, str]]:
+        """Return the pairs whose difference of win shares has an unadjusted p-value of at most 5%, the better first."""
         first, second = pair_indices(len(self.models))
-        return frozenset((self.models[first[p]], self.models[second[p]]) for p in np.flatnonzero(found))
+        tested = self.win_share.differences
+        with np.errstate(invalid="ignore"):
+            found = np.flatnonzero(tested.p_value <= LEVEL).tolist()
+        sides = [(first[p], second[p]) if tested.value[p] > 0 else (second[p], first[p]) for p in found]
+        return frozenset((self.models[better], self.models[worse]) for better, worse in sides)
+
+    @cached_property
+    def findings(self) -> NDArray[np.int8]:
+        """Shape (n_pairs,): 1 where the first model is significantly better, -1 where the second is, else 0.
+
+        A difference counts if win shares and means both differ in one direction, with an adjusted p-value of at most
+        5%, whatever the missing scores would have been.
+        """
+        with np.errstate(invalid="ignore"):
+            found = (self.win_share.p_holm <= LEVEL) & self.survives_failures
+        return np.where(found, np.sign(self.macro_average.differences.value), 0.0).astype(np.int8)
+
+    @property
+    def is_tested(self) -> NDArray[np.bool_]:
+        """Shape (n_pairs,): True for pairs that share a benchmark."""
+        return np.asarray(~np.isnan(self.win_share.p_holm))
+
+    @cached_property
+    def are_fragile(self) -> NDArray[np.bool_]:
+        """Shape (n_pairs,): True where a difference is significant only if missing scores are ignored."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray((self.win_share.p_holm <= LEVEL) & ~self.survives_failures)
+
+    @cached_property
+    def are_opposed(self) -> NDArray[np.bool_]:
+        """Shape (n_pairs,): True where one model is significantly better on more questions, but worse on average."""
+        won, macro = self.win_share.differences, self.macro_average.differences
+        with np.errstate(invalid="ignore"):
+            return np.asarray((won.value * macro.value < 0) & (won.p_value * max(len(won.value), 1) <= LEVEL))
+
+    def pairs_of(self, places: NDArray[np.bool_]) -> Iterator[tuple[str, str]]:
+        """Yield the two models of each of some pairs, the one with the higher mean first."""
+        first, second = pair_indices(len(self.models))
+        for place in np.flatnonzero(places).tolist():
+            names = self.models[first[place]], self.models[second[place]]
+            yield names if self.macro_average.differences.value[place] >= 0 else names[::-1]
 
     @cached_property
     def is_separated(self) -> NDArray[np.bool_]:
-        """Shape (n_pairs,): True where the first model is significantly better after Holm correction."""
-        return self._is_different(self.win_share.p_holm)
-
-    def _is_different(self, p_values: Floats) -> NDArray[np.bool_]:
-        with np.errstate(invalid="ignore"):
-            return np.asarray((p_values <= LEVEL) & (self.win_share.differences.value > 0))
+        """Shape (n_pairs,): True where the two models differ significantly."""
+        return np.asarray(self.findings != 0)
 
     @cached_property
     def pairs(self) -> tuple[ModelPair, ...]:
@@ -289,63 +327,67 @@ def compare_aligned(
     values: Floats,
     *,
     kept: tuple[Column, ...],
-    macro_averages: bool = True,
     single_benchmarks: bool = True,
 ) -> AllPairs:
     """Test every pair of models on aligned scores.
 
     Parameters: benchmarks, sorted by id; values, shape (n_models, n_benchmarks), normalized, nan if missing; kept, the
-    columns to name in the result; macro_averages and single_benchmarks, False to leave out the p-values of the former,
-    and the tests of the latter. Raises: UserError for more than `MOST_MODELS`.
+    columns to name in the result; single_benchmarks, False to leave out the tests on each benchmark. Raises: UserError
+    for more than `MOST_MODELS`.
     """
     if len(models) > MOST_MODELS:
         raise UserError(f"{len(models):,} models are too many to compare each with each: at most {MOST_MODELS:,}.")
     n_pairs = len(models) * (len(models) - 1) // 2
-    macro = _OverallDifferences(n_pairs, attrgetter("scores"), with_p_values=macro_averages)
-    won = _OverallDifferences(n_pairs, attrgetter("shares"))
+    weights = np.array([one.column.weight for one in benchmarks], dtype=float)
+    design = Design(~np.isnan(values), weights)
+    macro, won = _OverallDifferences(design, attrgetter("scores")), _OverallDifferences(design, attrgetter("shares"))
+    missing, missing_shares = _MissingScores(design), _MissingScores(design)
     single: dict[str, PairedDifferences] = {}
     mde: dict[str, float | None] = {}
-    by_instance = np.ones(n_pairs, dtype=np.bool_)
-    missing, missing_shares = _MissingScores(len(models)), _MissingScores(len(models))
+    shares = np.full(values.shape, np.nan)
+    by_instance, are_proportional = np.ones(n_pairs, dtype=np.bool_), True
     size = max((one.aligned.scores.size for one in benchmarks if one.aligned), default=0)
-    compare = partial(_compare, with_p_values=macro_averages, single_benchmarks=single_benchmarks)
-    for benchmark, means, found in zip(benchmarks, values.T, in_threads(compare, benchmarks, size=size), strict=True):
-        weight, name = benchmark.column.weight, benchmark.column.benchmark
-        by_instance &= _known_by_instance(means, found[0] if found else None)
+    compare = partial(_compare, single_benchmarks=single_benchmarks)
+    compared = in_threads(compare, benchmarks, size=size)
+    for j, (benchmark, found) in enumerate(zip(benchmarks, compared, strict=True)):
+        name = benchmark.column.benchmark
+        by_instance &= _known_by_instance(values[:, j], found[0] if found else None)
         if found is None:
             continue
         numbers, differences, paired = found
         mde[name] = numbers.mde
         if differences is not None:
             single[name] = differences
-        missing.add(numbers.lacking, numbers.mean, weight)
-        missing_shares.add(numbers.lacking_shares, numbers.mean_share, weight)
-        macro.add(numbers.scores, weight, paired)
-        won.add(numbers.shares, weight, paired, numbers.scores)
-    shifts = np.where(macro.n_benchmarks == 1, missing.shifts(), missing_shares.shifts())
-    macro_differences, win_differences = macro.differences(), won.differences()
-    macro.set_single_benchmarks(macro_differences)
-    _replace(win_differences, macro_differences, macro.n_benchmarks == 1)
+        shares[:, j] = np.where(numbers.lacking_shares < 1, numbers.mean_share, np.nan)
+        missing.add(j, numbers.lacking, numbers.mean)
+        missing_shares.add(j, numbers.lacking_shares, numbers.mean_share)
+        macro.add(j, numbers.scores, paired)
+        won.add(j, numbers.shares, paired, numbers.scores)
+        are_proportional &= numbers.scores.is_binary and not numbers.lacking.any()
+    macro_differences = macro.differences(values)
+    won_differences = won.differences(shares, macro_differences if are_proportional else None)
     if not by_instance.all():
-        weights = np.array([one.column.weight for one in benchmarks])
-        for differences, table in ((macro_differences, values), (win_differences, win_shares(values))):
-            _replace(differences, _differences_over_benchmarks(table, weights), ~by_instance)
+        for differences, table in ((macro_differences, values), (won_differences, win_shares(values))):
+            _replace(differences, _differences_over_benchmarks(table, design), ~by_instance)
+    tested = _adjusted_together(macro_differences, won_differences)
+    shifts = missing_shares.shifts()
+    survives = _survives_failures(tested[0], missing.shifts()) & _survives_failures(tested[1], shifts)
     return AllPairs(
         models=tuple(models),
         columns=kept,
         by_instance=by_instance,
         mde=mde,
         n_benchmarks=np.where(by_instance, macro.n_benchmarks, _shared_benchmarks(values)),
-        macro_average=_adjusted([macro_differences])[0],
-        win_share=(tested := _adjusted([win_differences])[0]),
+        macro_average=tested[0],
+        win_share=tested[1],
         benchmarks=dict(zip(single, _adjusted(list(single.values())), strict=True)),
-        bounds=(win_differences.value - shifts[0], win_differences.value + shifts[1]),
-        survives_failures=_survives_failures(tested, shifts),
+        bounds=(won_differences.value - shifts[0], won_differences.value + shifts[1]),
+        survives_failures=survives,
     )
 
 
 def _compare(
-    benchmark: AlignedBenchmark, *, with_p_values: bool, single_benchmarks: bool
+    benchmark: AlignedBenchmark, *, single_benchmarks: bool
 ) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark] | None:
     """Return the numbers of one benchmark, its differences if needed, and its scores; None if these are not known."""
     if benchmark.computed is not None:
@@ -353,17 +395,17 @@ def _compare(
         return benchmark.computed, None, PairedBenchmark(benchmark.load)
     if benchmark.aligned is None:
         return None
-    return pair_numbers(benchmark.aligned, with_p_values=with_p_values, single_benchmarks=single_benchmarks)
+    return pair_numbers(benchmark.aligned, single_benchmarks=single_benchmarks)
 
 
-def _survives_failures(win_share: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
+def _survives_failures(tested: TestedDifferences, shifts: Floats) -> NDArray[np.bool_]:
     """Return which pairs differ whatever their missing scores would have been: shape (n_pairs,).
 
     If nothing is missing, the test decides: its p-value and the interval can disagree near the 5% level.
     """
     with np.errstate(invalid="ignore"):
-        low, high = win_share.differences.low - shifts[0], win_share.differences.high + shifts[1]
-        return np.where(shifts.any(axis=0), (low > 0) | (high < 0), win_share.p_holm <= LEVEL)
+        low, high = tested.differences.low - shifts[0], tested.differences.high + shifts[1]
+        return np.where(shifts.any(axis=0), (low > 0) | (high < 0), tested.p_holm <= LEVEL)
 
 
 def _shared_benchmarks(values: Floats) -> Ints:
@@ -383,57 +425,68 @@ def _known_by_instance(values: Floats, numbers: PairNumbers | None) -> NDArray[n
 
 
 class _MissingScores:
-    """Bounds of what missing scores could change in the difference of each pair, averaged over shared benchmarks.
+    """Bounds of what missing scores could change in the difference of each pair, averaged over benchmarks.
 
     An interval that is moved by as much covers whatever the missing scores would have been (Imbens and Manski 2004).
     """
 
-    def __init__(self, n_models: int) -> None:
-        self._first, self._second = pair_indices(n_models)
+    def __init__(self, design: Design) -> None:
+        self._design = design
+        self._first, self._second = pair_indices(len(design.present))
         self._below, self._above, self._weight = np.zeros((3, len(self._first)))
+        self._adjusted = np.zeros((2, len(self._first)))
 
-    def add(self, missing: Floats, mean: Floats, weight: float) -> None:
+    def add(self, benchmark: int, missing: Floats, mean: Floats) -> None:
         """Add a benchmark: the share of missing scores or win shares of each model, and the mean of the others."""
         down, up = missing * mean, missing * (1 - mean)
-        here = weight * (np.maximum(missing[self._first], missing[self._second]) < 1)
+        here = self._design.weights[benchmark] * (np.maximum(missing[self._first], missing[self._second]) < 1)
         self._below += here * (down[self._first] + up[self._second])
         self._above += here * (up[self._first] + down[self._second])
         self._weight += here
+        if self._design.is_complete:
+            return
+        influence = self._design.influence(benchmark)
+        for model in np.flatnonzero((missing > 0) & (missing < 1)).tolist():
+            share = influence[self._first, model] - influence[self._second, model]
+            rise, fall = np.maximum(share, 0.0), np.maximum(-share, 0.0)
+            self._adjusted += rise * [[down[model]], [up[model]]] + fall * [[up[model]], [down[model]]]
 
     def shifts(self) -> Floats:
         """Return how far missing scores could lower, and raise, the difference of each pair: shape (2, n_pairs)."""
-        return np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
+        shared = np.stack([self._below, self._above]) / np.where(self._weight > 0, self._weight, 1.0)
+        return shared if self._design.is_complete else np.where(self._design.differ, self._adjusted, shared)
 
 
 class _OverallDifferences:
     """Weighted mean of the differences of every pair over benchmarks, from sums of one benchmark at a time."""
 
-    def __init__(
-        self, n_pairs: int, select: Callable[[PairedBenchmark], PairedScores], *, with_p_values: bool = True
-    ) -> None:
+    def __init__(self, design: Design, select: Callable[[PairedBenchmark], PairedScores]) -> None:
         """Start without any benchmark.
 
-        Parameters: select, returns the scores or the win shares of a benchmark; with_p_values, False to leave out what
-        only the p-values over several benchmarks need.
+        Parameters: design, which model has a value on which benchmark; select, returns the scores or the win shares of
+        a benchmark.
         """
-        self._select, self._with_p_values = select, with_p_values
+        self._design, self._select = design, select
+        n_pairs = len(pair_indices(len(design.present))[0])
         self._weight, self._value, self._variance, self._below = np.zeros((4, n_pairs))
         self._squares, self._fourths = np.zeros((2, n_pairs))
         self._counts = np.zeros((3, n_pairs), dtype=np.intp)
-        self._parts: list[tuple[NDArray[np.bool_], float, PairedBenchmark]] = []
+        self._parts: list[_ComparedBenchmark] = []
+        self._contrasts = None if design.is_complete else ContrastVariances(design)
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
 
-    def add(self, sums: PairSums, weight: float, paired: PairedBenchmark, raw: PairSums | None = None) -> None:
+    def add(self, benchmark: int, sums: PairSums, paired: PairedBenchmark, raw: PairSums | None = None) -> None:
         """Add a benchmark.
 
         Parameters: paired, the scores behind the sums; raw, the sums of the scores behind win shares: on 0/1 scores the
         variance of win shares is a multiple of theirs.
         """
-        here = sums.n > 0
+        here, weight = sums.n > 0, float(self._design.weights[benchmark])
         n = np.maximum(sums.n, 1)
         variance, df = sums.variance, sums.df
-        if raw is not None and raw.is_binary:
+        is_scaled = raw is not None and raw.is_binary
+        if raw is not None and is_scaled:
             ratio = np.divide(sums.squares, raw.squares, out=np.full(len(n), 0.25), where=raw.squares > 0)
             variance, df = raw.variance * ratio, raw.df
         self._weight += weight * here
@@ -441,19 +494,24 @@ class _OverallDifferences:
         self._variance += here * weight**2 * variance
         self._below += here * weight**4 * variance**2 / df
         self._squares += here * weight**2 * sums.squares / n**2
-        if self._with_p_values:
-            self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
+        self._fourths += here * weight**4 * sums.fourths / _fourth_power(n)
         self._counts += np.stack([sums.n, sums.n_instances - sums.n, sums.n_clusters]) * here
         self.n_benchmarks += here
-        self._parts.append((here, weight, paired))
+        self._parts.append(_ComparedBenchmark(here, weight, paired, is_scaled))
+        if self._contrasts is not None and self._design.counted[benchmark]:
+            self._contrasts.add(benchmark, variance, df, here)
 
     def _shares(self, pairs: Ints) -> Floats:
         """Return the weighted contribution of each cluster of each benchmark to some differences."""
-        parts = [weight * self._select(paired).shares(pairs) for _, weight, paired in self._parts]
+        parts = [one.weight * self._select(one.paired).shares(pairs) for one in self._parts]
         return np.concatenate(parts, axis=1)
 
-    def differences(self) -> PairedDifferences:
-        """Return the overall difference of every pair; pairs that share one benchmark have no p-value yet."""
+    def differences(self, values: Floats, proportional: PairedDifferences | None = None) -> PairedDifferences:
+        """Return the overall difference of every pair.
+
+        Parameters: values, shape (n_models, n_benchmarks), nan where there is none; proportional, differences of which
+        these are a multiple, if they are: then the p-values are the same.
+        """
         here = self._weight > 0
         weight = np.where(here, self._weight, 1.0)
         value = np.where(here, self._value / weight, np.nan)
@@ -461,35 +519,61 @@ class _OverallDifferences:
         df = np.divide(self._variance**2, self._below, out=np.full(len(weight), ENDLESS), where=self._below > 0)
         half = t_quantiles(np.clip(df, 1.0, ENDLESS)) * np.sqrt(variance)
         low, high = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
-        several = np.flatnonzero((self.n_benchmarks > 1) & self._with_p_values)
-        p_values = np.full(len(weight), np.nan)
-        p_values[several] = sign_flip_p(
-            self._value[several],
-            self._squares[several],
-            self._fourths[several],
-            lambda some: self._shares(several[some]),
-        )
-        return PairedDifferences(
+        found = PairedDifferences(
             value=value,
             low=low,
             high=high,
             n=self._counts[0],
             n_left_out=self._counts[1],
             standard_error=np.sqrt(variance),
-            p_value=p_values,
+            p_value=self._p_values() if proportional is None else proportional.p_value.copy(),
             n_clusters=self._counts[2],
         )
+        self._set_single_benchmarks(found)
+        if self._contrasts is not None:
+            adjusted = self._contrasts.differences(values)
+            where = self._design.differ & here
+            for name, numbers in adjusted._asdict().items():
+                getattr(found, name)[where] = numbers[where]
+        return found
 
-    def set_single_benchmarks(self, differences: PairedDifferences) -> None:
+    def _p_values(self) -> Floats:
+        """Compute p-values of pairs that share several benchmarks; nan for the others."""
+        p_values = np.full(len(self._value), np.nan)
+        several = np.flatnonzero(self.n_benchmarks > 1)
+        p_values[several] = sign_flip_p(
+            self._value[several],
+            self._squares[several],
+            self._fourths[several],
+            lambda some: self._shares(several[some]),
+        )
+        return p_values
+
+    def _set_single_benchmarks(self, differences: PairedDifferences) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
-        for here, _, paired in self._parts:
-            pairs = np.flatnonzero(alone & here)
-            if len(pairs):
-                scores = self._select(paired)
-                low, high = scores.limits()
-                differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
-                differences.p_value[pairs] = scores.p_values_of(pairs)
+        for one in self._parts:
+            pairs = np.flatnonzero(alone & one.here)
+            if len(pairs) == 0:
+                continue
+            if one.is_scaled:  # right or wrong: the test is that of the scores
+                differences.p_value[pairs] = one.paired.scores.p_values_of(pairs)
+                continue
+            scores = self._select(one.paired)
+            low, high = scores.limits()
+            differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
+            differences.p_value[pairs] = scores.p_values_of(pairs)
+
+
+class _ComparedBenchmark(NamedTuple):
+    """A benchmark in an overall difference."""
+
+    here: NDArray[np.bool_]
+    """Shape (n_pairs,): True for pairs that share an instance."""
+    weight: float
+    paired: PairedBenchmark
+    is_scaled: bool
+    """True for win shares of 0/1 scores, whose differences are multiples of those of the scores."""
 
 
 def _fourth_power(counts: Ints) -> Floats:
@@ -504,14 +588,14 @@ def _replace(differences: PairedDifferences, new: PairedDifferences, where: NDAr
         getattr(differences, name)[where] = getattr(new, name)[where]
 
 
-def _differences_over_benchmarks(table: Floats, weights: Floats) -> PairedDifferences:
+def _differences_over_benchmarks(table: Floats, design: Design) -> PairedDifferences:
     """Compare the weighted means of every two models over benchmarks, each benchmark an independent unit.
 
     `table`: shape (n_models, n_benchmarks), values or win rates, nan if missing.
     """
     first, second = pair_indices(len(table))
     found = table[first] - table[second]
-    share = ~np.isnan(found) * weights
+    share = ~np.isnan(found) * design.weights
     n = (share > 0).sum(axis=1)
     total = np.where(n > 0, share.sum(axis=1), 1.0)
     found = np.nan_to_num(found)
@@ -522,7 +606,7 @@ def _differences_over_benchmarks(table: Floats, weights: Floats) -> PairedDiffer
     equal = (n > 1) & (residual < NO_SPREAD)
     variance[equal] = constant_variance(n[equal], -1.0, 1.0)
     half = np.where(n > 1, t_quantiles(np.maximum(n - 1.0, 1.0)) * np.sqrt(variance), 2.0)
-    return PairedDifferences(
+    result = PairedDifferences(
         value=value,
         low=np.maximum(value - half, -1.0),
         high=np.minimum(value + half, 1.0),
@@ -532,6 +616,14 @@ def _differences_over_benchmarks(table: Floats, weights: Floats) -> PairedDiffer
         p_value=np.where(n > 0, sign_flip_tests(share * found), np.nan),
         n_clusters=n,
     )
+    if not design.is_complete:
+        contrasts = ContrastVariances(design)
+        for benchmark in np.flatnonzero(design.counted).tolist():
+            contrasts.add_equal(benchmark)
+        where = design.differ & (n > 0)
+        for name, numbers in contrasts.differences(table, within=False)._asdict().items():
+            getattr(result, name)[where] = numbers[where]
+    return result
 
 
 def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores]) -> NDArray[np.bool_]:
@@ -544,9 +636,9 @@ def separated_matrix(models: Sequence[str], benchmarks: Sequence[AlignedScores])
         Column(benchmark=str(i), title="", category="", subcategory="", metric="") for i in range(len(benchmarks))
     ]
     compared = [AlignedBenchmark(column, one) for column, one in zip(columns, benchmarks, strict=True)]
-    pairs = compare_aligned(models, compared, values, kept=(), macro_averages=False, single_benchmarks=False)
+    pairs = compare_aligned(models, compared, values, kept=(), single_benchmarks=False)
     apart = np.zeros((len(models), len(models)), dtype=np.bool_)
-    apart[pair_indices(len(models))] = pairs.win_share.p_holm <= LEVEL
+    apart[pair_indices(len(models))] = pairs.is_separated
     return apart | apart.T
 
 
@@ -560,6 +652,22 @@ def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
         adjusted[known] = adjust_p_values(p_values[known], way)
         ways.append(np.split(adjusted, len(kinds)) if kinds else [])
     return [TestedDifferences(kind, holm, bh) for kind, holm, bh in zip(kinds, *ways, strict=True)]
+
+
+def _adjusted_together(macro: PairedDifferences, won: PairedDifferences) -> tuple[TestedDifferences, TestedDifferences]:
+    """Adjust the p-values of findings over all pairs.
+
+    A finding needs both differences in one direction: its p-value is the larger one of the two (the intersection-union
+    test: Berger 1982, Technometrics 24), or 1 if the directions differ.
+    """
+    with np.errstate(invalid="ignore"):
+        is_opposite = macro.value * won.value < 0
+    p_values = np.where(is_opposite, 1.0, np.maximum(macro.p_value, won.p_value))
+    known = ~np.isnan(p_values)
+    adjusted = np.full((2, len(p_values)), np.nan)
+    for one, way in zip(adjusted, ("holm", "bh"), strict=True):
+        one[known] = adjust_p_values(p_values[known], way)
+    return TestedDifferences(macro, *adjusted), TestedDifferences(won, *adjusted)
 
 
 def _value(cell: Cell | None, column: Column) -> float:

@@ -31,7 +31,6 @@ class PairSums:
     total: Floats
     squares: Floats
     fourths: Floats
-    """Zeros if they were not asked for."""
     variance: Floats
     is_binary: bool
     """True for independent 0/1 scores."""
@@ -150,20 +149,15 @@ class PairedBenchmark:
 
 
 def pair_numbers(
-    aligned: AlignedScores, *, with_p_values: bool = False, single_benchmarks: bool = False
+    aligned: AlignedScores, *, single_benchmarks: bool = False
 ) -> tuple[PairNumbers, PairedDifferences | None, PairedBenchmark]:
-    """Compute the numbers of one benchmark; with `single_benchmarks` also its differences.
-
-    `with_p_values`: also the fourth powers of the differences of scores.
-    """
+    """Compute the numbers of one benchmark; with `single_benchmarks` also its differences."""
     found = PairedBenchmark(lambda: aligned)
-    kinds = [(found.scores, with_p_values), (found.shares, True)]
-    of_scores, of_shares = in_threads(
-        lambda kind: _sums(kind[0], with_fourths=kind[1]), kinds, size=aligned.scores.size
-    )
+    kinds = [found.scores, found.shares]
+    of_scores, of_shares = in_threads(_sums, kinds, size=aligned.scores.size)
     mde = found.scores.minimum_detectable_effect()
     single = found.scores.differences() if single_benchmarks else None
-    for paired, _ in kinds:
+    for paired in kinds:
         paired.forget_sums()  # memory stays small for many models
     numbers = PairNumbers(
         scores=of_scores,
@@ -177,13 +171,13 @@ def pair_numbers(
     return numbers, single, found
 
 
-def _sums(paired: PairedScores, *, with_fourths: bool) -> PairSums:
+def _sums(paired: PairedScores) -> PairSums:
     return PairSums(
         n=paired.n,
         n_clusters=paired.n_clusters,
         total=paired.total,
         squares=paired.squares,
-        fourths=paired.fourths if with_fourths else np.zeros(len(paired.first)),
+        fourths=paired.fourths,
         variance=paired.variance,
         is_binary=paired.is_binary,
         n_instances=paired.scores.shape[1],

@@ -104,7 +104,7 @@ def build_leaderboard(
     if panel:
         members = find_members(panel, models, selection.baselines)
         measures = measure_instances(measure(models, columns, table, members), numbers)
-    rows, ranked_by = _ranked_rows(measures, table, numbers, unit, scoring, cache)
+    rows, ranked_by = _ranked_rows(measures, table, unit, scoring, cache)
     board = Leaderboard(
         rows=tuple(add_ranks(rows, pairs) if is_tested else rows),
         columns=selection.columns,
@@ -126,7 +126,6 @@ def build_leaderboard(
 def _ranked_rows(
     measures: LeaderboardMeasures,
     table: Mapping[str, Mapping[str, Cell]],
-    numbers: Sequence[BenchmarkNumbers | None],
     unit: IntervalUnit,
     scoring: Rule,
     cache: NumbersCache | None,
@@ -135,7 +134,7 @@ def _ranked_rows(
     times = KeptTimes(cache)
     rows, ranked_by = make_rows(measures, table, unit, scoring, times)
     times.save()
-    bounds = rank_bounds(measures, table, numbers, scoring)
+    bounds = rank_bounds(measures, table, scoring)
     return [replace(row, rank_bounds=bounds.get(row.model)) for row in rows], ranked_by
 
 
@@ -217,7 +216,7 @@ def _test_pairs(
     known = zip(measures.columns, numbers or [None] * len(measures.columns), strict=True)
     benchmarks = [one.as_aligned(column) if one else AlignedBenchmark(column, None) for column, one in known]
     pairs = compare_aligned(
-        measures.models, benchmarks, measures.values, kept=shown, macro_averages=False, single_benchmarks=False
+        measures.models, benchmarks, measures.values, kept=shown, single_benchmarks=False
     )
     return pairs.reordered(order)
 

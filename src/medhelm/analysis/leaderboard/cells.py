@@ -105,9 +105,14 @@ class Cell:
         return self.estimate.n if self.estimate else self.n
 
     @property
+    def n_missing(self) -> int:
+        """Number of instances without a score."""
+        return max((self.n_failed or 0) - self.n_failed_by_model, 0)
+
+    @property
     def share_missing(self) -> float:
         """Share of the instances that have no score, 0..1."""
-        missing = (self.n_failed or 0) - self.n_failed_by_model
+        missing = self.n_missing
         return missing / (self.estimate.n + missing) if self.estimate and missing > 0 else 0.0
 
     def bounds(self, column: Column) -> tuple[float, float] | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
-from medhelm.analysis.comparison.all_pairs import MOST_MODELS
+from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AllPairs
 from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
-from medhelm.analysis.leaderboard.types import IntervalUnit, Leaderboard, Row
+from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 
 NAMES = 5
 """Most names written out in one sentence."""
+
+WIDEST = 0.9
+"""Width of an interval, on a scale of 1, from which it says nothing."""
 
 LONGEST_ANSWER = 30
 """Characters of a constant answer that are shown."""
@@ -32,15 +34,6 @@ SAMPLE_TIER = Remark(
     text="Sample tier: each benchmark has a few invented rows, which say nothing about real performance.",
 )
 """Comes first wherever numbers are made from sample rows."""
-
-WIN_RATE = Remark(
-    code="win_rate_is_descriptive",
-    subject="",
-    text="A win rate counts every difference, however small, and depends on the other models: adding or dropping "
-    "a model can reverse the win rates of two others.",
-)
-"""Says how far a win rate can be trusted."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemarkContext:
@@ -91,33 +84,24 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from _weights(columns)
     yield from _size(board)
     if board.pairs is not None:
-        yield from _significance(board)
-        yield from _ties(rows)
+        yield from _significance(board.pairs)
     elif len(rows) > MOST_MODELS:
         text = f"More than {MOST_MODELS:,} models are not tested against each other: ranks have no ties and no ranges."
         yield Remark("too_many_models", "", text)
     yield _interval_basis(board)
-    if len(rows) > 2 and len(columns) > 1 and board.panel is None:
-        yield WIN_RATE
 
 
 def _coverage(board: Leaderboard) -> Iterator[Remark]:
     """Yield models without a value on some benchmarks, and benchmarks with a value of one model or none."""
     rows, columns = board.rows, board.columns
     having = {c.benchmark: [row.model for row in rows if _has_value(row, c.benchmark)] for c in columns}
+    yield from _not_comparable(board)
     for row in rows:
-        lacking = [name for name, models in having.items() if models and row.model not in models]
-        if not lacking:
+        lacking = [name for name, models in having.items() if len(models) > 1 and row.model not in models]
+        if not lacking or row.rank is None:
             continue
-        text = (
-            f"{row.model} has a value on {row.n_benchmarks} of {len(columns)} benchmarks, so its averages cover "
-            f"different benchmarks than those of other models. Missing: {_names(lacking)}."
-        )
-        by, own = board.ranked_by, board.ranking_average(row)
-        guarded = row.guarded_win_share if by == "win share" else row.guarded_win_rate
-        if guarded is not None and by != "mean score":
-            rate = f"not its {by} ({own.value:.3f})" if own else f"it has no {by}"
-            text += f" Missing benchmarks count as losses in its rank (guarded {by} {guarded:.3f}, {rate})."
+        text = f"{row.model} was not run on {_names(lacking)}. Its {board.ranked_by} is estimated from its other "
+        text += "benchmarks and from how hard these were for other models."
         yield Remark("model_lacks_benchmarks", row.model, text)
     fewer = [row for row in board.baselines if any(not _has_value(row, name) for name in having if having[name])]
     if fewer:
@@ -134,16 +118,27 @@ def _coverage(board: Leaderboard) -> Iterator[Remark]:
         yield Remark("benchmarks_without_values", "", text)
     if len(rows) == 1:
         return
-    alone: dict[str, list[str]] = {}
-    for name, models in having.items():
-        if len(models) == 1 and (board.panel is None or models[0] in board.panel):
-            alone.setdefault(models[0], []).append(name)
-    for model, names in alone.items():
-        text = (
-            f"Only {model} has a value on {_names(names)}. That counts as a win in its rank, but not in its "
-            f"{board.ranked_by}. Use --shared to leave such benchmarks out."
-        )
-        yield Remark("only_one_model", model, text)
+    if alone := [name for name, models in having.items() if len(models) == 1]:
+        verb = "is" if len(alone) == 1 else "are"
+        text = f"Only one model was run on {_names(alone)}, which {verb} not counted."
+        yield Remark("only_one_model", "", text)
+
+
+def _not_comparable(board: Leaderboard) -> Iterator[Remark]:
+    """Yield models that were not run on the same benchmarks as others."""
+    unranked = [row.model for row in board.rows if row.rank is None]
+    if unranked:
+        verb, noun = ("was", "has no rank") if len(unranked) == 1 else ("were", "have no rank")
+        text = f"{_names(unranked)} {verb} not run on the same benchmarks as the other models and {noun}."
+        yield Remark("not_comparable", "", text)
+    if board.pairs is None:
+        return
+    apart = [pair for pair in board.pairs.pairs_of(~board.pairs.is_tested) if set(pair).isdisjoint(unranked)]
+    if apart:
+        shown = "; ".join(" and ".join(pair) for pair in apart[:NAMES])
+        more = f" and {len(apart) - NAMES} more pairs" if len(apart) > NAMES else ""
+        text = f"These models were not run on the same benchmarks and are not compared: {shown}{more}."
+        yield Remark("no_shared_benchmark", "", text)
 
 
 def _has_value(row: Row, benchmark: str) -> bool:
@@ -182,15 +177,11 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
         yield Remark("one_benchmark", board.columns[0].benchmark, text)
 
 
-NULL_HYPOTHESES: Mapping[IntervalUnit, str] = {
-    "instances within benchmarks": (
-        "Tests ask whether, on each question, each of two models could just as well have given the other's answer."
-    ),
-    "benchmarks": (
-        "Tests ask whether, on each benchmark, each of two models could just as well have had the other's score."
-    ),
-}
-"""Unit of tests -> what they test."""
+A_DIFFERENCE = (
+    "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still be "
+    "small."
+)
+"""What a significant difference means."""
 
 
 def _interval_basis(board: Leaderboard) -> Remark:
@@ -212,21 +203,25 @@ def _interval_basis(board: Leaderboard) -> Remark:
             text = f"Intervals and tests reflect the choice of questions on these benchmarks{judged}."
             text += _wider_interval(board)
     if board.pairs is not None:
-        text += f" {NULL_HYPOTHESES[board.interval_method]}"
+        what = "answers" if board.interval_method == "instances within benchmarks" else "scores on a benchmark"
+        text += f" {A_DIFFERENCE.format(what=what)}"
     return Remark("interval_basis", "", text)
 
 
 def _wider_interval(board: Leaderboard) -> str:
-    """Return a sentence on how uncertain the first model is if other benchmarks are meant; empty for one benchmark."""
+    """Return a sentence on the first model's average on other benchmarks; empty for one benchmark.
+
+    The wider one of both intervals is meant: with few benchmarks their spread can be small by chance.
+    """
     first = board.rows[0]
-    here, wider = first.macro_average, first.macro_over_benchmarks
+    here, wider = first.adjusted_average, first.macro_over_benchmarks
     if wider is None or wider.low is None or wider.high is None or here is None or here.low is None:
         return ""
-    low, high = here.low, here.high or here.value
-    return (
-        f" For other benchmarks of the same kind the interval of {first.model}'s macro average ({here.value:.3f}) is "
-        f"[{wider.low:.3f}, {wider.high:.3f}] instead of [{low:.3f}, {high:.3f}]."
-    )
+    low, high = min(wider.low, here.low), max(wider.high, here.high or here.value)
+    if high - low > WIDEST:
+        n = first.n_benchmarks
+        return f" With only {n} benchmarks, nothing can be said about other tasks of this kind."
+    return f" On similar benchmarks {first.model} would probably average between {low:.2f} and {high:.2f}."
 
 
 def _failures(board: Leaderboard) -> Iterator[Remark]:
@@ -235,12 +230,12 @@ def _failures(board: Leaderboard) -> Iterator[Remark]:
         caused = {name: cell.n_failed_by_model for name, cell in row.cells.items() if cell.n_failed_by_model}
         if caused:
             failures = plural(sum(caused.values()), "refusal or exhausted limit", "refusals or exhausted limits")
-            text = f"{row.model}: {failures} counted as the worst answer, on {_names(list(caused))}."
+            text = f"{row.model}: {failures}, counted as wrong, on {_names(list(caused))}."
             yield Remark("failures_counted_as_worst", row.model, text)
         missing = {
-            name: cell.n_failed - cell.n_failed_by_model
+            name: cell.n_missing
             for name, cell in row.cells.items()
-            if cell.n_failed and cell.n_failed > cell.n_failed_by_model
+            if cell.n_missing
         }
         if not missing:
             continue
@@ -304,29 +299,15 @@ def _is_majority(row: Row) -> bool:
     return row.model.split(" ")[0] == MAJORITY
 
 
-def _significance(board: Leaderboard) -> Iterator[Remark]:
+def _significance(pairs: AllPairs) -> Iterator[Remark]:
     """Yield how many pairs of models are separated, and what that means."""
-    pairs = len(board.rows) * (len(board.rows) - 1) // 2
-    if pairs > 1:
-        separated = 0 if board.pairs is None else int(board.pairs.is_separated.sum())
+    tested = int(pairs.is_tested.sum())
+    if tested > 1:
         text = (
-            f"{separated:,} of {pairs:,} pairs of models differ significantly by {board.tested_by}, with "
-            "Holm correction: if all models were equal, the chance of even one such finding would be at most 5%."
+            f"{int(pairs.is_separated.sum()):,} of {tested:,} differences between models are larger than chance "
+            "explains (all tests together at the 5% level)."
         )
         yield Remark("significant_pairs", "", text)
-
-
-def _ties(rows: Sequence[Row]) -> Iterator[Remark]:
-    """Yield models that cannot be separated from a better one."""
-    first = 1
-    for _, group in groupby(rows, key=lambda row: row.tie_group):
-        members = [row.model for row in group]
-        last = first + len(members) - 1
-        if len(members) > 1:
-            others = f"Row {last}" if len(members) == 2 else f"Rows {first + 1} to {last}"
-            text = f"{others} cannot be separated from row {first} ({members[0]}): {', '.join(members[1:])}."
-            yield Remark("tie_group", members[0], text)
-        first = last + 1
 
 
 def _names(names: Sequence[str], most: int = NAMES) -> str:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medhelm.analysis.comparison.adjusted_means import Design, selection_gain
 from medhelm.analysis.comparison.all_pairs import AllPairs
-from medhelm.analysis.comparison.paired import pair_indices
+from medhelm.analysis.comparison.paired import t_quantiles
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.cost.use import CompletionUse, Times, pooled_times, pooled_use
 from medhelm.analysis.leaderboard.averages import (
@@ -71,9 +72,11 @@ class LeaderboardMeasures:
     shares: Floats
     """Win shares on each benchmark, as `values`; nan throughout where instance scores are not known."""
     rank_shares: Floats
-    """The same for ranks: with a panel, a member's own answer counts as one more tie."""
+    """The same with a panel, where a member's own answer counts as one more tie."""
     won: Floats
     """Win rates on each benchmark, as `values`."""
+    rank_won: Floats
+    """The same with a panel, where a member's own value counts as one more tie."""
     panel: NDArray[np.bool_] | None = None
     """Shape (n_models,): the models that win shares and win rates are against; None: all others."""
     macro_means: Sequence[BenchmarkMeans] = ()
@@ -101,7 +104,7 @@ def measure(
     guarded = _guarded_averages(rank_won, values, weights, panel)
     none = np.full(values.shape, np.nan)
     return LeaderboardMeasures(
-        tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, none, won, panel
+        tuple(models), tuple(columns), values, weights, rates, guarded, macros, none, none, won, rank_won, panel
     )
 
 
@@ -164,10 +167,11 @@ def make_rows(
     """
     models, columns, values = measures.models, measures.columns, measures.values
     share, rate, macro = _averages(measures, table, method)
+    adjusted = _adjusted_averages(measures, macro, method)
     guarded_share = _guarded_shares(measures)
-    by, keys = _rank_keys(measures, guarded_share, scoring)
-    order = _order(measures, keys)
-    places, is_known = competition_ranks([keys[i] for i in order]), bool(has_any_value(values).any())
+    ranking = _ranking(measures, scoring)
+    order = _order(measures, ranking.keys)
+    places = competition_ranks([ranking.keys[i] for i in order])
     spread = win_rate_sd(values, measures.weights, measures.panel)
     wider = _averages_over_benchmarks(measures, method)
     categories = _group_members([column.category for column in columns])
@@ -182,13 +186,15 @@ def make_rows(
         rows.append(
             Row(
                 model=models[i],
-                rank=place if is_known else None,
+                rank=place if ranking.is_ranked[i] else None,
                 rank_low=None,
                 rank_high=None,
                 tie_group=None,
                 win_share=_average(share, i),
                 win_rate=_average(rate, i, _none_if_nan(spread[i])),
                 macro_average=_average(macro, i, weighted_sd(values[i][has], measures.weights[has])),
+                adjusted_average=_average(adjusted, i),
+                ranking_value=_none_if_nan(ranking.values[i]),
                 win_share_over_benchmarks=_average(wider[0], i) if wider and has.sum() > 1 else None,
                 macro_over_benchmarks=_average(wider[1], i) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
@@ -203,7 +209,7 @@ def make_rows(
                 macro_bounds=_macro_bounds(cells, columns, measures.weights),
             )
         )
-    return rows, by
+    return rows, ranking.by
 
 
 def _completion_uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterator[CompletionUse | None]:
@@ -217,41 +223,39 @@ def _completion_uses(rows: Sequence[Mapping[str, Cell]], times: Times) -> Iterat
 
 def rank_order(measures: LeaderboardMeasures, scoring: Rule) -> list[int]:
     """Return the models in order of rank."""
-    return _order(measures, _rank_keys(measures, _guarded_shares(measures), scoring)[1])
+    return _order(measures, _ranking(measures, scoring).keys)
 
 
 def _order(measures: LeaderboardMeasures, keys: Sequence[float]) -> list[int]:
-    """Return the models in the order of these keys.
-
-    Models of equal rank are ordered by macro average with missing values as 0, so that missing values never help.
-    """
-    guarded_macros = np.round(row_means(np.nan_to_num(measures.values), measures.weights), DECIMALS)
+    """Return the models in the order of these keys; those of equal rank by average, then by name."""
+    averages = _adjusted_means(measures, measures.values)[0]
     models = measures.models
-    return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(guarded_macros[i]), models[i]))
+    return sorted(range(len(models)), key=lambda i: (keys[i], -np.nan_to_num(averages[i]), models[i]))
 
 
 def add_ranks(rows: Sequence[Row], pairs: AllPairs | None) -> list[Row]:
     """Add the places that each model can have, and groups of ties, from the tests of all pairs.
 
-    Against a panel the order of the tests can differ from that of the ranks. A rank is always one of the places.
-    `pairs`: None for a single model.
+    A rank is always one of the places. `pairs`: None for a single model.
     """
     n = len(rows)
     is_better = np.zeros((n, n), dtype=np.bool_)
     if pairs is not None:
         place = {row.model: i for i, row in enumerate(rows)}
-        at = np.array([place[model] for model in pairs.models])
-        first, second = (at[some[pairs.is_separated]] for some in pair_indices(n))
-        is_better[first, second] = True
+        for better, worse in pairs.separated():
+            is_better[place[better], place[worse]] = True
     n_worse, n_better = is_better.sum(axis=1), is_better.sum(axis=0)
+    n_ranked = sum(row.rank is not None for row in rows)
     groups = tie_groups(is_better | is_better.T)
     return [
         replace(
             row,
-            rank_low=min(int(1 + n_better[i]), row.rank or n),
-            rank_high=max(int(n - n_worse[i]), row.rank or 1),
+            rank_low=min(int(1 + n_better[i]), row.rank),
+            rank_high=max(int(n_ranked - n_worse[i]), row.rank),
             tie_group=groups[i],
         )
+        if row.rank is not None
+        else row
         for i, row in enumerate(rows)
     ]
 
@@ -307,24 +311,81 @@ def _guarded_shares(measures: LeaderboardMeasures) -> Floats:
     return _guarded_averages(shares, measures.values, measures.weights, measures.panel)
 
 
-def _rank_keys(measures: LeaderboardMeasures, guarded_share: Floats, scoring: Rule) -> tuple[RankedBy, list[float]]:
-    """Return the number that ranks, and a sort key per model, lowest for the best."""
+class _Ranking(NamedTuple):
+    """What ranks the models. Arrays of shape (n_models,)."""
+
+    by: RankedBy
+    """Name of the number."""
+    values: Floats
+    """The number, adjusted for the benchmarks that a model lacks; nan for a model without one."""
+    is_ranked: NDArray[np.bool_]
+    """True for models that shared benchmarks link to each other; the others cannot be ranked among them."""
+
+    @property
+    def keys(self) -> list[float]:
+        """Sort key of each model, lowest for the best; models without a rank come last."""
+        keys: list[float] = np.where(self.is_ranked, -np.nan_to_num(self.values), np.inf).tolist()
+        return keys
+
+
+def _ranking(measures: LeaderboardMeasures, scoring: Rule) -> _Ranking:
+    """Return the number that ranks."""
     if int(has_any_value(measures.values).sum()) == 1:
-        return "mean score", np.nan_to_num(-measures.macros, nan=1.0).tolist()
-    if scoring == "corrected" and not np.isnan(guarded_share).all():
-        return "win share", np.nan_to_num(-guarded_share).tolist()
-    return "win rate", np.nan_to_num(-measures.guarded).tolist()
+        return _Ranking("mean score", *_adjusted_means(measures, measures.values))
+    if scoring == "corrected" and not np.isnan(measures.shares).all():
+        return _Ranking("macro average", *_adjusted_means(measures, measures.values))
+    return _Ranking("win rate", *_adjusted_means(measures, measures.rank_won))
 
 
-def rank_bounds(
-    measures: LeaderboardMeasures, table: Table, numbers: Sequence[BenchmarkNumbers | None], scoring: Rule
-) -> dict[str, tuple[int, int]]:
+def _adjusted_means(measures: LeaderboardMeasures, table: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the adjusted mean of each model, and whether it is linked to the others by shared benchmarks."""
+    design = Design(~np.isnan(table), measures.weights)
+    averages = np.round(design.fit(table).averages, DECIMALS)
+    return averages, design.main_group & ~np.isnan(averages)
+
+
+def _adjusted_averages(measures: LeaderboardMeasures, macro: Averages, method: IntervalUnit) -> Averages:
+    """Return macro averages adjusted for the benchmarks that a model lacks; the same ones if none lacks any.
+
+    The interval of a model that lacks benchmarks also covers how much better or worse it could be on these, and that
+    they can be its worst.
+    """
+    values, weights = measures.values, measures.weights
+    design = Design(~np.isnan(values), weights)
+    if len(measures.models) == 1 or (design.is_complete and design.counted.all()):
+        return macro
+    fit = design.fit(values)
+    value = np.round(fit.averages, DECIMALS)
+    if method != "instances within benchmarks":
+        return _rounded(Averages(value, value - (macro.value - macro.low), value + (macro.high - macro.value)))
+    linked = ~np.isnan(fit.expected)
+    filled = np.where(design.present, values, fit.expected)
+    means = [_filled_means(one, filled[:, j]) for j, one in enumerate(measures.macro_means)]
+    found = averages_for_instances(filled, means, weights)
+    extra = fit.residual_sd * np.sqrt(design.average_excess()) * t_quantiles(np.array([fit.residual_df]))
+    gain = fit.residual_sd * selection_gain(design.lacking_in_group())
+    below, above = np.hypot(found.value - found.low, extra) + gain, np.hypot(found.high - found.value, extra)
+    ranked = linked.any(axis=1)
+    low = np.where(ranked, np.maximum(value - below, 0.0), macro.low)
+    return _rounded(Averages(value, low, np.where(ranked, np.minimum(value + above, 1.0), macro.high)))
+
+
+def _filled_means(means: BenchmarkMeans, values: Floats) -> BenchmarkMeans:
+    """Return what a benchmark contributes to intervals if models that lack it vary as the others do on average."""
+    lacks = np.isnan(means.middle)
+    if lacks.all() or not lacks.any():
+        return means
+    return BenchmarkMeans(
+        np.where(lacks, values, means.middle),
+        np.where(lacks, means.variance[~lacks].mean(), means.variance),
+        np.where(lacks, means.df[~lacks].min(), means.df),
+    )
+
+
+def rank_bounds(measures: LeaderboardMeasures, table: Table, scoring: Rule) -> dict[str, tuple[int, int]]:
     """Return model -> its rank if each of its missing scores were the best, and if each were the worst.
 
-    One model changes at a time, and the others lose or win what it gains or loses. Only for models with missing scores;
-    empty if these are more than `MOST_LACKING`.
-
-    Parameters: numbers, as in `measure_instances`; empty if averages go by benchmarks.
+    One model changes at a time. Only for models with missing scores; empty if these are more than `MOST_LACKING`.
     """
     rows = [table[column.benchmark] for column in measures.columns]
     shares_known = {
@@ -336,36 +397,22 @@ def rank_bounds(
         return {}
     found = {}
     for i, shares in lacking.items():
-        best, worst = (_rank_if_missing_were(score, i, shares, measures, numbers, scoring) for score in (1.0, 0.0))
+        best, worst = (_rank_if_missing_were(score, i, shares, measures, scoring) for score in (1.0, 0.0))
         found[measures.models[i]] = (best, worst)
     return found
 
 
 def _rank_if_missing_were(
-    score: float,
-    i: int,
-    share_known: Floats,
-    measures: LeaderboardMeasures,
-    numbers: Sequence[BenchmarkNumbers | None],
-    scoring: Rule,
+    score: float, i: int, share_known: Floats, measures: LeaderboardMeasures, scoring: Rule
 ) -> int:
     """Return the rank of model i with a score, 0..1, for each missing one.
 
     `share_known`: shape (n_benchmarks,), share of the model's instances that have a score.
     """
-    values, shares = measures.values.copy(), measures.rank_shares.copy()
+    values = measures.values.copy()
     values[i] = values[i] * share_known + score * (1 - share_known)
-    for j in np.flatnonzero((share_known < 1) & ~np.isnan(shares[i])).tolist():
-        if (one := numbers[j]) is not None:
-            shares[:, j] = row_means(one.load().completed(i, score).win_shares(measures.panel))
-    changed = replace(
-        measures,
-        values=values,
-        rank_shares=shares,
-        guarded=_guarded_averages(win_shares(values, measures.panel), values, measures.weights, measures.panel),
-        macros=np.round(row_means(values, measures.weights), DECIMALS),
-    )
-    _, keys = _rank_keys(changed, _guarded_shares(changed), scoring)
+    changed = replace(measures, values=values, rank_won=win_shares(values, measures.panel))
+    keys = _ranking(changed, scoring).keys
     return 1 + sum(key < keys[i] for key in keys)
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 IntervalUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
 """Unit of the intervals of averages and of the tests behind ranks: other instances, or other benchmarks."""
 
-RankedBy = Literal["win share", "win rate", "mean score"]
-"""Number that decides ranks: win shares; win rates where instance scores are not known; with one benchmark its mean."""
+RankedBy = Literal["macro average", "win rate", "mean score"]
+"""Number that decides ranks: macro averages; with one benchmark its mean; win rates where instance scores are not known,
+and with published scoring, as in the paper. Each is adjusted for the benchmarks that a model lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,8 @@ class Row:
     model: str
     """Name of the model."""
     rank: int | None
-    """Place by `Leaderboard.ranked_by`, with missing benchmarks counted as losses, from 1; equal ones share a place.
-    None for a baseline that does not compete, and if no model has a value."""
+    """Place by `Leaderboard.ranked_by`, from 1; equal ones share a place. None for a baseline that does not compete, for
+    a model that no shared benchmark links to the ranked ones, and if no model has a value."""
     rank_low: int | None
     """Best place: one more than the models that are significantly better. The places of all models together hold the
     true ones with 95% confidence. None where models were not tested."""
@@ -71,7 +72,7 @@ class Row:
     """Share of rivals beaten on a benchmark, averaged over benchmarks. It has an interval only where benchmarks are the
     unit. None for a model that has no benchmark in common with another."""
     macro_average: Average | None
-    """None for a model without any value."""
+    """Mean over the benchmarks that it has; None for a model without any value."""
     n_benchmarks: int
     """Benchmarks on which it has a value."""
     coverage: float
@@ -84,6 +85,11 @@ class Row:
     """Category id -> mean, for every category of the board."""
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
+    adjusted_average: Average | None = None
+    """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that a
+    single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
+    ranking_value: float | None = None
+    """The number that ranks it; None for a model without one."""
     guarded_win_rate: float | None = None
     """Win rate with all missing values counted as losses. Equals the win rate if no value is missing; None if there is
     only one model, or no value. Against a panel, a panel model's own value counts as one more tie."""
@@ -167,16 +173,14 @@ class Leaderboard(Displayable):
         return (*self.rows, *self.baselines)
 
     @property
-    def tested_by(self) -> RankedBy:
-        """The number whose differences are tested: that which ranks, but never a win rate over instances."""
-        over_instances = self.interval_method == "instances within benchmarks"
-        return "win share" if over_instances and self.ranked_by == "win rate" else self.ranked_by
+    def is_complete(self) -> bool:
+        """True if every model has a value on every benchmark that any of them has."""
+        having = [{name for name, cell in row.cells.items() if cell.value is not None} for row in self.rows]
+        return all(names == having[0] for names in having)
 
     def ranking_average(self, row: Row) -> Average | None:
-        """Return the average that ranks, over the benchmarks that the model has."""
-        if self.ranked_by == "mean score":
-            return row.macro_average
-        return row.win_share if self.ranked_by == "win share" else row.win_rate
+        """Return the average that ranks."""
+        return row.win_rate if self.ranked_by == "win rate" else row.adjusted_average
 
     @cached_property
     def separated(self) -> frozenset[tuple[str, str]]:
@@ -186,4 +190,4 @@ class Leaderboard(Displayable):
     @cached_property
     def nominally_different(self) -> frozenset[tuple[str, str]]:
         """Pairs of models, better one first, whose unadjusted p-value is below 5%: of 100 equal pairs, about five."""
-        return frozenset() if self.pairs is None else self.pairs.separated(adjusted=False)
+        return frozenset() if self.pairs is None else self.pairs.nominally_different()

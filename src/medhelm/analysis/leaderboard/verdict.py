@@ -6,18 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
 from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, plural
 
 SAMPLE_ROWS = "These are invented sample rows, not a measure of real performance."
 """First sentence on results of the sample tier."""
 
 NAMES = 5
 """Most names written out in one sentence."""
+
+FEW = 3
+"""Most pairs of models that get a sentence of their own."""
 
 FASTER = 0.9
 """Largest median time, as a share of the leader's, that is worth a sentence: times vary with server load."""
@@ -45,71 +52,108 @@ def leaders(board: Leaderboard) -> list[Row]:
 
 
 def inseparable(board: Leaderboard) -> list[Row]:
-    """Return the models that share no rank with the leader and do not differ significantly from it."""
+    """Return the models that share no rank with the leader and do not differ significantly from it.
+
+    A model that was not run on the same benchmarks as the leader is not among them.
+    """
     rest = list(board.rows[len(leaders(board)) :])
     if board.pairs is None:
         return rest
-    better, worse = _separated_from(board.rows[0].model, board.pairs)
-    return [row for row in rest if row.model not in better | worse]
+    known = _relations(board.rows[0].model, board.pairs)
+    return [row for row in rest if row.model in known.equal]
 
 
-def _separated_from(model: str, pairs: AllPairs) -> tuple[set[str], set[str]]:
-    """Return the models that are significantly better than one model, and those that are significantly worse."""
+class _Relations(NamedTuple):
+    """The other models by how they compare with one model."""
+
+    better: set[str]
+    """Significantly better ones."""
+    worse: set[str]
+    """Significantly worse ones."""
+    equal: set[str]
+    """Those that were compared and do not differ significantly."""
+    unknown: set[str]
+    """Those that share no benchmark with it."""
+
+
+def _relations(model: str, pairs: AllPairs) -> _Relations:
+    """Return how the other models compare with one model."""
     first, second = pair_indices(len(pairs.models))
     place = pairs.models.index(model)
-    better, worse = first[pairs.is_separated & (second == place)], second[pairs.is_separated & (first == place)]
-    return {pairs.models[i] for i in better}, {pairs.models[i] for i in worse}
+    mine = (first == place) | (second == place)
+    sign = pairs.findings * np.where(first == place, 1, -1)
+    other = np.where(first == place, second, first)
+
+    def names(where: NDArray[np.bool_]) -> set[str]:
+        return {pairs.models[i] for i in other[mine & where].tolist()}
+
+    return _Relations(
+        better=names(sign < 0),
+        worse=names(sign > 0),
+        equal=names((sign == 0) & pairs.is_tested),
+        unknown=names(~pairs.is_tested),
+    )
 
 
 def _leaders(board: Leaderboard) -> Iterator[str]:
-    """Yield who leads, and who cannot be separated from the leader."""
-    if board.pairs is None:
+    """Yield who leads, who cannot be separated from the leader, and who was not compared with it."""
+    if board.pairs is None or board.rows[0].rank is None:
         return
     first, rest = leaders(board), inseparable(board)
-    n_separated = int(board.pairs.is_separated.sum())
-    value = _ranking_value(board, first[0])
-    against = " against the panel" if board.panel and board.ranked_by != "mean score" else ""
-    plain = board.ranking_average(first[0])
-    is_guarded = value is not None and plain is not None and f"{plain.value:.3f}" != f"{value:.3f}"
-    by = f"guarded {board.ranked_by}" if is_guarded else board.ranked_by
-    number = f"{by}{against}" + ("" if value is None else f" {value:.3f}")
-    ranks = f"{'ranks' if len(first) == 1 else 'rank'} first by {by}{against}"
-    above, _ = _separated_from(first[0].model, board.pairs)
-    if better := [row for row in board.rows if row.model in above]:
+    ranked = [row for row in board.rows if row.rank is not None]
+    value = first[0].ranking_value
+    number = board.ranked_by + (" against the panel" if board.panel and board.ranked_by == "win rate" else "")
+    number += "" if value is None else f" {value:.3f}"
+    known = _relations(first[0].model, board.pairs)
+    others = [row for row in ranked if row.model in known.worse]
+    if better := [row for row in board.rows if row.model in known.better]:
         verb = "is" if len(better) == 1 else "are"
-        yield f"{_names(first)} {ranks}, but {_names(better)} {verb} significantly better than {first[0].model}."
-    elif len(first) == len(board.rows):
+        yield f"{_names(first)} ranks first ({number}), but {_names(better)} {verb} significantly better."
+    elif len(first) == len(ranked):
         yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
-    elif not n_separated:
-        subject = f"No two of the {len(board.rows)} models" if len(board.rows) > 2 else "The two models do not"
-        shown = "" if value is None else f" ({value:.3f})"
-        yield f"{subject} differ significantly; {_names(first)} {ranks}{shown}."
+    elif not board.pairs.is_separated.any():
+        subject = f"No two of the {len(ranked)} models" if len(ranked) > 2 else "The two models do not"
+        yield f"{subject} differ significantly. {_names(first)} {'ranks' if len(first) == 1 else 'rank'} first ({number})."
     elif len(first) > 1:
-        others = f"; {_names(rest)} cannot be separated from them" if rest else ""
-        yield f"{_names(first)} share the first rank ({number}){others}."
+        yield f"{_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
     elif rest:
         yield f"{first[0].model} leads ({number}), but cannot be separated from {_names(rest)}."
     else:
-        others = "the other model" if len(board.rows) == 2 else "every other model"
-        yield f"{first[0].model} leads ({number}) and is significantly better than {others}."
-    if (fragile := _lost_to_failures(board)) > 0:
-        text = "1 of these findings depends" if fragile == 1 else f"{fragile:,} of these findings depend"
-        text = "This finding depends" if n_separated == 1 else text
-        yield f"{text} on scores that are missing because requests failed: run again to complete them."
+        all_others = "the other model" if len(ranked) == 2 else "every other model"
+        worse = all_others if len(others) == len(ranked) - 1 else _names(others)
+        yield f"{first[0].model} leads ({number}) and is significantly better than {worse}."
+    if unknown := [row for row in ranked if row.model in known.unknown]:
+        verb = "was" if len(unknown) == 1 else "were"
+        yield f"{_names(unknown)} {verb} not run on the same benchmarks as {first[0].model}."
+    yield from _fragile(board, board.pairs)
+    yield from _opposed(board.pairs)
 
 
-def _lost_to_failures(board: Leaderboard) -> int:
-    """Count the separated pairs that missing scores could undo."""
-    if board.pairs is None:
-        return 0
-    return int((board.pairs.is_separated & ~board.pairs.survives_failures).sum())
+def _not_separated(rest: Sequence[Row], them: str) -> str:
+    """Return the part of a sentence on models that cannot be separated from the leaders; empty for none."""
+    return f"; {_names(rest)} cannot be separated from {them}" if rest else ""
 
 
-def _ranking_value(board: Leaderboard, row: Row) -> float | None:
-    """Return the number that ranks a model."""
-    if board.ranked_by == "mean score":
-        return row.macro_average.value if row.macro_average else None
-    return row.guarded_win_share if board.ranked_by == "win share" else row.guarded_win_rate
+def _fragile(board: Leaderboard, pairs: AllPairs) -> Iterator[str]:
+    """Yield differences that are significant only if missing scores are ignored."""
+    missing = {row.model: sum(cell.n_missing for cell in row.cells.values()) for row in board.rows}
+    found = list(pairs.pairs_of(pairs.are_fragile))
+    for better, worse in found[:FEW]:
+        lacking = [name for name in (better, worse) if missing[name]]
+        n = sum(missing[name] for name in lacking)
+        scores = f"{plural(n, 'missing score')} of {listed(lacking)} {'is' if n == 1 else 'are'}"
+        yield f"{better} is better than {worse} only if {scores} ignored. Run again to complete the scores."
+    if len(found) > FEW:
+        yield f"{len(found) - FEW:,} more differences depend on missing scores."
+
+
+def _opposed(pairs: AllPairs) -> Iterator[str]:
+    """Yield pairs of which one model is better on more questions, but worse on average."""
+    found = list(pairs.pairs_of(pairs.are_opposed))
+    for better, worse in found[:FEW]:
+        yield f"{worse} is better than {better} on more questions, but worse on average: its bad answers are worse."
+    if len(found) > FEW:
+        yield f"{len(found) - FEW:,} more pairs differ in the same way."
 
 
 def _constant_answers(board: Leaderboard) -> Iterator[str]:
@@ -141,26 +185,28 @@ def _costs(board: Leaderboard) -> Iterator[str]:
     first = board.rows[0]
     found = alternatives(board)
     fast = _faster(first, found)
-    cost, least, less = "cost", "cost least", "cost less"
+    cost, least = "cost", "cost least"
     if first.published:
-        cost, least, less = "has a cost ceiling of", "has the lowest", "has a lower one"
+        cost, least = "has a cost ceiling of", "has the lowest"
     if not first.cost_usd:
         if fast:
-            yield f"Of the models that cannot be separated from {first.model}, {fast}."
+            yield f"Of the models that may be as good as {first.model}, {fast}."
         return
-    text = f"{first.model} {cost} {first.cost_usd:,.2f} US dollars"
+    yield f"{first.model} {cost} {first.cost_usd:,.2f} US dollars."
     if found.cheapest is not None:
         others = "models" if found.is_complete else "models with a comparable cost"
-        text += f"; of the {others} that cannot be separated from it, {found.cheapest.model} {least} "
+        text = f"Of the {others} that may be as good, {found.cheapest.model} {least} "
         text += f"({found.cheapest.cost_usd or 0.0:,.2f})"
         is_both = found.fastest is not None and found.fastest.model == found.cheapest.model
         text += f" and {fast.removeprefix(f'{found.cheapest.model} ') if is_both else fast}" if fast else ""
+        yield f"{text}."
     elif found.is_complete and found.n_models > 1:
-        text += f", and no model that cannot be separated from it {less}"
-        text += f"; {fast}" if fast else " or answered faster" if found.is_leader_fastest else ""
+        no_faster = " or answered faster" if found.is_leader_fastest else ""
+        yield f"None of the models that may be as good {'has a lower one' if first.published else 'cost less'}{no_faster}."
+        if fast:
+            yield f"Of them, {fast}."
     elif fast:
-        text += f"; of the models that cannot be separated from it, {fast}"
-    yield f"{text}."
+        yield f"Of the models that may be as good, {fast}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
