@@ -72,6 +72,7 @@ PUBLISHED = "published"
 @prices_option
 @format_option
 @table_options
+@click.option("--wide", is_flag=True, help="Also show win shares, win rates, spread and coverage.")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def leaderboard(
@@ -94,11 +95,13 @@ def leaderboard(
     calibration: str,
     rule: Rule,
     prices: tuple[str, ...],
+    wide: bool,
 ) -> int:
-    """Rank models by win share.
+    """Rank models by macro average.
 
-    Shows a verdict in words, confidence intervals, ties and costs. If --store is repeated, the models of all stores are
-    ranked together. Baselines are shown below the models and have no rank, unless --rank-baselines is given.
+    Shows a verdict in words, confidence intervals, possible ranks, failures and costs. If --store is repeated, the
+    models of all stores are ranked together. Baselines are shown below the models and have no rank, unless
+    --rank-baselines is given.
 
     \b
     Examples:
@@ -143,7 +146,7 @@ def leaderboard(
             wanted=wanted,
             short_names=is_text,
         )
-    print_leaderboard(board, by=by, format_=format_)
+    print_leaderboard(board, by=by, format_=format_, wide=wide)
     return 0
 
 
@@ -213,7 +216,7 @@ def _check_at_most_one(**options: object) -> None:
         raise UserError(f"{' and '.join(given)} cannot be combined: use one of them.")
 
 
-def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table") -> None:
+def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str = "table", wide: bool = False) -> None:
     """Print the verdict, the leaderboard, scores calibrated to clinicians' ratings if any, and the remarks."""
     from medhelm.reports import leaderboard as leaderboard_report
 
@@ -222,7 +225,7 @@ def print_leaderboard(board: Leaderboard, *, by: str = "overall", format_: str =
         return
     if board.verdict and format_ in ("table", "md"):
         click.echo(as_shown(" ".join(board.verdict), format_) + "\n")
-    click.echo(leaderboard_report.to_table(board, by=by, format=format_), nl=False)
+    click.echo(leaderboard_report.to_table(board, by=by, format=format_, wide=wide), nl=False)
     if format_ != "csv" and (calibrated := leaderboard_report.calibration_table(board, format_)):
         click.echo("\n" + calibrated, nl=False)
     if board.remarks and format_ in ("table", "md"):

@@ -91,12 +91,10 @@ class CardModel:
     """Worst possible rank."""
     win_share: Number | None
     """Share of the other models whose answer it beats, mean over questions and benchmarks."""
-    guarded: float | None
-    """The number that decides its rank, with missing benchmarks counted as losses; None if no model lacks any."""
     win_rate: Number | None
     """Share of the other models that it beats, mean over benchmarks."""
     macro_average: Number | None
-    """Mean over benchmarks, each on a scale of 0 to 1."""
+    """Mean over benchmarks, each on a scale of 0 to 1, adjusted for benchmarks that it lacks."""
     n_benchmarks: int
     """Benchmarks with a score."""
     cost_usd: float | None
@@ -202,8 +200,8 @@ class Card:
 
 
 RANKS = {
-    "win share": "by win share, with missing benchmarks counted as losses",
-    "win rate": "by win rate, with missing benchmarks counted as losses",
+    "macro average": "by macro average",
+    "win rate": "by win rate",
     "mean score": "by the mean score on the only benchmark",
 }
 """Number that ranks -> meaning of a rank."""
@@ -213,10 +211,10 @@ WORDS: Mapping[str, str] = {
     "values that fit the data",
     "Win share": "how often a model's answer is better than that of another model to the same question, from 0 (never) "
     "to 1 (always); a tie counts one half",
-    "Guarded": "the win share, or the win rate, with missing benchmarks counted as losses; it decides the ranks",
     "Win rate": "on how many benchmarks a model scores higher than another one, however small the difference, from 0 "
     "(none) to 1 (all); a tie counts one half",
-    "Macro average": "mean over the benchmarks, each on a scale from 0 to 1",
+    "Macro average": "mean over the benchmarks, each on a scale from 0 to 1; for benchmarks that a model lacks, "
+    "estimated from its other ones and from the other models",
     "Digest": "a checksum; equal digests mean equal content; those per model cover all its benchmarks, so models with "
     "the same benchmarks and equal digests answered the same prompts and were graded alike",
     "Corrected scoring": "follows the intent of each metric's authors; published scoring repeats the rules of the "
@@ -259,7 +257,7 @@ def title(card: Card) -> str:
 def terms(card: Card) -> dict[str, str]:
     """Return the terms on the page with their meanings."""
     rank = f"{RANKS[card.ranked_by]}; the brackets hold the ranks that are possible at the 95% level"
-    shown = {"Win share": has_win_shares(card), "Guarded": any(model.guarded is not None for model in card.models)}
+    shown = {"Win share": has_win_shares(card)}
     words = {word: text for word, text in WORDS.items() if shown.get(word, True)}
     return {"Rank": rank, **words, **card.measures}
 
@@ -289,14 +287,13 @@ def _results_table(card: Card) -> Table:
         "Rank": _rank_text,
         "Model": lambda model: model.name,
         "Win share": lambda model: estimate_text(model.win_share, 2),
-        "Guarded": lambda model: decimal(model.guarded, 3),
         "Win rate": lambda model: estimate_text(model.win_rate, 2),
         "Macro average": lambda model: estimate_text(model.macro_average, 2),
         "Benchmarks": lambda model: model.n_benchmarks,
         "Completions USD": lambda model: decimal(model.cost_usd, 2),
         "Judging USD": lambda model: decimal(model.judges_cost_usd, 2),
     }
-    return "Results", *tabulate(card.models, columns, optional=["Win share", "Guarded"])
+    return "Results", *tabulate(card.models, columns, optional=["Win share"])
 
 
 def _rank_text(model: CardModel) -> Value:

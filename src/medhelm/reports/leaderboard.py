@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
     from medhelm.analysis.leaderboard.cells import Cell, Column
     from medhelm.analysis.leaderboard.types import Average, GroupMean, Row
+    from medhelm.domain import Estimate
 
 By = Literal["overall", "category", "subcategory", "benchmark", "head-to-head"]
 """Meaning of the rows or columns of the table."""
@@ -56,12 +57,6 @@ SIDE_BY_SIDE = 6
 
 PUBLISHED = "†"
 """Mark after the name of a model with published scores."""
-
-GUARDED = "Guarded"
-"""Heading of the number that counts missing benchmarks as losses and decides the rank; shown if any are missing."""
-
-RANKED_BY = "Ranked by"
-"""Heading of the number against the whole panel, which decides the rank."""
 
 PANEL_NAMES = 5
 """Most names of a panel in the caption."""
@@ -125,7 +120,10 @@ def _pairs_json(board: Leaderboard) -> list[dict[str, Any]]:
             **select(test.difference, "difference=value low high", rounded=True),
             "p": probability(test.difference.p_value),
             "p_adjusted": probability(test.p_holm),
-            "separated": (pair.first, pair.second) in board.separated,
+            "separated": not {(pair.first, pair.second), (pair.second, pair.first)}.isdisjoint(board.separated),
+            "macro_average": select(pair.macro_average.difference, "value low high p=p_value", rounded=True)
+            if pair.macro_average
+            else None,
             **select(pair, "worst_case best_case survives_failures", rounded=True),
         }
         for pair in board.pairs.pairs
@@ -143,6 +141,9 @@ def _model_json(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
         "win_rate": estimate_json(row.win_rate),
         **select(row, "win_rate_sd=win_rate.sd guarded_win_rate", rounded=True),
         "macro_average": estimate_json(row.macro_average),
+        "adjusted_average": estimate_json(row.adjusted_average),
+        "ranking_value": number(row.ranking_value),
+        "worst_answers": estimate_json(row.worst_answers, "value low high n"),
         "win_share_over_benchmarks": estimate_json(row.win_share_over_benchmarks),
         "macro_average_over_benchmarks": estimate_json(row.macro_over_benchmarks),
         **select(row, "macro_sd=macro_average.sd published n_benchmarks coverage", rounded=True),
@@ -199,16 +200,21 @@ def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Benchmarks", "Cost USD", "Tie group")
-"""Columns that a narrow terminal leaves out, the first one first; then the averages that do not rank."""
+LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Tie group", "Win share", "Win rate", "Own benchmarks",
+                   "Benchmarks", "Failed", "Cost USD", "Worst answers")  # fmt: skip
+"""Columns that a narrow terminal leaves out, the first one first."""
+
+SOME_MISSING = 0.02
+"""Share of missing scores from which a score is shown with its bounds."""
 
 
-def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> str:
+def to_table(board: Leaderboard, by: str = "overall", format: str = "table", *, wide: bool = False) -> str:
     """The leaderboard as a table.
 
     Parameters: by, overall (one row per model), category or subcategory (models by groups), benchmark (benchmarks by
     models, or one row per pair if there are many models) or head-to-head (models by models); format, see
-    `tables.render`. CSV holds the same numbers in columns of their own, with six decimals.
+    `tables.render`; wide, True for all averages and their spread. CSV holds the same numbers in columns of their own,
+    with six decimals.
     Raises: UserError for another `by` or format.
     """
     check_by(by)
@@ -218,7 +224,7 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> 
         rows, headers = _csv_overall(board) if by == "overall" else _csv_long(board, by)
         return render(rows, headers, format=format)
     if by == "overall":
-        rows, headers = _overall_table(board)
+        rows, headers = _overall_table(board, wide=wide)
     elif by == "benchmark":
         rows, headers = (
             _wide_benchmark_table(board) if len(board.all_rows) <= SIDE_BY_SIDE else _long_benchmark_table(board)
@@ -227,10 +233,14 @@ def to_table(board: Leaderboard, by: str = "overall", format: str = "table") -> 
         rows, headers = _group_table(board, by)
     drop: tuple[str, ...] = ("Failed", "Instances", CONSTANT, "Metric")
     if by == "overall":
-        ranking = "Win share" if "Win share" in headers else "Win rate"
-        rest = [name for name in ("Win rate", "Macro average") if name != ranking and board.ranked_by != "mean score"]
-        drop = (*LEAST_IMPORTANT, *rest)
-    return render(rows, headers, format=format, caption=caption(board), keep=3 if by == "overall" else 2, drop=drop)
+        drop = tuple(name for name in LEAST_IMPORTANT if name != score_heading(board))
+    has_bounds = by == "benchmark" and any(_has_bounds(one) for row in board.all_rows for one in row.cells.values())
+    text = caption(board) + (f". {BOUNDS}" if has_bounds else "")
+    return render(rows, headers, format=format, caption=text, keep=3 if by == "overall" else 2, drop=drop)
+
+
+BOUNDS = "In parentheses: the score if all missing scores were the worst, and the best"
+"""Explains the bounds after a score with missing instances."""
 
 
 def check_by(by: str) -> None:
@@ -277,25 +287,9 @@ def rank_text(row: Row) -> str | None:
     return str(row.rank) if row.rank_low is None else f"{row.rank} ({row.rank_low}-{row.rank_high})"
 
 
-def is_incomplete(board: Leaderboard) -> bool:
-    """Return whether another number than the one shown decides the ranks.
-
-    That is the guarded number where a model lacks a benchmark that another has, or that against the whole panel.
-    """
-    if board.panel is not None:
-        return board.ranked_by != "mean score"
-    rates = [(row.guarded_win_rate, row.win_rate.value if row.win_rate else None) for row in board.rows]
-    return board.ranked_by != "mean score" and any(guarded is not None and guarded != rate for guarded, rate in rates)
-
-
-def guarded_heading(board: Leaderboard) -> str:
-    """Return the heading of the number that ranks, where it is not the one shown."""
-    return GUARDED if board.panel is None else RANKED_BY
-
-
-def guarded(board: Leaderboard, row: Row) -> float | None:
-    """Return the number that ranks, with missing benchmarks counted as losses."""
-    return row.guarded_win_share if board.ranked_by == "win share" else row.guarded_win_rate
+def score_heading(board: Leaderboard) -> str:
+    """Return the heading of the number that ranks."""
+    return board.ranked_by.capitalize()
 
 
 def has_weights(board: Leaderboard) -> bool:
@@ -303,25 +297,45 @@ def has_weights(board: Leaderboard) -> bool:
     return len({column.weight for column in board.columns}) > 1
 
 
-def _overall_table(board: Leaderboard) -> Table:
-    """One row per model, baselines last. The number that ranks comes first."""
+def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
+    """One row per model, baselines last: the number that ranks, failures and cost; all averages if `wide`."""
     columns: dict[str, Callable[[Row], Value]] = {
         "Rank": rank_text,
-        "Tie group": lambda row: row.tie_group if row.rank else None,
         "Model": shown_name,
-        "Win share": lambda row: estimate_text(row.win_share),
-        guarded_heading(board): lambda row: decimal(guarded(board, row)),
-        "Win rate": lambda row: estimate_text(row.win_rate),
-        "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
-        "Macro average": lambda row: estimate_text(row.macro_average),
-        "SD": lambda row: decimal(row.macro_average.sd) if row.macro_average else None,
+        score_heading(board): lambda row: estimate_text(board.ranking_average(row)),
+        "Macro average": lambda row: estimate_text(row.adjusted_average),
+        "Worst answers": lambda row: _percentages(row.worst_answers),
+        "Failed": lambda row: _failed_text(row),
         "Benchmarks": lambda row: row.n_benchmarks,
-        "Coverage": lambda row: f"{row.coverage:.0%}",
         "Cost USD": lambda row: decimal(row.cost_usd, 2),
     }
-    if not is_incomplete(board):
-        del columns[guarded_heading(board)]
-    return tabulate(board.all_rows, columns, optional=["Win share"])
+    if board.ranked_by == "mean score":
+        del columns["Macro average"]
+    if wide:
+        columns |= {
+            "Own benchmarks": lambda row: estimate_text(row.macro_average),
+            "SD": lambda row: decimal(row.macro_average.sd) if row.macro_average else None,
+            "Win share": lambda row: estimate_text(row.win_share),
+            "Win rate": lambda row: estimate_text(row.win_rate),
+            "SD over rivals": lambda row: decimal(row.win_rate.sd) if row.win_rate else None,
+            "Coverage": lambda row: f"{row.coverage:.0%}",
+            "Tie group": lambda row: row.tie_group if row.rank else None,
+        }
+    return tabulate(board.all_rows, columns, optional=["Win share", "Worst answers", "Failed"])
+
+
+def _percentages(found: Estimate | None) -> str | None:
+    """Return a share with its interval in percent."""
+    return None if found is None else f"{found.value:.1%} [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _failed_text(row: Row) -> str | None:
+    """Return how many instances failed, and how many of them count as wrong; None for none."""
+    failed = sum(cell.n_failed or 0 for cell in row.cells.values())
+    wrong = sum(cell.n_failed_by_model for cell in row.cells.values())
+    if not failed:
+        return None
+    return f"{failed:,} ({wrong:,} wrong)" if 0 < wrong < failed else f"{failed:,} (wrong)" if wrong else f"{failed:,}"
 
 
 def _group_table(board: Leaderboard, by: str) -> Table:
@@ -349,7 +363,15 @@ def _score_text(cell: Cell | None, column: Column) -> str | None:
     if cell is None:
         return None
     places = score_decimals(column)
-    return estimate_text(cell.estimate, places) if cell.estimate else decimal(cell.value, places)
+    text = estimate_text(cell.estimate, places) if cell.estimate else decimal(cell.value, places)
+    if text is None or not _has_bounds(cell) or (bounds := cell.bounds(column)) is None:
+        return text
+    return f"{text} ({decimal(bounds[0], places)} to {decimal(bounds[1], places)})"
+
+
+def _has_bounds(cell: Cell) -> bool:
+    """Return whether so many scores are missing that the score is shown with its bounds."""
+    return cell.share_missing > SOME_MISSING
 
 
 def _wide_benchmark_table(board: Leaderboard) -> Table:
@@ -413,6 +435,7 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     headers += list(USE)
     headers += ["guarded_win_share", "panel"] if board.panel else []
+    headers += ["adjusted_average", "adjusted_average_low", "adjusted_average_high", "worst_answers", "failed"]
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -422,6 +445,11 @@ def _csv_overall(board: Leaderboard) -> Table:
         cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
         cells += use_as_json(row, board).values()
         cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
+        cells += [
+            *estimate_numbers(row.adjusted_average),
+            number(row.worst_answers.value) if row.worst_answers else None,
+        ]
+        cells += [sum(cell.n_failed or 0 for cell in row.cells.values())]
         rows.append(cells)
     return rows, headers
 

@@ -664,10 +664,9 @@ def _adjusted_together(macro: PairedDifferences, won: PairedDifferences) -> tupl
         is_opposite = macro.value * won.value < 0
     p_values = np.where(is_opposite, 1.0, np.maximum(macro.p_value, won.p_value))
     known = ~np.isnan(p_values)
-    adjusted = np.full((2, len(p_values)), np.nan)
-    for one, way in zip(adjusted, ("holm", "bh"), strict=True):
-        one[known] = adjust_p_values(p_values[known], way)
-    return TestedDifferences(macro, *adjusted), TestedDifferences(won, *adjusted)
+    holm, bh = np.full((2, len(p_values)), np.nan)
+    holm[known], bh[known] = adjust_p_values(p_values[known], "holm"), adjust_p_values(p_values[known], "bh")
+    return TestedDifferences(macro, holm, bh), TestedDifferences(won, holm, bh)
 
 
 def _value(cell: Cell | None, column: Column) -> float:

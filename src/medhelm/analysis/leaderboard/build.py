@@ -7,21 +7,23 @@
     macro average     mean of benchmark values, each normalized to 0..1 by the scale of its metric
     its SD            sample SD of those values over benchmarks
     category          mean of the normalized values of its benchmarks; the same for subcategories
-    guarded ...       a win share or win rate with every missing benchmark counted as a loss
+    adjusted average  macro average as if every model had every benchmark: `comparison.adjusted_means`
 
 All means over benchmarks are weighted; every benchmark has the weight 1 unless a suite gives another. Without weights
 win rate, macro average and their SDs are those of table 1 of the MedHELM paper (Bedi et al. 2025). Normalization
 reverses a metric where lower is better, so that 1 is always the best value.
 
-Ranks go by the guarded win share. The win rate is shown as the paper defines it, and does not rank: it counts signs of
-differences, however small, so that no interval around it can be trusted (Hall and Miller 2009, Ann. Stat. 37). Where
-instance scores are not known, and with published scoring, the guarded win rate ranks; with one benchmark, its mean.
+Ranks go by the adjusted average, which equals the macro average if no model lacks a benchmark. The win rate is shown as
+the paper defines it: it counts signs of differences, however small, so that no interval around it can be trusted (Hall
+and Miller 2009, Ann. Stat. 37). It ranks where instance scores are not known, and with published scoring, adjusted in
+the same way. Models that no shared benchmark links to the others have no rank.
 
-Two models are separated if their difference is significant after Holm correction for all pairs on the board, by the
-paired test of `comparison.all_pairs`. The places a model can have follow from that: below all that are significantly
-better, above all that are significantly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
+Two models are separated if win shares and macro averages differ in one direction, both significantly after Holm
+correction for all pairs on the board (`comparison.all_pairs`), whatever the missing scores would have been. The places
+a model can have follow from that: below all that are significantly better, above all that are significantly worse
+(Mogstad, Romano, Shaikh and Wilhelm 2024, Rev. Econ. Stud. 91).
 
-With a panel of models win shares, win rates and ranks are against its members alone; see `panel`. Tests stay the same.
+With a panel of models win shares and win rates are against its members alone; see `rival_panel`. Tests stay the same.
 """
 
 from __future__ import annotations
@@ -215,9 +217,7 @@ def _test_pairs(
         return None
     known = zip(measures.columns, numbers or [None] * len(measures.columns), strict=True)
     benchmarks = [one.as_aligned(column) if one else AlignedBenchmark(column, None) for column, one in known]
-    pairs = compare_aligned(
-        measures.models, benchmarks, measures.values, kept=shown, single_benchmarks=False
-    )
+    pairs = compare_aligned(measures.models, benchmarks, measures.values, kept=shown, single_benchmarks=False)
     return pairs.reordered(order)
 
 

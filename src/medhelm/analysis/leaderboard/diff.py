@@ -194,7 +194,7 @@ RANKING_KEYS = {"rank", "rank_low", "rank_high", "tie_group", "told_apart", "tol
 
 def has_earlier_ranking(board: Mapping[str, Any]) -> bool:
     """Return whether a leaderboard was made when models were ranked and tested by win rates."""
-    return "ranked_by" not in board
+    return board.get("ranked_by") in (None, "win share")
 
 
 def without_ranking(board: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def _step(cheaper: FrontierModel, costlier: FrontierModel, pairs: AllPairs | Non
     value, low, high, is_better = costlier.value - cheaper.value, None, None, False
     if pairs is not None:
         place, is_first = _place_of_pair(costlier.model, cheaper.model, pairs)
-        is_better = is_first and bool(pairs.is_separated[place])
+        is_better = int(pairs.findings[place]) == (1 if is_first else -1)
         if found := pairs.macro_average.differences[place]:
             value, low, high = (
                 (found.value, found.low, found.high) if is_first else (-found.value, -found.high, -found.low)

@@ -35,6 +35,7 @@ SAMPLE_TIER = Remark(
 )
 """Comes first wherever numbers are made from sample rows."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemarkContext:
     """Findings from building a leaderboard that are not part of it."""
@@ -178,8 +179,8 @@ def _size(board: Leaderboard) -> Iterator[Remark]:
 
 
 A_DIFFERENCE = (
-    "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still be "
-    "small."
+    "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still "
+    "be small."
 )
 """What a significant difference means."""
 
@@ -232,11 +233,7 @@ def _failures(board: Leaderboard) -> Iterator[Remark]:
             failures = plural(sum(caused.values()), "refusal or exhausted limit", "refusals or exhausted limits")
             text = f"{row.model}: {failures}, counted as wrong, on {_names(list(caused))}."
             yield Remark("failures_counted_as_worst", row.model, text)
-        missing = {
-            name: cell.n_missing
-            for name, cell in row.cells.items()
-            if cell.n_missing
-        }
+        missing = {name: cell.n_missing for name, cell in row.cells.items() if cell.n_missing}
         if not missing:
             continue
         instances = plural(sum(missing.values()), "instance")

@@ -1,12 +1,11 @@
 """Win shares and win rates against a fixed panel of models, so that they stay when other models come or go.
 
     shown number    as on any leaderboard, with the panel in place of the other models; a member leaves itself out
-    rank            by the same number against the whole panel, where a member's own answer is a tie: only then do all
-                    models meet the same rivals, so that the order of two models depends on them and the panel alone
+    rank            by macro average, which depends on no rival; by win rate where that ranks, against the whole panel,
+                    where a member's own value is a tie: only then do all models meet the same rivals
 
-Benchmarks that no member has do not count: the panel fixes the benchmarks, too. Which two models differ is decided by
-the tests among the models on the leaderboard, as without a panel, so that no choice of a panel makes a finding. On
-right-or-wrong answers to the same questions the order and the test against any panel would be the same.
+Benchmarks that no member has do not count in win shares and win rates. Which two models differ is decided by the tests
+among the models on the leaderboard, as without a panel, so that no choice of a panel makes a finding.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ def guarded_panel_shares(shares: Floats, values: Floats, members: Members) -> Fl
 def overtaken(board: Leaderboard) -> list[tuple[str, str]]:
     """Return pairs of models of which the first is significantly better, but ranks below the second.
 
-    That is possible where grades are compared: the panel can value a lead in one grade more than the models on the
-    leaderboard do.
+    That is possible with win rates: the panel can value a lead more than the models on the leaderboard do.
     """
     if board.panel is None:
         return []
@@ -103,8 +101,8 @@ def panel_remarks(board: Leaderboard) -> Iterator[Remark]:
     text = f"{what} are against a panel of {size}: {listed(board.panel)}. Other models do not change them."
     if len(board.panel) > 1:
         text += " A panel model leaves itself out."
-    if board.ranked_by != "mean score":
-        text += f" Ranks go by {board.ranked_by} against the whole panel, where a panel model ties with itself."
+    if board.ranked_by == "win rate":
+        text += " Ranks go by win rate against the whole panel, where a panel model ties with itself."
     if board.pairs is not None:
         text += " Tests are those without a panel."
     yield Remark("panel", "", text)
@@ -122,7 +120,7 @@ def panel_remarks(board: Leaderboard) -> Iterator[Remark]:
             yield Remark("panel_model_lacks_benchmarks", model, text)
     for better, worse in overtaken(board)[:NAMES]:
         text = (
-            f"{better} is significantly better than {worse} among the models on the leaderboard, but has a lower "
-            f"{board.ranked_by} against the panel: their order depends on the rivals. The test decides."
+            f"{better} is significantly better than {worse}, but ranks lower by {board.ranked_by} against the panel: "
+            "their order depends on the rivals. The test decides."
         )
         yield Remark("panel_against_test", better, text)

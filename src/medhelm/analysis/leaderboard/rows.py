@@ -39,13 +39,16 @@ from medhelm.analysis.leaderboard.win_rates import (
     win_shares,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import row_means
+from medhelm.analysis.statistics.means import estimate, row_means
 from medhelm.analysis.statistics.threads import in_threads
-from medhelm.domain import Rule
+from medhelm.domain import Estimate, Rule
 
 Table = Mapping[str, Mapping[str, Cell]]
 """Benchmark -> model -> cell."""
 
+
+WHOLE_GRADE = 0.5
+"""Distance from the worst grade below which a mean of grades rounds to it."""
 
 MOST_LACKING = 30
 """Most models with missing scores for which bounds of ranks are computed: each takes two leaderboards."""
@@ -195,6 +198,7 @@ def make_rows(
                 macro_average=_average(macro, i, weighted_sd(values[i][has], measures.weights[has])),
                 adjusted_average=_average(adjusted, i),
                 ranking_value=_none_if_nan(ranking.values[i]),
+                worst_answers=_worst_answers(cells, columns),
                 win_share_over_benchmarks=_average(wider[0], i) if wider and has.sum() > 1 else None,
                 macro_over_benchmarks=_average(wider[1], i) if wider and has.sum() > 1 else None,
                 n_benchmarks=int(has.sum()),
@@ -440,6 +444,32 @@ def _macro_bounds(cells: Mapping[str, Cell], columns: Sequence[Column], weights:
         for place, value in enumerate(bounds or (cell.value, cell.value)):
             sums[place] += weight * column.normalize(value)
     return (sums[0] / total, sums[1] / total) if is_missing else None
+
+
+def _worst_answers(cells: Mapping[str, Cell], columns: Sequence[Column]) -> Estimate | None:
+    """Return the share of completions with the worst grade, on benchmarks that are graded, not right or wrong.
+
+    On a scale with whole grades, such as 1 to 5, the means of several judges count if they round to the worst grade.
+    """
+    worst: list[Floats] = []
+    clusters: list[str] = []
+    for column in columns:
+        cell = cells.get(column.benchmark)
+        if cell is None or cell.scores is None or cell.tested is not None:
+            continue
+        scores = column.normalize(cell.scores)
+        known = ~np.isnan(scores)
+        if np.isin(scores[known], (0.0, 1.0)).all() and column.high - column.low <= 1:
+            continue
+        reach = WHOLE_GRADE / (column.high - column.low) if column.high - column.low > 1 else 0.0
+        worst.append((scores[known] <= reach).astype(float))
+        names = (
+            cell.ids
+            if cell.clusters is None
+            else [own or name for own, name in zip(cell.clusters, cell.ids, strict=True)]
+        )
+        clusters += [f"{column.benchmark} {names[place]}" for place in np.flatnonzero(known).tolist()]
+    return estimate(np.concatenate(worst), clusters, low=0.0, high=1.0) if worst else None
 
 
 def _total_cost(cells: Mapping[str, Cell]) -> float | None:

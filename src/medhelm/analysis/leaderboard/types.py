@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from medhelm.analysis.cost.frontier import CostFrontier
 from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.domain import InjectionEffect, Rule, Tier
+from medhelm.domain import Estimate, InjectionEffect, Rule, Tier
 from medhelm.domain.display import Displayable
 from medhelm.domain.remark import LeftOut, Remark
 
@@ -21,8 +21,8 @@ IntervalUnit = Literal["instances within benchmarks", "benchmarks", "nothing"]
 """Unit of the intervals of averages and of the tests behind ranks: other instances, or other benchmarks."""
 
 RankedBy = Literal["macro average", "win rate", "mean score"]
-"""Number that decides ranks: macro averages; with one benchmark its mean; win rates where instance scores are not known,
-and with published scoring, as in the paper. Each is adjusted for the benchmarks that a model lacks."""
+"""Number that decides ranks: macro averages; with one benchmark its mean; win rates where instance scores are not
+known, and with published scoring, as in the paper. Each is adjusted for the benchmarks that a model lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class Row:
     model: str
     """Name of the model."""
     rank: int | None
-    """Place by `Leaderboard.ranked_by`, from 1; equal ones share a place. None for a baseline that does not compete, for
-    a model that no shared benchmark links to the ranked ones, and if no model has a value."""
+    """Place by `Leaderboard.ranked_by`, from 1; equal ones share a place. None for a baseline that does not compete,
+    for a model that no shared benchmark links to the ranked ones, and if no model has a value."""
     rank_low: int | None
     """Best place: one more than the models that are significantly better. The places of all models together hold the
     true ones with 95% confidence. None where models were not tested."""
@@ -86,8 +86,11 @@ class Row:
     subcategories: Mapping[str, GroupMean]
     """Subcategory id -> mean, for every subcategory of the board."""
     adjusted_average: Average | None = None
-    """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that a
-    single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
+    """Macro average adjusted for the benchmarks that it lacks, by least squares on model and benchmark; benchmarks that
+    a single model has do not count. Equals `macro_average` if all models have the same benchmarks."""
+    worst_answers: Estimate | None = None
+    """Share of the completions on benchmarks with grades whose grade is the worst one, failures counted as wrong
+    included; None without such benchmarks."""
     ranking_value: float | None = None
     """The number that ranks it; None for a model without one."""
     guarded_win_rate: float | None = None
@@ -186,6 +189,21 @@ class Leaderboard(Displayable):
     def separated(self) -> frozenset[tuple[str, str]]:
         """Pairs of models, better one first, that differ at the 5% level after Holm correction for all pairs."""
         return frozenset() if self.pairs is None else self.pairs.separated()
+
+    @property
+    def n_tested(self) -> int:
+        """Number of pairs of models that were compared."""
+        return 0 if self.pairs is None else int(self.pairs.is_tested.sum())
+
+    def were_compared(self, one: str, other: str) -> bool:
+        """Return whether two models share a benchmark on which they were tested."""
+        return self.pairs is None or frozenset((one, other)) not in self._not_compared
+
+    @cached_property
+    def _not_compared(self) -> frozenset[frozenset[str]]:
+        return (
+            frozenset() if self.pairs is None else frozenset(map(frozenset, self.pairs.pairs_of(~self.pairs.is_tested)))
+        )
 
     @cached_property
     def nominally_different(self) -> frozenset[tuple[str, str]]:

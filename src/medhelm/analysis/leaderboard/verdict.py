@@ -113,7 +113,8 @@ def _leaders(board: Leaderboard) -> Iterator[str]:
         yield f"{'Both' if len(first) == 2 else f'All {len(first)}'} models share the first rank ({number})."
     elif not board.pairs.is_separated.any():
         subject = f"No two of the {len(ranked)} models" if len(ranked) > 2 else "The two models do not"
-        yield f"{subject} differ significantly. {_names(first)} {'ranks' if len(first) == 1 else 'rank'} first ({number})."
+        verb = "ranks" if len(first) == 1 else "rank"
+        yield f"{subject} differ significantly. {_names(first)} {verb} first ({number})."
     elif len(first) > 1:
         yield f"{_names(first)} share the first rank ({number}){_not_separated(rest, 'them')}."
     elif rest:
@@ -202,7 +203,8 @@ def _costs(board: Leaderboard) -> Iterator[str]:
         yield f"{text}."
     elif found.is_complete and found.n_models > 1:
         no_faster = " or answered faster" if found.is_leader_fastest else ""
-        yield f"None of the models that may be as good {'has a lower one' if first.published else 'cost less'}{no_faster}."
+        less = "has a lower one" if first.published else "cost less"
+        yield f"None of the models that may be as good {less}{no_faster}."
         if fast:
             yield f"Of them, {fast}."
     elif fast:

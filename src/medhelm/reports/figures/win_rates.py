@@ -19,7 +19,7 @@ CELL = 22
 """Pixels of a cell."""
 
 RANKING = {
-    "win share": ("Win shares", "Win share: share of other models whose answer is beaten, mean over questions"),
+    "macro average": ("Macro averages", "Macro average: mean over benchmarks, on a scale of 0 to 1"),
     "win rate": ("Win rates", "Win rate: share of other models beaten, mean over benchmarks"),
     "mean score": ("Mean scores", "Mean score on a scale of 0 to 1"),
 }
@@ -30,6 +30,7 @@ HERE, PUBLISHED = "measured here", "published"
 
 KNOWN = {
     "> significant (Holm correction for all pairs)": (">", "#579ed0"),
+    "< significant, the other way round": ("<", "#d9883b"),
     "= not significant": ("=", "#efefef"),
 }
 """Result for a pair of models -> its sign and color."""
@@ -103,12 +104,12 @@ def pairs(board: Leaderboard, *, heading: str, notes: Sequence[str]) -> dict[str
 
     rows = [row for row in board.rows if board.ranking_average(row) is not None]
     shown = style.names([shown_name(row) for row in rows])
-    adjusted, tied = KNOWN
+    adjusted, reverse, tied = KNOWN
     values = []
     for i, better in enumerate(rows):
         for j, other in enumerate(rows[i + 1 :], start=i + 1):
             pair = (better.model, other.model)
-            known = adjusted if pair in board.separated else tied
+            known = adjusted if pair in board.separated else reverse if pair[::-1] in board.separated else tied
             values.append({"better": shown[i], "other": shown[j], "known": known, "text": KNOWN[known][0]})
     present = [known for known in KNOWN if any(value["known"] == known for value in values)]
     x = alt.X("other:N", sort=shown[1:], title=None, axis=style.names_above())

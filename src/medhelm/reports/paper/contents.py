@@ -14,14 +14,11 @@ from medhelm.reports.cost import left_out, seconds_text
 from medhelm.reports.formats.tables import SAMPLE_WARNING, Value, decimal, estimate_numbers, estimate_text, number
 from medhelm.reports.leaderboard import (
     BOARD_COLUMNS,
-    GUARDED,
     USE,
     average_numbers,
     board_values,
     caption,
-    guarded,
     has_weights,
-    is_incomplete,
     rank_text,
     shown_name,
     use_as_json,
@@ -96,13 +93,12 @@ def table_1(board: Leaderboard) -> PaperTable:
         *([NO_INTERVAL] if shares else []),
         *([BASELINES] if board.baselines else []),
     ]
-    if is_incomplete(board):
-        at = headers.index("Win rate")
-        headers.insert(at, GUARDED)
+    if not board.is_complete:
+        at = headers.index("Macro average")
+        headers.insert(at, "Adjusted average")
         for row, cells in zip(board.all_rows, rows, strict=True):
-            cells.insert(at, decimal(guarded(board, row)))
-        counted = f"{board.ranked_by} with missing benchmarks counted as losses"
-        notes.append(f"{GUARDED}: {counted}, by which models are ranked.")
+            cells.insert(at, estimate_text(row.adjusted_average))
+        notes.append("Adjusted average: the macro average with missing benchmarks estimated from the other scores.")
     if has_weights(board):
         notes.append("Means over benchmarks are weighted, see table C3.")
     averages = [f"{name}{end}" for name in ("win_rate", "macro_average") for end in ("", "_low", "_high", "_sd")]

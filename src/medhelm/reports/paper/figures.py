@@ -156,7 +156,7 @@ def figure_pairs(board: Leaderboard) -> PaperFigure:
     title = "Significant differences between models"
     notes = [
         f"{caption(board)}.",
-        f"By {board.tested_by}, at the 5% level. The model on the left has the higher rank; the other one is above.",
+        "At the 5% level. The model on the left has the higher rank; the other one is above.",
     ]
-    words = f"{len(board.separated)} of {len(board.rows) * (len(board.rows) - 1) // 2} pairs differ significantly."
+    words = f"{len(board.separated)} of {board.n_tested} pairs differ significantly."
     return _figure("pairs", title, words, pairs(board, heading=title, notes=notes))

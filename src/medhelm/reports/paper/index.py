@@ -74,23 +74,21 @@ def differences(board: Leaderboard) -> list[str]:
         text = f"Tie group {number}: {best.model}, {board.ranked_by} {estimate_text(board.ranking_average(best))}."
         ties = listed([f"{row.model} ({estimate_text(board.ranking_average(row))})" for row in others])
         found.append(f"{text} It does not differ significantly from {ties}.")
-    pairs = len(board.rows) * (len(board.rows) - 1) // 2
-    if pairs > 1:
-        text = f"{len(board.separated)} of {pairs} pairs of models differ significantly by {board.tested_by}"
-        found.append(f"{text}, with Holm correction.")
+    if board.n_tested > 1:
+        text = f"{len(board.separated)} of {board.n_tested} differences between models are larger than chance explains."
+        found.append(text)
     if len(board.separated) <= SHOWN_PAIRS:
-        kind = "win rate" if board.tested_by == "win rate" else "win share"
-        apart = [pair for pair in board.pairs.pairs if (pair.first, pair.second) in board.separated]
-        found += [_difference_sentence(pair, kind) for pair in apart]
+        apart = [pair for pair, is_apart in zip(board.pairs.pairs, board.pairs.is_separated, strict=True) if is_apart]
+        found += [_difference_sentence(pair) for pair in apart]
     return [*found, intervals_in_words(board)]
 
 
-def _difference_sentence(pair: ModelPair, what: str) -> str:
-    """Return a significant difference, whose first model is the better one, as a sentence."""
-    assert pair.win_share is not None, "only tested pairs are significant"
-    found = pair.win_share.difference
-    p = p_text(pair.win_share.p_holm)
-    return f"{pair.first} is better than {pair.second}: {what}s differ by {estimate_text(found)}, adjusted p {p}."
+def _difference_sentence(pair: ModelPair) -> str:
+    """Return a significant difference as a sentence."""
+    assert pair.macro_average is not None, "only tested pairs are significant"
+    found, p = pair.macro_average.difference, p_text(pair.macro_average.p_holm)
+    first, second = (pair.first, pair.second) if found.value > 0 else (pair.second, pair.first)
+    return f"{first} is better than {second}: macro averages differ by {estimate_text(found)}, adjusted p {p}."
 
 
 # --- the lists that both formats show ---------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from medhelm.reports.card import (
     to_markdown,
 )
 from medhelm.reports.exchange import ExportResult
-from medhelm.reports.leaderboard import guarded, is_incomplete
 from medhelm.results.card.digests import digests_by_model
 from medhelm.results.card.sentences import findings, limits
 from medhelm.results.comparable.conditions import has_own_data
@@ -129,7 +128,7 @@ def card_of(
         tier=selection.tier,
         verdict=verdict(named),
         ranked_by=board.ranked_by,
-        models=[_card_model(board, row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
+        models=[_card_model(row, selection, names, digests.get(row.model, {})) for row in board.all_rows],
         benchmarks=_card_benchmarks(selection, board, definitions, names),
         judges=_card_judges(runs),
         settings=_settings_in_words(runs),
@@ -148,7 +147,6 @@ def card_of(
 
 
 def _card_model(
-    board: Leaderboard,
     row: Row,
     selection: ExportSelection,
     names: Mapping[str, str],
@@ -166,9 +164,8 @@ def _card_model(
         rank_low=row.rank_low,
         rank_high=row.rank_high,
         win_share=_number(row.win_share),
-        guarded=guarded(board, row) if is_incomplete(board) else None,
         win_rate=_number(row.win_rate),
-        macro_average=_number(row.macro_average),
+        macro_average=_number(row.adjusted_average),
         n_benchmarks=row.n_benchmarks,
         cost_usd=row.cost_usd,
         judges_cost_usd=sum_costs(judges).usd if judges else None,

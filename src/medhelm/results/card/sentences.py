@@ -45,19 +45,25 @@ def _pair_sentences(board: Leaderboard) -> list[str]:
     sentences, equal = [], []
     for place, model in enumerate(models):
         below = models[place + 1 :]
-        beaten = [other for other in below if (model, other) in board.separated]
-        equal += [f"{model} and {other}" for other in below if (model, other) not in board.separated]
+        beaten = [other for other in models if (model, other) in board.separated]
+        apart = [other for other in below if not board.were_compared(model, other)]
+        equal += [
+            f"{model} and {other}"
+            for other in below
+            if other not in apart and board.separated.isdisjoint({(model, other), (other, model)})
+        ]
         if beaten:
             sentences.append(f"{model} is significantly better than {listed(beaten)}.")
+        if apart:
+            sentences.append(f"{model} was not run on the same benchmarks as {listed(apart)}.")
     if equal:
         sentences.append(f"Cannot be separated with this data: {'; '.join(equal)}.")
     return sentences
 
 
 def _tie_sentences(board: Leaderboard) -> list[str]:
-    n = len(board.rows)
-    text = f"{len(board.separated)} of {n * (n - 1) // 2} pairs of models differ significantly by {board.tested_by}"
-    sentences = [f"{text}, with Holm correction."]
+    text = f"{len(board.separated)} of {board.n_tested} differences between models are larger than chance explains"
+    sentences = [f"{text}."]
     sentences += [
         f"{group[0].model} cannot be separated from {listed([row.model for row in group[1:]])}."
         for number, group in group_by(board.rows, lambda row: row.tie_group).items()
@@ -111,7 +117,7 @@ def _failure_sentences(selection: ExportSelection, board: Leaderboard) -> list[s
     if worst:
         kinds = _common_codes({code: count for code, count in codes.items() if code in CAUSED_BY_MODEL})
         text = f"{worst:,} of {total:,} answers failed because of the model ({kinds})"
-        sentences.append(f"{text}: they count as the worst answer.")
+        sentences.append(f"{text}, counted as wrong.")
     if missing > 0:
         kinds = _common_codes(
             {code: count for code, count in codes.items() if not worst or code not in CAUSED_BY_MODEL}
@@ -134,7 +140,7 @@ def _left_out_sentences(selection: ExportSelection, board: Leaderboard, names: M
         absent = [title for name, title in titles.items() if name not in row.cells or row.cells[name].value is None]
         if absent:
             sentences.append(
-                f"{names[row.model]} has no score on {listed(absent)}: in its rank it loses there to all that have one."
+                f"{names[row.model]} has no score on {listed(absent)}; its average is estimated from other scores."
             )
     groups: dict[tuple[str, str], list[str]] = {}
     for one in selection.left_out:

@@ -47,7 +47,7 @@ class Marks:
         self._n_models = len(board.rows)
         self._board = board
         self._ranking = column_scale([board.ranking_average(row) for row in board.all_rows])
-        self._macro = column_scale([row.macro_average for row in board.all_rows])
+        self._macro = column_scale([row.adjusted_average for row in board.all_rows])
 
     def rank(self, row: Row) -> Markup:
         """Return the ranks that a model can have."""
@@ -59,7 +59,7 @@ class Marks:
 
     def macro(self, row: Row) -> Markup:
         """Return the macro average with its interval."""
-        return _interval(row.macro_average, self._macro, row)
+        return _interval(row.adjusted_average, self._macro, row)
 
     def coverage(self, row: Row) -> Markup:
         """Return the share of benchmarks as a bar."""
@@ -97,9 +97,7 @@ class BoardRow:
     marks: Sequence[Mark]
     """Labels such as `published`."""
     ranking: Average | None
-    """The number that ranks, over the benchmarks that the model has."""
-    guarded: float | None
-    """The number that decides the rank where benchmarks are missing."""
+    """The number that ranks."""
     n_failed: int | None
     """Failed instances; None if unknown, as for published scores."""
     n: int
@@ -173,7 +171,6 @@ def page(site: Site, request: PageRequest) -> Page:
         "first": start + 1,
         "page": number,
         "n_pages": n_pages,
-        "guarded_heading": report.guarded_heading(board) if report.is_incomplete(board) else "",
         "marks": Marks(board),
         "matrix": matrix_of(site, board, selection) if len(board.rows) <= MOST_HEAD_TO_HEAD else None,
         "heat_map": heat_map(board) if len(board.all_rows) <= MOST_SHADED else None,
@@ -231,7 +228,6 @@ def _row(site: Site, board: Leaderboard, row: Row, *, ends_tie: bool = False) ->
         row=row,
         marks=marks_of(row, () if row.published else site.runs_of(row.model)),
         ranking=board.ranking_average(row),
-        guarded=report.guarded(board, row),
         n_failed=None if any(cell.n_failed is None for cell in cells) else sum(cell.n_failed or 0 for cell in cells),
         n=sum(count_instances(cell) for cell in cells),
         ends_tie=ends_tie,
@@ -272,18 +268,14 @@ def _average(found: Average | None) -> float | None:
 
 def _headings(board: Leaderboard) -> list[Heading]:
     """Return the columns of the table, in order."""
-    guarded = Heading(
-        key="guarded", title=report.guarded_heading(board), value=lambda one: one.guarded,
-        explanation="the same with missing benchmarks counted as losses; it decides the rank",
-    )  # fmt: skip
     win_rate = Heading(
         key="win_rate", title="Win rate", value=lambda one: _average(one.row.win_rate),
         explanation="share of rivals with a lower mean, averaged over benchmarks; comparable with the paper",
     )  # fmt: skip
     macro_average = Heading(
         key="macro_average", title="Macro average", note="95% interval",
-        value=lambda one: _average(one.row.macro_average),
-        explanation="mean of the scores on all benchmarks, each on a scale from 0 (worst) to 1 (best)",
+        value=lambda one: _average(one.row.adjusted_average),
+        explanation=RANKING["macro average"],
     )  # fmt: skip
     return [
         Heading(key="rank", title="Rank", note="95% confidence set", value=lambda one: one.row.rank, best_first=False,
@@ -291,16 +283,16 @@ def _headings(board: Leaderboard) -> list[Heading]:
         Heading(key="model", title="Model", value=lambda one: one.row.model.lower(), best_first=False),
         Heading(key="ranking", title=board.ranked_by.capitalize(), note="ranks; 95% interval",
                 value=lambda one: _average(one.ranking), explanation=RANKING[board.ranked_by]),
-        *([guarded] if report.is_incomplete(board) else []),
-        *([win_rate] if board.ranked_by != "win rate" else []),
-        *([macro_average] if board.ranked_by != "mean score" else []),
+        *([win_rate] if board.ranked_by == "macro average" else []),
+        *([macro_average] if board.ranked_by == "win rate" else []),
         *map(_category, _categories(board)),
         *USE_AND_COVERAGE,
     ]  # fmt: skip
 
 
 RANKING: Mapping[str, str] = {
-    "win share": "share of rivals that the model's completion beats, averaged over instances and benchmarks",
+    "macro average": "mean of the scores on all benchmarks, each on a scale from 0 (worst) to 1 (best); estimated for "
+    "benchmarks that a model lacks",
     "win rate": "share of rivals with a lower mean, averaged over benchmarks",
     "mean score": "mean score on the benchmark, on a scale from 0 (worst) to 1 (best)",
 }
