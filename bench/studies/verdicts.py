@@ -90,6 +90,12 @@ class KnownModels:
 
 def leaderboard(scores: Sequence[Floats], panel: Sequence[str] = ()) -> Leaderboard:
     """Build the leaderboard of simulated scores, on a scale from 0 to 1. Models are `m0`, `m1` and so on."""
+    cells, columns = simulated_cells(scores)
+    return build_leaderboard(cells, columns, panel=panel)
+
+
+def simulated_cells(scores: Sequence[Floats]) -> tuple[list[Cell], list[Column]]:
+    """Return simulated scores as cells and columns, models of one benchmark after another."""
     cells, columns = [], []
     for place, rows in enumerate(scores):
         name = f"b{place:02}"
@@ -100,7 +106,7 @@ def leaderboard(scores: Sequence[Floats], panel: Sequence[str] = ()) -> Leaderbo
             cells.append(
                 Cell(model=f"m{i}", benchmark=name, value=float(row.mean()), estimate=found, ids=ids, scores=row)
             )
-    return build_leaderboard(cells, columns, panel=panel)
+    return cells, columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

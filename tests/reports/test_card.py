@@ -10,7 +10,7 @@ from tests.support.cases import table
 
 MODEL = CardModel(
     name="maker/one", reached="a server in the own network", served_as="one", snapshots={"one-2026-01": 90, "": 10},
-    rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8), guarded=None,
+    rank=1, rank_low=1, rank_high=2, win_share=Number(value=0.7, low=0.6, high=0.8),
     win_rate=Number(value=0.75), macro_average=Number(value=0.6, low=0.55, high=0.65), n_benchmarks=1, cost_usd=1.234,
     judges_cost_usd=None,
     price="1 in, 2 out, USD per million tokens (list of 2026-01-02)",
@@ -23,8 +23,8 @@ BENCHMARK = CardBenchmark(
 )  # fmt: skip
 CARD = Card(
     date="2026-03-04", first_run="2026-03-01", last_run="2026-03-02", scoring="corrected", tier="real",
-    verdict=["maker/one leads (win share 0.700).", "It cost 1.23 US dollars."], ranked_by="win share", models=[MODEL],
-    benchmarks=[BENCHMARK], judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
+    verdict=["maker/one leads (macro average 0.600).", "It cost 1.23 US dollars."], ranked_by="macro average",
+    models=[MODEL], benchmarks=[BENCHMARK], judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
     findings=["One model alone."], limits=["It says little."], versions={"medhelm": "1", "Python": "3.11"},
     measures={"EM": "Share of right answers."}, command="medhelm run toy",
 )  # fmt: skip
@@ -36,11 +36,11 @@ CARD = Card(
         "Evaluation card: 1 model on 1 benchmark",
         "Evaluated 2026-03-01 to 2026-03-02; card written 2026-03-04. Corrected scoring.",
         "1 (1 to 2)",
-        "maker/one leads (win share 0.700). It cost 1.23 US dollars.",
+        "maker/one leads (macro average 0.600). It cost 1.23 US dollars.",
         "0.70 [0.60, 0.80]",
         "0.75",
         "0.900 [0.880, 0.920], 2 failed, 8 missing",
-        "Rank: by win share, with missing benchmarks counted as losses",
+        "Rank: by macro average",
         "EM (0 to 1)",
         "1.23",
         "one-2026-01 (90), not reported (10)",
@@ -69,14 +69,6 @@ def test_json_is_all_of_it_and_nothing_that_json_cannot_hold() -> None:
     assert found["benchmarks"][0]["files"] == {"a.csv": "f" * 64}
 
 
-def test_the_number_that_decides_the_ranks_is_shown_where_it_is_another() -> None:
-    guarded = replace(CARD, models=[replace(MODEL, guarded=0.688)])
-    for page in (to_markdown, to_html):
-        assert "Guarded" not in page(CARD)
-        assert "0.688" in page(guarded)
-        assert "with missing benchmarks counted as losses; it decides the ranks" in page(guarded)
-
-
 def test_a_rank_without_an_interval_is_shown_alone() -> None:
     for low, high in ((None, None), (1, 1)):
         text = to_markdown(replace(CARD, models=[replace(MODEL, rank_low=low, rank_high=high)]))
@@ -94,7 +86,7 @@ def test_unknown_values_are_dashes() -> None:
 
 
 def test_the_verdict_comes_before_all_numbers() -> None:
-    assert to_markdown(CARD).splitlines()[2] == "maker/one leads (win share 0.700). It cost 1.23 US dollars."
+    assert to_markdown(CARD).splitlines()[2] == "maker/one leads (macro average 0.600). It cost 1.23 US dollars."
     page = to_html(CARD)
     assert page.index("<h1>") < page.index('<p class="verdict">') < page.index("Evaluated") < page.index("<h2>")
     assert '<p class="verdict">' not in to_html(replace(CARD, verdict=[]))

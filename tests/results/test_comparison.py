@@ -71,11 +71,8 @@ def test_models_of_two_stores_are_different_models(medhelm: Medhelm, store: Path
     found = compare_models(
         [store, tmp_path / "theirs"], f"{MODELS[0]} [store]", f"{MODELS[0]} [theirs]", rule="corrected"
     )
-    assert (found.macro_average.difference.value, found.macro_average.difference.p_value, found.n_benchmarks) == (
-        0,
-        1,
-        1,
-    )
+    assert (found.macro_average.difference.p_value, found.n_benchmarks) == (1, 1)
+    assert abs(found.macro_average.difference.value) < 0.01, "equal on what both have; one has more benchmarks"
     assert len(compare_all_models([store, tmp_path / "theirs"], rule="corrected").all_pairs.pairs) == 6
 
 

@@ -72,7 +72,6 @@ PUBLISHED = "published"
 @prices_option
 @format_option
 @table_options
-@click.option("--wide", is_flag=True, help="Also show win shares, win rates, spread and coverage.")
 @shared_options("store", "benchmarks", "models", "json")
 @click.pass_obj
 def leaderboard(
@@ -95,13 +94,12 @@ def leaderboard(
     calibration: str,
     rule: Rule,
     prices: tuple[str, ...],
-    wide: bool,
 ) -> int:
     """Rank models by macro average.
 
-    Shows a verdict in words, confidence intervals, possible ranks, failures and costs. If --store is repeated, the
-    models of all stores are ranked together. Baselines are shown below the models and have no rank, unless
-    --rank-baselines is given.
+    Shows a verdict in words, confidence intervals, possible ranks, failures and costs; --wide adds win shares, win
+    rates, spread and coverage. If --store is repeated, the models of all stores are ranked together. Baselines are
+    shown below the models and have no rank, unless --rank-baselines is given.
 
     \b
     Examples:
@@ -146,6 +144,7 @@ def leaderboard(
             wanted=wanted,
             short_names=is_text,
         )
+    wide = click.get_current_context().params["wide"]
     print_leaderboard(board, by=by, format_=format_, wide=wide)
     return 0
 

@@ -200,7 +200,7 @@ def _group_means_json(means: Mapping[str, GroupMean]) -> dict[str, Any]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Tie group", "Win share", "Win rate", "Own benchmarks",
+LEAST_IMPORTANT = ("SD over rivals", "SD", "Coverage", "Tie group", "Win share", "Win rate", "Own average",
                    "Benchmarks", "Failed", "Cost USD", "Worst answers")  # fmt: skip
 """Columns that a narrow terminal leaves out, the first one first."""
 
@@ -313,7 +313,7 @@ def _overall_table(board: Leaderboard, *, wide: bool) -> Table:
         del columns["Macro average"]
     if wide:
         columns |= {
-            "Own benchmarks": lambda row: estimate_text(row.macro_average),
+            "Own average": lambda row: estimate_text(row.macro_average),
             "SD": lambda row: decimal(row.macro_average.sd) if row.macro_average else None,
             "Win share": lambda row: estimate_text(row.win_share),
             "Win rate": lambda row: estimate_text(row.win_rate),
@@ -434,8 +434,8 @@ def _csv_overall(board: Leaderboard) -> Table:
     headers += ["n_benchmarks", "coverage", "cost_usd", *BOARD_COLUMNS, "source"]
     headers += ["rank_low", "rank_high", "guarded_win_rate", "win_share", "win_share_low", "win_share_high"]
     headers += list(USE)
-    headers += ["guarded_win_share", "panel"] if board.panel else []
     headers += ["adjusted_average", "adjusted_average_low", "adjusted_average_high", "worst_answers", "failed"]
+    headers += ["guarded_win_share", "panel"] if board.panel else []
     rows: list[list[Value]] = []
     for row in board.all_rows:
         cells: list[Value] = [row.rank, row.tie_group, row.model]
@@ -444,12 +444,12 @@ def _csv_overall(board: Leaderboard) -> Table:
         cells += [*board_values(board), _source(row)]
         cells += [row.rank_low, row.rank_high, number(row.guarded_win_rate), *estimate_numbers(row.win_share)]
         cells += use_as_json(row, board).values()
-        cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
         cells += [
             *estimate_numbers(row.adjusted_average),
             number(row.worst_answers.value) if row.worst_answers else None,
         ]
         cells += [sum(cell.n_failed or 0 for cell in row.cells.values())]
+        cells += [number(row.guarded_win_share), ", ".join(board.panel)] if board.panel else []
         rows.append(cells)
     return rows, headers
 

@@ -389,7 +389,7 @@ def test_the_verdict_without_any_judgment_gives_the_reason_first() -> None:
 
 def test_models_are_separated_by_the_test_of_the_leaderboard() -> None:
     """Three models, of which one pair differs at the 5% level before the adjustment for three pairs, and not after."""
-    grades = some_grades(3, 30, models=3)
+    grades = some_grades(1, 30, models=3)
     own = benchmark(grades, models=("gpt-mini", "qwen", "claude"))
     found = numbers_of(own).ranking
     assert found

@@ -46,7 +46,7 @@ def board(
 
 def test_a_leader_is_better_than_every_other_model_only_if_all_are_separated() -> None:
     (clear,) = board({"x": 0.9, "y": 0.5, "z": 0.2}).verdict
-    assert clear.startswith("x leads (win share 0.")
+    assert clear.startswith("x leads (macro average 0.")
     assert clear.endswith("and is significantly better than every other model.")
     (close,) = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}).verdict
     assert close.endswith("but cannot be separated from y.")
@@ -54,9 +54,9 @@ def test_a_leader_is_better_than_every_other_model_only_if_all_are_separated() -
 
 def test_ties_have_no_superlative() -> None:
     (tied,) = board({"x": 0.5, "y": 0.5, "z": 0.5}).verdict
-    assert tied == "All 3 models share the first rank (win share 0.500)."
+    assert tied == "All 3 models share the first rank (macro average 0.500)."
     (close,) = board({"x": 0.5, "y": 0.5 - 1 / 60, "z": 0.5 - 1 / 60}).verdict
-    assert close.startswith("No two of the 3 models differ significantly; x ranks first by win share (0.5")
+    assert close.startswith("No two of the 3 models differ significantly. x ranks first (macro average 0.5")
 
 
 def test_benchmarks_without_a_lead_over_a_constant_answer_are_named() -> None:
@@ -73,19 +73,19 @@ def test_benchmarks_without_a_lead_over_a_constant_answer_are_named() -> None:
 @pytest.mark.parametrize(
     ("costs", "said"),
     [
-        ({"x": 2.0, "y": 1.0, "z": 0.1}, "x cost 6.00 US dollars; of the models that cannot be separated from it, y"),
-        ({"x": 1.0, "y": 2.0, "z": 0.1}, "x cost 3.00 US dollars, and no model that cannot be separated from it cost"),
+        ({"x": 2.0, "y": 1.0, "z": 0.1}, "x cost 6.00 US dollars. Of the models that may be as good, y cost least"),
+        ({"x": 1.0, "y": 2.0, "z": 0.1}, "x cost 3.00 US dollars. None of the models that may be as good cost less."),
         ({"x": 1.0, "z": 0.1}, "x cost 3.00 US dollars."),
     ],
     ids=["cheaper", "cheapest", "unknown"],
 )
 def test_costs_are_compared_only_with_models_that_cannot_be_separated(costs: dict[str, float], said: str) -> None:
     found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.2}, costs=costs).verdict
-    assert found[-1].startswith(said)
+    assert " ".join(found[1:]).startswith(said)
 
 
-CHEAPER = "x cost 6.00 US dollars; of the models that cannot be separated from it, y cost least (3.00)"
-CHEAPEST = "x cost 3.00 US dollars, and no model that cannot be separated from it cost less"
+CHEAPER = "x cost 6.00 US dollars. Of the models that may be as good, y cost least (3.00)"
+CHEAPEST = "x cost 3.00 US dollars. None of the models that may be as good cost less"
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ CHEAPEST = "x cost 3.00 US dollars, and no model that cannot be separated from i
         (
             {"x": 1.0, "y": 2.0, "z": 2.0},
             {"x": 3.4, "y": 2.0, "z": 1.2},
-            f"{CHEAPEST}; z answered fastest (1.2 s, median; x 3.4 s).",
+            f"{CHEAPEST}. Of them, z answered fastest (1.2 s, median; x 3.4 s).",
         ),
         ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0, "z": 1.2}, f"{CHEAPEST} or answered faster."),
         ({"x": 1.0, "y": 2.0, "z": 2.0}, {"x": 1.0, "y": 2.0}, f"{CHEAPEST}."),
         (
             {},
             {"x": 3.4, "y": 2.0, "z": 1.2},
-            "Of the models that cannot be separated from x, z answered fastest (1.2 s, median; x 3.4 s).",
+            "Of the models that may be as good as x, z answered fastest (1.2 s, median; x 3.4 s).",
         ),
     ],
     ids=["two models", "one model", "leader fastest", "hardly faster", "leader cheapest", "both", "unknown", "no cost"],
@@ -122,8 +122,7 @@ def test_the_fastest_model_that_cannot_be_separated_is_named_in_the_same_sentenc
     costs: dict[str, float], seconds: dict[str, float], said: str
 ) -> None:
     found = board({"x": 0.9, "y": 0.9 - 1 / 60, "z": 0.9 - 1 / 60}, costs=costs, seconds=seconds).verdict
-    assert len(found) == 2
-    assert found[-1] == said
+    assert " ".join(found[1:]) == said
 
 
 def test_published_ceilings_are_not_compared_with_bills() -> None:

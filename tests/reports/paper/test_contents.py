@@ -17,6 +17,7 @@ from medhelm.analysis.cost.use import CompletionUse
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.benchmarks.suites import load_suite
 from medhelm.domain.remark import Remark
+from medhelm.reports.formats.tables import estimate_text
 from medhelm.reports.leaderboard import as_json
 from medhelm.reports.paper import appendix, contents
 from medhelm.reports.paper.contents import ModelCost
@@ -91,13 +92,13 @@ def test_table_1_holds_the_numbers_of_the_boards_json(board: Leaderboard) -> Non
         assert (row["suite"], row["scoring"], row["tier"]) == (board.suite, board.scoring, board.tier)
 
 
-def test_a_model_with_gaps_is_shown_with_the_win_share_that_ranks_it() -> None:
+def test_a_model_with_gaps_is_shown_with_its_adjusted_average() -> None:
     whole, gaps = toy_board(3, 4), toy_board(3, 4, missing=[(2, 0)])
-    assert "Guarded" not in contents.table_1(whole).headers
+    assert "Adjusted average" not in contents.table_1(whole).headers
     table = contents.table_1(gaps)
-    at = list(table.headers).index("Guarded")
-    assert [row[at] for row in table.rows] == [f"{row.guarded_win_share:.3f}" for row in gaps.rows]
-    assert "win share with missing benchmarks counted as losses" in table.notes[-1]
+    at = list(table.headers).index("Adjusted average")
+    assert [row[at] for row in table.rows] == [estimate_text(row.adjusted_average) for row in gaps.rows]
+    assert "missing benchmarks estimated from the other scores" in table.notes[-1]
     assert {"4 (100%)", "3 (75%)"} == {row[-1] for row in table.rows}
 
 

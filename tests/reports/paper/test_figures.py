@@ -253,15 +253,15 @@ def test_the_triangle_of_pairs_agrees_with_the_leaderboard() -> None:
     assert sum(sign != "=" for sign in signs.values()) == len(board.separated)
 
 
-def test_own_models_are_drawn_by_win_share_with_error_bars() -> None:
+def test_own_models_are_drawn_by_macro_average_with_error_bars() -> None:
     board = toy_board(3, 4)
     figure = figures.figure_5(board, toy_costs(board))
-    assert figure is not None and figure.title == "Figure 5. Win share and cost"
+    assert figure is not None and figure.title == "Figure 5. Macro average and cost"
     for drawn_rows in (data_of(figure), data_of(figures.figure_win_rates(board))):
         shown = {row["model"]: row for row in drawn_rows if "low" in row}
         for row in board.rows:
-            assert row.win_share is not None
-            assert shown[row.model]["value"] == pytest.approx(row.win_share.value, abs=1e-6)
+            assert row.adjusted_average is not None
+            assert shown[row.model]["value"] == pytest.approx(row.adjusted_average.value, abs=1e-6)
             assert shown[row.model]["low"] < shown[row.model]["value"] < shown[row.model]["high"]
 
 

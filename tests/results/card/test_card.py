@@ -136,7 +136,7 @@ def test_judges_with_their_missing_judgments(store: Path) -> None:
     assert judges == [("openai/judge-1", 48, 6), ("openai/judge-2", 48, 6), ("openai/judge-3", 48, 12)]
     said = " ".join(found["limits"])
     assert "24 of 144 judgments are missing, so 2 answers have no score." in said
-    assert "2 of 54 answers failed because of the model (refusal 2): they count as the worst answer." in said
+    assert "2 of 54 answers failed because of the model (refusal 2), counted as wrong." in said
     assert "answers are missing" not in said
 
 
@@ -166,7 +166,7 @@ def test_many_models_are_described_in_groups(tmp_path: Path) -> None:
     table = grades(2, 30, models=models, judges=("judge/one",))
     add_judged_runs(tmp_path / "store", "letters", table, models=models, judges=("judge/one",))
     found = card(tmp_path / "store")
-    assert re.match(r"\d+ of 28 pairs of models differ significantly", found["findings"][0])
+    assert re.match(r"\d+ of 28 differences between models are larger than chance explains", found["findings"][0])
 
 
 def test_the_verdict_is_that_of_the_leaderboard_without_addresses(medhelm: Medhelm, store: Path) -> None:

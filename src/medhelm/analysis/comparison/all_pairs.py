@@ -365,13 +365,14 @@ def compare_aligned(
         won.add(j, numbers.shares, paired, numbers.scores)
         are_proportional &= numbers.scores.is_binary and not numbers.lacking.any()
     macro_differences = macro.differences(values)
-    won_differences = won.differences(shares, macro_differences if are_proportional else None)
+    won_differences = won.differences(shares, macro_differences, are_proportional=are_proportional)
     if not by_instance.all():
         for differences, table in ((macro_differences, values), (won_differences, win_shares(values))):
             _replace(differences, _differences_over_benchmarks(table, design), ~by_instance)
-    tested = _adjusted_together(macro_differences, won_differences)
-    shifts = missing_shares.shifts()
-    survives = _survives_failures(tested[0], missing.shifts()) & _survives_failures(tested[1], shifts)
+    tested = _adjusted_together(macro_differences, won_differences, by_instance)
+    raw_shifts = missing.shifts()
+    shifts = np.where(won.are_scores, raw_shifts, missing_shares.shifts())
+    survives = _survives_failures(tested[0], raw_shifts) & _survives_failures(tested[1], shifts)
     return AllPairs(
         models=tuple(models),
         columns=kept,
@@ -475,6 +476,8 @@ class _OverallDifferences:
         self._contrasts = None if design.is_complete else ContrastVariances(design)
         self.n_benchmarks: Ints = np.zeros(n_pairs, dtype=np.intp)
         """Benchmarks that the two models of each pair share."""
+        self.are_scores: NDArray[np.bool_] = np.zeros(n_pairs, dtype=np.bool_)
+        """True for pairs whose only benchmark has 0/1 scores: there the difference of win shares is that of scores."""
 
     def add(self, benchmark: int, sums: PairSums, paired: PairedBenchmark, raw: PairSums | None = None) -> None:
         """Add a benchmark.
@@ -506,11 +509,13 @@ class _OverallDifferences:
         parts = [one.weight * self._select(one.paired).shares(pairs) for one in self._parts]
         return np.concatenate(parts, axis=1)
 
-    def differences(self, values: Floats, proportional: PairedDifferences | None = None) -> PairedDifferences:
+    def differences(
+        self, values: Floats, scores: PairedDifferences | None = None, *, are_proportional: bool = False
+    ) -> PairedDifferences:
         """Return the overall difference of every pair.
 
-        Parameters: values, shape (n_models, n_benchmarks), nan where there is none; proportional, differences of which
-        these are a multiple, if they are: then the p-values are the same.
+        Parameters: values, shape (n_models, n_benchmarks), nan where there is none; scores, for win shares, the
+        differences of scores; are_proportional, True if win shares are a multiple of them: then p-values are equal.
         """
         here = self._weight > 0
         weight = np.where(here, self._weight, 1.0)
@@ -526,10 +531,10 @@ class _OverallDifferences:
             n=self._counts[0],
             n_left_out=self._counts[1],
             standard_error=np.sqrt(variance),
-            p_value=self._p_values() if proportional is None else proportional.p_value.copy(),
+            p_value=scores.p_value.copy() if scores and are_proportional else self._p_values(),
             n_clusters=self._counts[2],
         )
-        self._set_single_benchmarks(found)
+        self._set_single_benchmarks(found, scores)
         if self._contrasts is not None:
             adjusted = self._contrasts.differences(values)
             where = self._design.differ & here
@@ -549,20 +554,22 @@ class _OverallDifferences:
         )
         return p_values
 
-    def _set_single_benchmarks(self, differences: PairedDifferences) -> None:
+    def _set_single_benchmarks(self, differences: PairedDifferences, scores: PairedDifferences | None) -> None:
         """Give pairs that share one benchmark the interval and the p-value that they have there."""
         alone = self.n_benchmarks == 1
         for one in self._parts:
             pairs = np.flatnonzero(alone & one.here)
             if len(pairs) == 0:
                 continue
-            if one.is_scaled:  # right or wrong: the test is that of the scores
-                differences.p_value[pairs] = one.paired.scores.p_values_of(pairs)
+            if one.is_scaled and scores is not None:
+                self.are_scores[pairs] = True
                 continue
-            scores = self._select(one.paired)
-            low, high = scores.limits()
+            paired = self._select(one.paired)
+            low, high = paired.limits()
             differences.low[pairs], differences.high[pairs] = low[pairs], high[pairs]
-            differences.p_value[pairs] = scores.p_values_of(pairs)
+            differences.p_value[pairs] = paired.p_values_of(pairs)
+        if scores is not None:
+            _replace(differences, scores, self.are_scores)
 
 
 class _ComparedBenchmark(NamedTuple):
@@ -654,15 +661,19 @@ def _adjusted(kinds: Sequence[PairedDifferences]) -> list[TestedDifferences]:
     return [TestedDifferences(kind, holm, bh) for kind, holm, bh in zip(kinds, *ways, strict=True)]
 
 
-def _adjusted_together(macro: PairedDifferences, won: PairedDifferences) -> tuple[TestedDifferences, TestedDifferences]:
+def _adjusted_together(
+    macro: PairedDifferences, won: PairedDifferences, by_instance: NDArray[np.bool_]
+) -> tuple[TestedDifferences, TestedDifferences]:
     """Adjust the p-values of findings over all pairs.
 
     A finding needs both differences in one direction: its p-value is the larger one of the two (the intersection-union
-    test: Berger 1982, Technometrics 24), or 1 if the directions differ.
+    test: Berger 1982, Technometrics 24), or 1 if the directions differ. Where instance scores are not known, the win
+    rate is tested, and the macro average has to agree in its direction.
     """
     with np.errstate(invalid="ignore"):
         is_opposite = macro.value * won.value < 0
-    p_values = np.where(is_opposite, 1.0, np.maximum(macro.p_value, won.p_value))
+    p_values = np.where(by_instance, np.maximum(macro.p_value, won.p_value), won.p_value)
+    p_values[is_opposite & ~np.isnan(p_values)] = 1.0
     known = ~np.isnan(p_values)
     holm, bh = np.full((2, len(p_values)), np.nan)
     holm[known], bh[known] = adjust_p_values(p_values[known], "holm"), adjust_p_values(p_values[known], "bh")

@@ -197,7 +197,7 @@ def make_rows(
                 win_rate=_average(rate, i, _none_if_nan(spread[i])),
                 macro_average=_average(macro, i, weighted_sd(values[i][has], measures.weights[has])),
                 adjusted_average=_average(adjusted, i),
-                ranking_value=_none_if_nan(ranking.values[i]),
+                ranking_value=_none_if_nan(np.clip(ranking.values[i], 0.0, 1.0)),
                 worst_answers=_worst_answers(cells, columns),
                 win_share_over_benchmarks=_average(wider[0], i) if wider and has.sum() > 1 else None,
                 macro_over_benchmarks=_average(wider[1], i) if wider and has.sum() > 1 else None,
@@ -359,7 +359,7 @@ def _adjusted_averages(measures: LeaderboardMeasures, macro: Averages, method: I
     if len(measures.models) == 1 or (design.is_complete and design.counted.all()):
         return macro
     fit = design.fit(values)
-    value = np.round(fit.averages, DECIMALS)
+    value = np.clip(np.round(fit.averages, DECIMALS), 0.0, 1.0)
     if method != "instances within benchmarks":
         return _rounded(Averages(value, value - (macro.value - macro.low), value + (macro.high - macro.value)))
     linked = ~np.isnan(fit.expected)

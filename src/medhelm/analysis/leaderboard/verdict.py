@@ -188,7 +188,7 @@ def _costs(board: Leaderboard) -> Iterator[str]:
     fast = _faster(first, found)
     cost, least = "cost", "cost least"
     if first.published:
-        cost, least = "has a cost ceiling of", "has the lowest"
+        cost, least = "has a cost ceiling of", "has the lowest ceiling"
     if not first.cost_usd:
         if fast:
             yield f"Of the models that may be as good as {first.model}, {fast}."
