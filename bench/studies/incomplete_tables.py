@@ -29,6 +29,10 @@ Reason = Literal["chance", "hardest", "worst", "weakest"]
 chance; those on which it really is weaker than elsewhere."""
 
 
+Who = Literal["best", "other", "all"]
+"""Models that lack benchmarks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
     """Models that lack some benchmarks."""
@@ -43,7 +47,7 @@ class Lacking:
     """Why it lacks them."""
     lead: float
     """How much better the first model is than the others, which are equal."""
-    who: Literal["best", "other", "all"] = "best"
+    who: Who = "best"
     """Who lacks benchmarks: the first model, the last one, or every model."""
     uneven: float = 0.0
     """Standard deviation of how much better or worse a model is on one benchmark than on others."""
@@ -123,14 +127,19 @@ def simulate(scenario: Lacking, boards: int) -> Shares:
     return Shares(**dict(zip(Shares.__slots__, np.mean(found, axis=0).tolist(), strict=True)))
 
 
+GAPS: list[tuple[Reason, Who]] = [
+    ("chance", "best"), ("chance", "all"), ("hardest", "best"), ("worst", "best"), ("worst", "other"),
+]  # fmt: skip
+"""Why benchmarks are missing, and whose."""
+
 SCENARIOS = [
     Lacking(models=models, benchmarks=benchmarks, lacks=lacks, reason=reason, lead=lead, who=who)
     for (models, benchmarks, lacks), lead, (reason, who) in product(
         [(3, 12, 0), (3, 12, 1), (3, 12, 4), (3, 12, 8), (9, 12, 1), (9, 12, 4), (20, 12, 8), (3, 37, 8), (9, 37, 8)],
         [0.0, 0.03, 0.1],
-        [("chance", "best"), ("chance", "all"), ("hardest", "best"), ("worst", "best"), ("worst", "other")],
+        GAPS,
     )
-    if lacks or (reason, who) == ("chance", "best")
+    if lacks or (reason, who) == GAPS[0]
 ]
 """The table of incomplete leaderboards, models that are as good on every benchmark beside the others."""
 
@@ -219,7 +228,7 @@ def verdicts_on_disasters(scenario: RareDisasters, boards: int) -> tuple[float, 
 def time_outs(share: float, boards: int, *, hardest: bool, lead: float = 0.0) -> tuple[float, float]:
     """Return how often one of two equal models is called better, and how often that only depends on missing scores.
 
-    One model loses a share of its questions: those that models fail most, or any.
+    One model loses a share of its questions: those that are hardest for it, or any.
     """
     rng = np.random.default_rng(SEED)
     findings, fragile = 0, 0
@@ -228,8 +237,9 @@ def time_outs(share: float, boards: int, *, hardest: bool, lead: float = 0.0) ->
         for j in range(6):
             name, n = f"b{j}", 150
             difficulty = rng.normal(0, 1.5, n)
-            scores = (rng.random((2, n)) < 1 / (1 + np.exp(-0.8 + difficulty - [[lead], [0.0]]))).astype(float)
-            lost = np.argsort(-difficulty if hardest else rng.random(n))[: round(share * n)]
+            margins = 1 / (1 + np.exp(-0.8 + difficulty - [[lead], [0.0]])) - rng.random((2, n))
+            scores = (margins > 0).astype(float)
+            lost = np.argsort(margins[0] if hardest else rng.random(n))[: round(share * n)]
             scores[0, lost] = np.nan
             columns.append(Column(benchmark=name, title=name, category="c", subcategory="s", metric="m"))
             ids = [str(i) for i in range(n)]

@@ -24,7 +24,8 @@ BENCHMARK = CardBenchmark(
 CARD = Card(
     date="2026-03-04", first_run="2026-03-01", last_run="2026-03-02", scoring="corrected", tier="real",
     verdict=["maker/one leads (macro average 0.600).", "It cost 1.23 US dollars."], ranked_by="macro average",
-    models=[MODEL], benchmarks=[BENCHMARK], judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
+    models=[MODEL], benchmarks=[BENCHMARK],
+    judges=[CardJudge(name="judge/x", expected=100, missing=3)], settings={"Seed": "0"},
     findings=["One model alone."], limits=["It says little."], versions={"medhelm": "1", "Python": "3.11"},
     measures={"EM": "Share of right answers."}, command="medhelm run toy",
 )  # fmt: skip
