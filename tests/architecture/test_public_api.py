@@ -182,7 +182,7 @@ def test_results_are_short_in_python_and_escaped_in_notebooks(store: Path, tmp_p
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in board._repr_html_()
     assert len(repr(board.rows)) < 400
     assert repr(runs) == "<Runs: 4 runs of 2 models on 2 benchmarks>"
-    assert "Win share" in str(board)
+    assert "Macro average" in str(board)
 
 
 class Frames(types.ModuleType):

@@ -42,7 +42,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "docs": ("serve:docs", "List or print the documentation."),
     },
     "Results": {
-        "leaderboard": ("leaderboard:leaderboard", "Rank models by win share."),
+        "leaderboard": ("leaderboard:leaderboard", "Rank models by macro average."),
         "serve": ("serve:serve", "Show the results in a browser."),
         "compare": ("compare:compare", "Test whether models differ significantly."),
         "show": ("runs:show", "Show one instance and its completions."),

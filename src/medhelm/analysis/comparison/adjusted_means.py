@@ -4,7 +4,7 @@ Each value is taken as the sum of an effect of the model and one of the benchmar
 with the weights of the benchmarks (a network meta-analysis; Lu and Ades 2004, Stat. Med. 23). On a complete table the
 difference of two models is the weighted mean of their differences, as without a fit. Elsewhere the other models say how
 hard the benchmarks are that one model has and another lacks. So a model does not move by lacking a hard benchmark, or
-by having an easy one. A benchmark that a single model has tells nothing about the others and does not count.
+by having an easy one. A benchmark that a single model has says nothing about the others and does not count.
 
 Two models that were run on different benchmarks differ by more than chance explains only if that holds whatever is the
 reason why results are missing. Let f be the share of the benchmarks of either that a model lacks, and s the standard
@@ -52,7 +52,7 @@ class AdjustedMeans:
 
 
 class Design:
-    """Which model has a value on which benchmark, with the weights of benchmarks."""
+    """The pairs of models and benchmarks that have a value, with the weights of benchmarks."""
 
     def __init__(self, present: NDArray[np.bool_], weights: Floats) -> None:
         """Parameters: present, shape (n_models, n_benchmarks); weights, shape (n_benchmarks,)."""

@@ -182,7 +182,7 @@ A_DIFFERENCE = (
     "A difference counts if swapping the two models' {what} at random would rarely produce one as large. It may still "
     "be small."
 )
-"""What a significant difference means."""
+"""Says when a difference is significant."""
 
 
 def _interval_basis(board: Leaderboard) -> Remark:

@@ -316,7 +316,7 @@ def _guarded_shares(measures: LeaderboardMeasures) -> Floats:
 
 
 class _Ranking(NamedTuple):
-    """What ranks the models. Arrays of shape (n_models,)."""
+    """The number that ranks the models. Arrays of shape (n_models,)."""
 
     by: RankedBy
     """Name of the number."""

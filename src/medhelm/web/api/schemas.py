@@ -195,6 +195,7 @@ LEADERBOARD = record(
             benchmark=nullable(STRING),
             **keys("difference low high p p_adjusted", NUMBER),
             separated=BOOLEAN,
+            macro_average=nullable(record(**keys("value low high p", NUMBER))),
             **keys("worst_case best_case", NUMBER),
             survives_failures=nullable(BOOLEAN),
         )
