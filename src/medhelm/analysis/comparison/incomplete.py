@@ -73,8 +73,8 @@ class ContrastVariances:
         """Return the difference of every two models with its interval and test.
 
         Parameters: values, shape (n_models, n_benchmarks), nan where there is none; within, True if variances are those
-        of instances, to which the choice of benchmarks is added; False if benchmarks are the units, each with the variance
-        around the fit.
+        of instances, to which the choice of benchmarks is added; False if benchmarks are the units, each with the
+        variance around the fit.
         """
         fit, design = self._design.fit(values), self._design
         squared = fit.residual_sd**2
