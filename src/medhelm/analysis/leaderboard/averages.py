@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import ENDLESS, t_quantiles
+from medhelm.analysis.comparison.paired import ENDLESS, FEWEST_DF, t_quantiles
 from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats, cluster_totals
 from medhelm.analysis.statistics.means import constant_variance, effective_size
@@ -42,13 +42,15 @@ class ScoreMeans(NamedTuple):
     df: Floats
     """Degrees of freedom of the variance."""
     size: Floats
-    """Number of win shares; effective number of scores if all are 0/1."""
+    """Effective number of win shares; that of scores if all are 0/1."""
     is_binary: NDArray[np.bool_]
     """True for models with no other scores than 0 and 1."""
+    is_independent: NDArray[np.bool_]
+    """True unless instances share clusters."""
 
     def expanded(self, rows: Sequence[int], n_models: int) -> ScoreMeans:
         """Return the means of `n_models` models: these models at `rows`, and others without scores."""
-        empty = (np.nan, 1 / 12, 1.0, 0.0, True)
+        empty = (np.nan, 1 / 12, 1.0, 0.0, True, self.is_independent.all())
         found = [np.full(n_models, value) for value in empty]
         for new, own in zip(found, self, strict=True):
             new[list(rows)] = own
@@ -96,7 +98,7 @@ def score_means(aligned: AlignedScores) -> ScoreMeans:
     """Compute the means of the normalized scores on one benchmark."""
     is_binary = _binary_rows(aligned.scores)
     sizes = _effective_sizes(aligned) if is_binary.all() else np.zeros(len(is_binary))
-    return ScoreMeans(*_ratio_means(aligned.scores, aligned), sizes, is_binary)
+    return ScoreMeans(*_ratio_means(aligned.scores, aligned), sizes, is_binary, _independence(aligned))
 
 
 def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bool_]) -> ScoreMeans:
@@ -105,7 +107,28 @@ def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bo
     Parameters: shares, as `aligned.scores`, from `win_shares`, or from `panel_win_shares` for a panel;
     is_binary, of the means of the scores.
     """
-    return ScoreMeans(*_ratio_means(shares, aligned), (~np.isnan(shares)).sum(axis=1).astype(float), is_binary)
+    mean, variance, df = _ratio_means(shares, aligned)
+    is_independent = _independence(aligned)
+    size = (~np.isnan(shares)).sum(axis=1).astype(float)
+    if not is_independent.all():
+        size = _effective_share_sizes(shares - mean[:, None], size, variance, df)
+    return ScoreMeans(mean, variance, df, size, is_binary, is_independent)
+
+
+def _independence(aligned: AlignedScores) -> NDArray[np.bool_]:
+    """Return for each model whether the instances are independent."""
+    return np.full(len(aligned.scores), aligned.k == aligned.scores.shape[1])
+
+
+def _effective_share_sizes(deviations: Floats, n: Floats, variance: Floats, df: Floats) -> Floats:
+    """Return the effective number of clustered win shares: as `means.effective_size`, for any scores.
+
+    Parameters: deviations, shape (n_models, n), from the mean of the model; the others, of the means.
+    """
+    if_independent = np.nansum(deviations**2, axis=1) / np.maximum(n * (n - 1), 1)
+    size = np.divide(if_independent, variance, out=np.zeros(len(n)), where=variance > 0)
+    size *= (t_quantiles(np.maximum(n - 1, 1.0)) / t_quantiles(df)) ** 2
+    return np.clip(size, np.minimum(df + 1, n), n)
 
 
 def macro_means(found: ScoreMeans, n_benchmarks: int) -> BenchmarkMeans:
@@ -127,7 +150,7 @@ def win_share_means(found: ScoreMeans, n_benchmarks: int, panel: NDArray[np.bool
 
     `panel`: shape (n_models,), its members; None: the rivals are all other models.
     """
-    middle, variance, df, size, is_binary = found
+    middle, variance, df, size, is_binary, is_independent = found
     rivals = np.ones(len(middle), dtype=np.bool_) if panel is None else panel
     # With a panel, whether scores are 0/1 depends on the panel and the model alone, as the number itself does.
     is_binary = is_binary & is_binary[rivals].all()
@@ -143,7 +166,7 @@ def win_share_means(found: ScoreMeans, n_benchmarks: int, panel: NDArray[np.bool
     return BenchmarkMeans(
         np.where(is_binary, shrunk, middle),
         np.where(is_binary, variance * n / (n + extra) + invented, variance),
-        np.where(is_binary, ENDLESS, df),
+        np.where(is_binary & is_independent, ENDLESS, df),
     )
 
 
@@ -172,17 +195,23 @@ def averages_for_benchmarks(table: Floats, weights: Floats) -> Averages:
 
 
 def _ratio_means(scores: Floats, aligned: AlignedScores) -> tuple[Floats, Floats, Floats]:
-    """Return the mean of each model, its variance as a ratio over clusters (Cochran 1977, section 6.4), and the df."""
+    """Return the mean of each model, its variance as that of `means.UnitTotals`, and the degrees of freedom."""
     sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
     n, k = counts.sum(axis=0), (counts > 0).sum(axis=0)
     mean = np.divide(sums.sum(axis=0), n, out=np.full(len(scores), np.nan), where=n > 0)
     deviations = np.nan_to_num(mean) * counts
     np.subtract(sums, deviations, out=deviations)
-    residual = np.square(deviations, out=deviations).sum(axis=0)
-    variance = np.where(k > 1, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2, 1 / 12)  # any mean
+    residual = np.einsum("km,km->m", deviations, deviations)
+    if aligned.k == scores.shape[1]:
+        units, variance = n, k / np.maximum(k - 1, 1) * residual / np.maximum(n, 1) ** 2
+    else:  # each cluster is compared with all others
+        units = n**2 / np.maximum(np.square(counts).sum(axis=0), 1)
+        to_others = np.square(np.divide(deviations, np.maximum(n - counts, 1), out=deviations)).sum(axis=0)
+        variance = (k - 1) / np.maximum(k, 1) * to_others
+    variance = np.where(k > 1, variance, 1 / 12)  # any mean
     equal = (k > 1) & (residual <= 1e-20 * np.maximum(n, 1))
-    variance[equal] = constant_variance(k[equal], 0.0, 1.0)
-    return mean, variance, np.maximum(k - 1.0, 1.0)
+    variance[equal] = constant_variance(units[equal], 0.0, 1.0)
+    return mean, variance, np.maximum(units - 1.0, 1.0 if aligned.k == scores.shape[1] else FEWEST_DF)
 
 
 def _binary_rows(scores: Floats) -> NDArray[np.bool_]:
