@@ -168,8 +168,8 @@ def _verdict(scenario: Scenario, rng: np.random.Generator) -> tuple[bool, bool]:
     new, old = scenario.draw(2, rng, worse=True)
     change = paired_change(new, old, scenario.codes)
     assert change is not None
-    names = {"model": "m", "baseline_model": "m", "title": "b", "metric": "m"}
-    outcome = decide([GateTest(benchmark="b", change=change, **names)], MARGIN)[0].outcome
+    test = GateTest(model="m", baseline_model="m", benchmark="b", title="b", metric="m", change=change)
+    outcome = decide([test], MARGIN)[0].outcome
     return outcome == "pass", outcome == "worse"
 
 

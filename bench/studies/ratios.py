@@ -16,6 +16,7 @@ import numpy as np
 from medhelm.analysis.comparison.non_inferiority import GateTest, decide, ratio_change
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
 from medhelm.domain import Estimate, Parts
 
@@ -114,6 +115,12 @@ def rates(scenario: Scenario, runs: int, seed: int = SEED) -> Rates:
     return Rates(**dict(zip(Rates.__slots__, np.mean(found, axis=0).tolist(), strict=True)))
 
 
+def _labels(parts: list[Parts]) -> tuple[list[str], Floats]:
+    """Return the label and the score of each instance."""
+    labels, pairs = zip(*(entry for own in parts for entry in own.items()), strict=True)
+    return list(labels), np.array([above for above, _ in pairs])
+
+
 def _contains(found: Estimate | None, truth: float) -> bool:
     return found is not None and found.low - 1e-9 <= truth <= found.high + 1e-9
 
@@ -121,8 +128,43 @@ def _contains(found: Estimate | None, truth: float) -> bool:
 def _verdict(scenario: Scenario, rng: np.random.Generator) -> tuple[bool, bool]:
     """Return whether a gate passes a model that is worse by the margin, and whether it calls it worse."""
     new, old = scenario.draw(rng, drop=scenario.margin), scenario.draw(rng)
-    change = ratio_change(new, old, None, low=0.0, high=1.0)
+    labels, scores = zip(*(_labels(parts) for parts in (new, old)), strict=True)
+    change = ratio_change(scores[0], scores[1], labels[0], None)
     assert change is not None
-    names = {"model": "m", "baseline_model": "m", "title": "b", "metric": "m"}
-    outcome = decide([GateTest(benchmark="b", change=change, **names)], scenario.margin)[0].outcome
+    test = GateTest(model="m", baseline_model="m", benchmark="b", title="b", metric="m", change=change)
+    outcome = decide([test], scenario.margin)[0].outcome
     return outcome == "pass", outcome == "worse"
+
+
+SCENARIOS = (
+    Scenario(positives=4, n=200),
+    Scenario(positives=4, n=200, margin=0.05),
+    Scenario(positives=10, n=200),
+    Scenario(positives=10, n=200, margin=0.05),
+    Scenario(positives=20, n=400, sensitivity=0.95),
+    *(Scenario(positives=4, n=200, benchmarks=benchmarks) for benchmarks in (2, 3, 6)),
+    *(Scenario(positives=10, n=200, benchmarks=benchmarks) for benchmarks in (2, 3, 6)),
+)
+"""What the table shows."""
+
+
+def table(runs: int) -> list[str]:
+    """Return the table in Markdown."""
+    headings = ["simulated benchmarks", "score", "difference", "macro average", "gate: false pass", "false worse"]
+    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
+    for scenario in SCENARIOS:
+        found = rates(scenario, runs)
+        numbers = [getattr(found, name) for name in Rates.__slots__]
+        lines.append(f"| {scenario.title} | {' | '.join(f'{one:.1%}' for one in numbers)} |")
+    return lines
+
+
+def main() -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000, help="simulations of each row")
+    print("\n".join(table(parser.parse_args().runs)))
+
+
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,7 @@ Donner 2008, Stat. Med. 27), with degrees of freedom by Satterthwaite (1946).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -165,6 +166,36 @@ def _bounds(scores: Floats) -> tuple[float, float]:
     return float(worst.mean()), float(best.mean())
 
 
+def ratio_change(new: Floats, old: Floats, labels: Sequence[str], clusters: Clusters) -> Change | None:
+    """Compare two runs by a mean over labels of the means of their instances, such as balanced accuracy.
+
+    The interval of each label is made on its own instances. Parameters: new, old and clusters, as of `paired_change`;
+    labels, n names, "" if unknown: the instance then belongs to the rarest label. Returns: None if no instance of some
+    label has both scores.
+    """
+    known = Counter(label for label in labels if label)
+    rarest = min(known, key=lambda label: (known[label], label), default="")
+    named = np.array([label or rarest for label in labels])
+    codes, k = cluster_codes(clusters, len(named))
+    found = []
+    for label in sorted(set(named.tolist())):
+        here = named == label
+        change = paired_change(new[here], old[here], codes[here])
+        if change is None:
+            return None
+        found.append(change)
+    mean = mean_change(found)
+    place = np.unique(named, return_inverse=True)[1]
+    if len(np.unique(codes * len(found) + place)) == k:
+        return mean
+    # Clusters have instances of several labels, whose changes then agree in part.
+    weights = len(named) / (np.bincount(place)[place] * len(found))
+    whole = paired_change(new * weights, old * weights, codes)
+    assert whole is not None, "some instance has both scores"
+    errors = max(mean.errors[0], whole.errors[0]), max(mean.errors[1], whole.errors[1])
+    return replace(mean, errors=errors, df=min(mean.df, whole.df))
+
+
 def unpaired_change(
     new: tuple[float, float, float], old: tuple[float, float, float], n: int, share_missing: tuple[float, float]
 ) -> Change:
@@ -278,7 +309,10 @@ class GateTest:
     p_adjusted: float = 1.0
     """P-value of `worse`, adjusted by Holm."""
     needed: Needed | None = None
-    """Size that would decide, if it is undecided."""
+    """Size that would decide, if it is undecided for another reason than missing scores."""
+    lacks_scores: bool = False
+    """True if it would pass, but for scores that are missing: if those of the new model were all wrong and those of the
+    reference all right, it would not."""
 
     @property
     def is_overall(self) -> bool:
@@ -355,5 +389,7 @@ def _decide_one(test: GateTest, margin: float, p_adjusted: float) -> GateTest:
         outcome = "pass"
     elif p_adjusted <= ONE_SIDED:
         outcome = "worse"
-    needed = needed_to_decide(test.change, margin) if outcome == "undecided" else None
-    return replace(test, outcome=outcome, p_adjusted=p_adjusted, needed=needed)
+    is_open = outcome == "undecided"
+    lacks_scores = is_open and test.change.without_bounds().p_not_inferior(margin) <= ONE_SIDED
+    needed = needed_to_decide(test.change, margin) if is_open and not lacks_scores else None
+    return replace(test, outcome=outcome, p_adjusted=p_adjusted, needed=needed, lacks_scores=lacks_scores)

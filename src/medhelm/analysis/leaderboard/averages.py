@@ -121,7 +121,7 @@ def averages_for_instances(values: Floats, means: Sequence[BenchmarkMeans], weig
 def _table(columns: Sequence[Floats | float], values: Floats) -> Floats:
     """Return a table like `values` from its columns, 0 for nan."""
     full = [np.broadcast_to(one, len(values)) for one in columns]
-    return np.nan_to_num(np.array(full, dtype=float).T.reshape(values.shape))
+    return np.asarray(np.nan_to_num(np.array(full, dtype=float).T.reshape(values.shape)))
 
 
 def score_means(aligned: AlignedScores) -> ScoreMeans:

@@ -36,6 +36,7 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         ids=scored.ids if scored else (),
         scores=linearized(scored.values, scored.parts) if scored else None,
         tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
+        parts=scored.parts if scored else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
@@ -81,6 +82,7 @@ def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunSco
         scores=values,
         source=cell.source and f"{cell.source} failures as worst",
         tested=comparison_values(scores, parts) if parts else None,
+        parts=parts,
     )
 
 
