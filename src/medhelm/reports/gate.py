@@ -78,7 +78,7 @@ def verdict(found: GateResult) -> str:
 
 def _not_compared_text(one: NotCompared) -> str:
     """Return a benchmark and a model that were not compared, with the reason."""
-    return f"{as_line(one.title)} with {as_line(one.model)} ({one.reason})"
+    return f"{as_line(one.title)} with {as_line(one.model)} ({as_line(one.reason)})"
 
 
 def _change_text(test: GateTest) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,31 +69,65 @@ def forget_classes(store: Path) -> None:
     shutil.rmtree(store / "derived", ignore_errors=True)
 
 
-METRICS = ("balanced_accuracy", "label_macro_f1", "label_micro_f1")
+METRICS = {
+    "balanced_accuracy": (1 + 4 / 20) / 2,
+    "label_macro_f1": (1 + 8 / 24) / 2,
+    "label_micro_f1": 88 / 104,
+}
+"""Metric -> the number of `refuses`, which gets 40 of 40 A and 4 of 20 B right, and names nothing else."""
 
 
-@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("age", ["new", "old"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_a_refusal_is_a_wrong_answer_in_its_class(
     medhelm: Medhelm, tmp_path: Path, server: Server, metric: str, age: str
 ) -> None:
-    """A model that refuses what it would get wrong has the score, the interval and the averages of one that does not."""
-    if metric == "label_micro_f1":
-        pytest.skip("a wrong label also counts where it was named: see the next test")
     store = make_store(medhelm, server, tmp_path, metric, ["guesses", "refuses"])
     if age == "old":
         forget_classes(store)
+    found = rows(medhelm, store)["refuses"]["benchmarks"]["toy"]
+    assert found["value"] == pytest.approx(METRICS[metric], abs=1e-6)
+    assert (found["n"], found["n_failed_by_model"]) == (N, 16)
+    assert found["method"] == "mover"
+
+
+@pytest.mark.parametrize("age", ["new", "old"])
+def test_a_model_does_not_gain_by_refusing_what_it_would_get_wrong(
+    medhelm: Medhelm, tmp_path: Path, server: Server, age: str
+) -> None:
+    """Score, interval, averages, comparison and gate are those of the same model without refusals."""
+    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["guesses", "refuses"])
+    if age == "old":
+        forget_classes(store)
     found = rows(medhelm, store)
-    refused = found["refuses"]["benchmarks"]["toy"]
-    assert refused["n_failed_by_model"] == 16
-    if metric == "balanced_accuracy":
-        guessed = found["guesses"]["benchmarks"]["toy"]
-        assert guessed["value"] == pytest.approx((1 + 4 / 20) / 2)
-        assert interval(refused) == interval(guessed)
-        assert refused["method"] == guessed["method"] == "mover"
-        for key in ("macro_average", "win_share"):
-            assert interval(found["refuses"][key]) == interval(found["guesses"][key])
-        (compared,) = medhelm("compare", "guesses", "refuses", "--store", store, "--json").json["benchmarks"]
-        assert (compared["difference"], compared["p_value"]) == (0, 1)
-    else:  # F1 of B: 4 of 20 found and right; of A: the 40 found and right, no other one named
-        assert refused["value"] == pytest.approx((1 + 8 / 24) / 2)
+    for key in ("macro_average", "win_share"):
+        assert interval(found["refuses"][key]) == interval(found["guesses"][key])
+    refused, guessed = (found[model]["benchmarks"]["toy"] for model in ("refuses", "guesses"))
+    assert interval(refused) == interval(guessed)
+    compared = medhelm("compare", "guesses", "refuses", "--store", store, "--json").json
+    assert [(one["difference"], one["p_value"]) for one in compared["benchmarks"]] == [(0, 1)]
+    (name,) = {row["model"] for row in medhelm("leaderboard", "--store", store, "--json").json["models"]} & {
+        f"openai/guesses@{server.url}/v1"
+    }
+    shutil.copytree(store, store.with_name("reference"))
+    options = ("--model", name.replace("guesses", "refuses"), "--baseline-model", name, "--margin", "0.3", "--json")
+    checked = medhelm("gate", "--store", store, "--against", store.with_name("reference"), *options).json
+    assert {(one["difference"], one["n_missing"]) for one in checked["tests"]} == {(0, 0)}
+
+
+def test_failures_of_an_unknown_class_are_spread_over_the_classes(
+    medhelm: Medhelm, tmp_path: Path, server: Server
+) -> None:
+    """An old run without the references of its prompts: of 44 scored instances 40 are A and 4 are B."""
+    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["refuses"])
+    forget_classes(store)
+    shutil.rmtree(store / "prompts")
+    found = rows(medhelm, store)["refuses"]["benchmarks"]["toy"]
+    assert found["value"] == pytest.approx(44 / 60, abs=1e-6)
+
+
+def test_lost_requests_stay_missing(medhelm: Medhelm, tmp_path: Path, server: Server) -> None:
+    store = make_store(medhelm, server, tmp_path, "balanced_accuracy", ["drops"])
+    found = rows(medhelm, store)["drops"]["benchmarks"]["toy"]
+    assert (found["n"], found["n_failed"], found.get("n_failed_by_model", 0)) == (58, 2, 0)
+    assert found["value"] == pytest.approx((1 + 4 / 18) / 2, abs=1e-6)

@@ -14,10 +14,12 @@ if all models pass, which is an intersection-union test (Berger 1982, Technometr
 Missing scores count against both verdicts: the interval is moved by all that they could change (Imbens and Manski
 2004, Econometrica 72).
 
-The interval is that of `paired`, extended where nearly all differences are zero. It is never shorter than Wilson's if
-every difference were the largest one seen. Without that, a drop in one question of twenty on 150 questions that a model
-had nearly all right passes a margin of 0.05 in 6% of simulations. Overall, limits are combined by MOVER (Zou and
-Donner 2008, Stat. Med. 27), with degrees of freedom by Satterthwaite (1946).
+The interval is that of `paired`, extended where nearly all differences are small. It is never shorter than Wilson's if
+every difference were the largest one seen, and at least the whole scale: drops that were not seen may be large. Without
+that, a drop in one question of twenty on 150 questions that a model had nearly all right passes a margin of 0.05 in 6%
+of simulations; on 20 graded answers, the worst grade in place of the best in one of twenty passes in 10%. Labels, as in
+balanced accuracy, have an interval each. Limits are combined by MOVER (Zou and Donner 2008, Stat. Med. 27), with
+degrees of freedom by Satterthwaite (1946).
 """
 
 from __future__ import annotations
@@ -126,10 +128,11 @@ def paired_change(new: Floats, old: Floats, clusters: Clusters) -> Change | None
     df, detectable = float(paired.df[0]), paired.minimum_detectable_effect()
     quantile = _quantile(df)
     center, half = (value * n / (n + 2) if paired.is_binary else value), quantile * math.sqrt(variance)
-    largest = 1 / n if paired.is_binary else float(np.abs(paired.shares(np.array([0]))).max())
-    k = int(paired.n_clusters[0])
+    units = float(paired.effective_units[0])
+    largest = max(1 / units, 0.0 if paired.is_binary else float(np.abs(paired.shares(np.array([0]))).max()))
+    is_lone = paired.n_clusters[0] < 2
     low, mirrored = (
-        -1.0 if k < 2 else min(sign * center - half, _sparse_limit(sign * value, largest, k, quantile))
+        -1.0 if is_lone else min(sign * center - half, _sparse_limit(sign * value, largest, units, quantile))
         for sign in (1, -1)
     )
     worst, best = _bounds(scores)
@@ -147,8 +150,8 @@ def paired_change(new: Floats, old: Floats, clusters: Clusters) -> Change | None
     )
 
 
-def _sparse_limit(value: float, largest: float, k: int, quantile: float) -> float:
-    """Return the lower limit of a mean of k clusters if all that differ drop by the largest contribution; else 1.
+def _sparse_limit(value: float, largest: float, k: float, quantile: float) -> float:
+    """Return the lower limit of a mean of k units if all that differ drop by the largest contribution; else 1.
 
     A true mean of -L then has the variance largest L - L^2 / k, and solving for L gives Wilson's interval.
     """
