@@ -21,7 +21,7 @@ from medhelm.analysis.comparison.paired import (
     t_quantiles,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
-from medhelm.analysis.statistics.means import UnitTotals
+from medhelm.analysis.statistics.means import UnitTotals, spread_of_sum
 from tests.support.sign_flips import sign_flip_test
 
 Made = tuple[Floats, Floats, Clusters]
@@ -107,11 +107,21 @@ def test_the_standard_error_and_the_p_value_take_clusters_whole() -> None:
     assert found.p_value == pytest.approx(sign_flip_test(totals))
 
 
-def test_other_scores_have_the_interval_of_student() -> None:
+def test_other_scores_have_the_interval_of_student_or_longer() -> None:
     a, b = rng(6).random((2, 40))
     found = difference(a, b)
     half = float(stats.t.ppf(0.975, 39)) * (a - b).std(ddof=1) / math.sqrt(40)
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=2e-3)
+    spread = spread_of_sum((a - b - found.value) / 40)
+    below, above = found.value - found.low, found.high - found.value
+    assert (below, above) == pytest.approx((max(half, spread.below), max(half, spread.above)), rel=2e-3)
+
+
+def test_the_interval_is_longer_on_the_side_of_a_few_total_failures() -> None:
+    a, b = np.full(150, 0.75), np.full(150, 0.75)
+    a[:3], a[3:60], b[60:90] = 0.0, 1.0, 1.0
+    found = difference(a, b)
+    assert found.value - found.low > 1.02 * (found.high - found.value)
+    assert found.high - found.value == pytest.approx(float(stats.t.ppf(0.975, 149)) * found.standard_error, rel=1e-4)
 
 
 # --- 0/1 scores -------------------------------------------------------------------------------------------------------
@@ -272,8 +282,11 @@ def test_all_pairs_at_once_are_each_pair_alone(
         elif not together.is_binary:
             one = UnitTotals(totals, counts.astype(float))
             assert found.standard_error == pytest.approx(one.standard_error)
-            half = float(t_quantiles(np.array([one.effective_units - 1]))[0]) * one.standard_error
-            ends = max(mean - half, -1), min(mean + half, 1)
+            below = above = float(t_quantiles(np.array([one.effective_units - 1]))[0]) * one.standard_error
+            if together.is_independent and k > 2:
+                spread = spread_of_sum(one.shares())
+                below, above = max(below, spread.below), max(above, spread.above)
+            ends = max(mean - below, -1), min(mean + above, 1)
             assert (found.low, found.high) == pytest.approx(ends, abs=1e-6)
         else:
             ends = adjusted_wald_interval(int((values > 0).sum()), int((values < 0).sum()), found.n)

@@ -124,22 +124,18 @@ def paired_change(new: Floats, old: Floats, clusters: Clusters) -> Change | None
     n = int(paired.n[0])
     if n == 0:
         return None
-    value, variance = float(paired.value[0]), float(paired.variance[0])
-    df, detectable = float(paired.df[0]), paired.minimum_detectable_effect()
-    quantile = _quantile(df)
-    center, half = (value * n / (n + 2) if paired.is_binary else value), quantile * math.sqrt(variance)
+    value, df = float(paired.value[0]), float(paired.df[0])
+    detectable, quantile = paired.minimum_detectable_effect(), _quantile(df)
+    low, high = (float(ends[0]) for ends in paired.limits())
     units = float(paired.effective_units[0])
     largest = max(1 / units, 0.0 if paired.is_binary else float(np.abs(paired.shares(np.array([0]))).max()))
-    is_lone = paired.n_clusters[0] < 2
-    low, mirrored = (
-        -1.0 if is_lone else min(sign * center - half, _sparse_limit(sign * value, largest, units, quantile))
-        for sign in (1, -1)
-    )
+    low = min(low, _sparse_limit(value, largest, units, quantile))
+    high = max(high, -_sparse_limit(-value, largest, units, quantile))
     worst, best = _bounds(scores)
     scored = ~np.isnan(scores).any(axis=0)
     return Change(
         value=value,
-        errors=(max(value - low, 0.0) / quantile, max(-value - mirrored, 0.0) / quantile),
+        errors=((value - low) / quantile, (high - value) / quantile),
         df=df,
         means=(float(scores[1, scored].mean()), float(scores[0, scored].mean())),
         n=n,

@@ -5,8 +5,9 @@ few. Instances of a cluster count together. The interval of a difference comes f
 
     0/1 scores    the adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question
                   that only the first, and one that only the second model got right
-    other scores  Student's t; variance and degrees of freedom are those of `means.UnitTotals`: each cluster is compared
-                  with all others, and clusters of different size count as fewer units
+    other scores  Student's t, longer on the side of a few large differences (Hall's correction for skewness)
+    clusters      Student's t with the variance and the degrees of freedom of `means.UnitTotals`: each cluster is
+                  compared with all others, and clusters of different size count as fewer units
     equal ones    `constant_interval`: equal differences show no spread
     one cluster   the whole scale: one says nothing of the spread
 """
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.sign_flip_test import BLOCK, FAR, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
 from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance
+from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance, invert_hall
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
@@ -561,14 +562,39 @@ class PairedScores:
 
     def limits(self) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each pair, within the scale and around the difference."""
-        half = t_quantiles(self.df) * np.sqrt(self.variance)
+        quantiles, error = t_quantiles(self.df), np.sqrt(self.variance)
         middle = self.value * (self.n / (self.n + 2)) if self.is_binary else self.value
+        below = above = quantiles * error
+        if self.is_independent and not self.is_binary:
+            below, above = (self._skewed_distance(sign, quantiles, error) for sign in (1, -1))
         whole = self.n_clusters < 2
-        low, high = np.where(whole, -1.0, middle - half), np.where(whole, 1.0, middle + half)
+        low, high = np.where(whole, -1.0, middle - below), np.where(whole, 1.0, middle + above)
         return (
             np.minimum(np.maximum(low, -1.0), self.value),
             np.maximum(np.minimum(high, 1.0), self.value),
         )
+
+    def _skewed_distance(self, sign: int, quantiles: Floats, error: Floats) -> Floats:
+        """Return the distance of the lower limit (sign 1) or the upper one (-1), at least that of Student's t.
+
+        Where a model fails totally on a few instances, differences are skewed: the limit on the side of the few is
+        that of `means.spread_of_sum`, but no farther away than Wilson's if all differences were -1 or 1.
+        """
+        n, d = np.maximum(self.n, 3).astype(float), np.nan_to_num(self.value)
+        cubes = self._third - 3 * d * self.squares + 2 * n * d**3
+        residual = np.maximum(self._residual, 0.0)
+        is_skewed = (residual > self._residual_rounding) & (residual > ROUNDING) & (self.n > 2)
+        skewness = np.divide(cubes, residual**1.5, out=np.zeros(len(n)), where=is_skewed)
+        skewness *= np.sqrt(n * (n - 1)) / (n - 2)
+        hall = sign * error * invert_hall(sign * quantiles, skewness)
+        root = Z95 * np.sqrt((1 - d**2) / n + Z95**2 / n**2)
+        wilson = (root + sign * d * Z95**2 / n) / (1 + Z95**2 / n)
+        return np.maximum(quantiles * error, np.minimum(hall, wilson))
+
+    @property
+    def _third(self) -> Floats:
+        """Sum of the third powers of the differences, of independent instances."""
+        return self._combined_entries(self._moment(3, 0), -1) - 3 * self._combined_entries(self._moment(2, 1), -1)
 
 
 def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callable[[Ints], Floats]) -> Floats:
