@@ -23,7 +23,7 @@ from medhelm.reports.formats.tables import (
 )
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, Needed
+    from medhelm.analysis.comparison.non_inferiority import GateResult, GateTest, Needed, NotCompared
 
 NAMES = 5
 """Most names in one sentence."""
@@ -64,14 +64,21 @@ def verdict(found: GateResult) -> str:
         return f"Worse than {against} by more than {margin}: {worse}."
     if found.outcome == "pass":
         verb = "is" if len(overall) == 1 else "are"
-        return f"Pass: {models} {verb} not worse than {against} by more than {margin}."
-    open_tests = [one for one in found.tests if one.outcome == "undecided" and (one.is_overall or found.each)]
-    reasons = [f"{_change_text(one)}{_needed(one)}" for one in open_tests[:NAMES]]
+        ignored = sum(one.change.n_missing for one in overall if not (one.change.below or one.change.above))
+        left_out = f" {plural(ignored, 'instance')} without a score left out." if ignored else ""
+        return f"Pass: {models} {verb} not worse than {against} by more than {margin}.{left_out}"
+    reasons = []
     if found.not_compared and not found.allow_missing:
-        n = len(found.not_compared)
-        noun = plural(n, "comparison")
-        reasons.append(f"{noun} with the reference {'is' if n == 1 else 'are'} missing (see below)")
+        reasons.append(f"not compared: {listed([_not_compared_text(one) for one in found.not_compared], NAMES)}")
+    open_tests = [one for one in found.tests if one.outcome == "undecided" and (one.is_overall or found.each)]
+    open_tests.sort(key=lambda one: not one.lacks_scores)
+    reasons += [f"{_change_text(one)}{_needed(one, found.margin)}" for one in open_tests[:NAMES]]
     return f"Undecided at a margin of {margin} against {against}: {'; '.join(reasons)}."
+
+
+def _not_compared_text(one: NotCompared) -> str:
+    """Return a benchmark and a model that were not compared, with the reason."""
+    return f"{as_line(one.title)} with {as_line(one.model)} ({as_line(one.reason)})"
 
 
 def _change_text(test: GateTest) -> str:
@@ -80,11 +87,13 @@ def _change_text(test: GateTest) -> str:
     return f"{as_line(test.model)} {where} ({estimate_text(test.change)})"
 
 
-def _needed(test: GateTest) -> str:
+def _needed(test: GateTest, margin: float) -> str:
     """Return what would decide an undecided test, to be appended to a sentence; empty if nothing is known."""
     change, needed = test.change, test.needed
     text = ""
     if change.n_missing and (change.below or change.above):
+        if test.lacks_scores:
+            text += f", would pass at {decimal(margin)} but for missing scores"
         text += f", {plural(change.n_missing, 'instance')} without a score: run again to request them"
     return text + (f", needs {needed_text(needed)}" if needed else "")
 
@@ -104,12 +113,17 @@ def notes(found: GateResult) -> Iterator[str]:
     if found.not_compared:
         keep = "do not keep" if found.allow_missing else "keep"
         yield f"Missing comparisons {keep} the gate from passing (--allow-missing)."
+    margin = f"{found.margin:g}"
+    yield f"Passes if the new model is at most {margin} worse even at the bad end of its interval."
     yield (
-        "Change: new minus reference on the same instances, from 0 (worst) to 1 (best), with its 95% interval. "
-        "Pass: the whole interval is above the negative margin. Worse: it is below, after Holm's adjustment."
+        f"Worse if it is more than {margin} worse even at the good end, adjusted for the number of comparisons (Holm). "
+        "Changes are new minus reference on the same instances, from 0 (worst) to 1 (best)."
     )
     if any(one.change.below or one.change.above for one in found.tests):
-        yield "Missing scores are counted against each verdict; --ignore-missing leaves them out."
+        yield (
+            "Missing scores count against each verdict: a pass holds even if those of the new model were all wrong and "
+            "those of the reference all right. --ignore-missing leaves them out."
+        )
     yield from map(str, found.remarks)
 
 
@@ -158,6 +172,7 @@ def _test_json(test: GateTest) -> dict[str, Any]:
         "worst_case": number(change.value - change.below),
         "best_case": number(change.value + change.above),
         "p_adjusted": probability(test.p_adjusted),
+        "lacks_scores": test.lacks_scores,
         **select(test, "n_needed=needed.instances times_instances=needed.times", rounded=True),
     }
 
@@ -173,7 +188,7 @@ def to_junit(found: GateResult) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(model))
         for test in (one for one in found.tests if one.model == model):
             case = _case(suite, model, "overall" if test.is_overall else test.benchmark)
-            text = _xml(_change_text(test) + _needed(test))
+            text = _xml(_change_text(test) + _needed(test, found.margin))
             if test.outcome == "worse":
                 ElementTree.SubElement(case, "failure", type="worse", message=text)
             elif test.outcome == "undecided" and (test.is_overall or found.each):
@@ -216,7 +231,11 @@ def to_annotations(found: GateResult) -> str:
         elif test.outcome == "undecided":
             blocks = test.is_overall or found.each
             title = f"{test.title}: undecided"
-            lines.append(_annotation("error" if blocks else "notice", title, f"{_change_text(test)}{_needed(test)}"))
+            lines.append(
+                _annotation(
+                    "error" if blocks else "notice", title, f"{_change_text(test)}{_needed(test, found.margin)}"
+                )
+            )
     for one in found.not_compared:
         kind = "notice" if found.allow_missing else "error"
         lines.append(_annotation(kind, f"{one.title}: not compared", f"{one.model}: {one.reason}"))

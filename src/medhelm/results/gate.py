@@ -18,9 +18,12 @@ from medhelm.analysis.comparison.non_inferiority import (
     decide,
     mean_change,
     paired_change,
+    ratio_change,
     unpaired_change,
 )
 from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.analysis.statistics.ratio_metrics import label_scores
 from medhelm.domain import JURY, Rule, Run, Tier
 from medhelm.domain.grouping import group_by
 from medhelm.domain.release import CellProvenance, Release
@@ -418,7 +421,7 @@ class _Comparer:
             text = f"{new_run.title}: {new_run.model} is compared on the {plural(len(ids), 'instance')} of both runs; "
             text += f"it was run on {new_run.n:,}, the reference on {old_run.n:,}."
             self.remarks.append(Remark("shared_instances", new_run.benchmark, text))
-        change = paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), new.clusters_in_order(ids))
+        change = _shared_change(new, old, ids)
         if change is None:
             return "no instance has a score in both runs"
         if _same_records(new_run, old_run):
@@ -452,6 +455,28 @@ class _Comparer:
         )
         self.remarks.append(Remark("means_only", new.benchmark, text + "The interval is wider than it would be."))
         return unpaired_change(now, then, min(new.n, old.n), shares), column
+
+
+def _shared_change(new: InstanceScores, old: InstanceScores, ids: Sequence[str]) -> Change | None:
+    """Compare the scores of two runs on these instances; None if they share none."""
+    clusters = new.clusters_in_order(ids)
+    labels, scores = _labels_in_order([new, old], ids)
+    if labels and (found := ratio_change(scores[0], scores[1], labels, clusters)):
+        return found
+    return paired_change(new.in_order(new.tested, ids), old.in_order(old.tested, ids), clusters)
+
+
+def _labels_in_order(sides: Sequence[InstanceScores], ids: Sequence[str]) -> tuple[list[str], list[Floats]]:
+    """Return the label of each instance and the normalized scores of both runs; no labels if a number has none."""
+    names: dict[str, str] = {}
+    scores = []
+    for side in sides:
+        cell = side.cell
+        if cell.parts is None or cell.scores is None or (found := label_scores(cell.scores, cell.parts)) is None:
+            return [], []
+        names |= {one: label for one, label in zip(cell.ids, found[0], strict=True) if label}
+        scores.append(side.in_order(side.column.normalize(found[1]), ids))
+    return [names.get(one, "") for one in ids], scores
 
 
 def _released_conditions(old: CellProvenance) -> Conditions:

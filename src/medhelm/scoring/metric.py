@@ -55,6 +55,8 @@ class Metric:
     parts: Callable[[str, Instance, Rule], Parts] | None = None
     """Contribution of an instance to a number that is not a mean over instances; None if it is the mean. The number is
     the mean over labels of sum of numerators / sum of denominators. Labels without a denominator are left out."""
+    wrong_completion: str = ""
+    """A completion that is never correct, for `wrong_parts`; needed only if an empty one can be correct."""
     slow: bool = False
     """True if a rule may take longer than a few milliseconds. It is then called in a thread, several at once."""
     neural: bool = False
@@ -85,9 +87,9 @@ MAX_CHARACTERS = 1_000_000
 def apply(metrics: Sequence[Metric], instance: Instance, completion: Completion) -> tuple[Score, ...]:
     """Score one completion by each metric and rule, in the order of `metrics`, then of `RULES`.
 
-    A failed completion has no score, only its own failure. An instance that cannot be scored has a failure at the
-    boundary `metric`. An empty completion is scored like any other. By the published rule, the number of a benchmark
-    with groups is the mean of the means of its groups.
+    A failed completion has no score, only its own failure and the parts of a wrong one (`wrong_parts`). An instance
+    that cannot be scored has a failure at the boundary `metric`. An empty completion is scored like any other. By the
+    published rule, the number of a benchmark with groups is the mean of the means of its groups.
     """
     return tuple(_score(metric, rule, instance, completion) for metric in metrics for rule in RULES)
 
@@ -102,7 +104,8 @@ def too_long(text: str) -> str:
 def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completion) -> Score:
     """Compute one number, or the reason why it is missing."""
     if completion.failure:
-        return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure)
+        parts = wrong_parts(metric, instance, rule)
+        return Score(metric=metric.name, rule=rule, value=None, failure=completion.failure, parts=parts)
     text = completion.text or ""
     try:
         if reason := too_long(text):
@@ -116,6 +119,20 @@ def _score(metric: Metric, rule: Rule, instance: Instance, completion: Completio
         failure = Failure("metric", "unscorable", f"{metric.name}, instance {instance.id}: {error}")
         return Score(metric=metric.name, rule=rule, value=None, failure=failure)
     return Score(metric=metric.name, rule=rule, value=value, parts=parts or group_parts(instance, rule, value))
+
+
+def wrong_parts(metric: Metric, instance: Instance, rule: Rule) -> Parts:
+    """Return the contribution of a wrong completion to a number that is not a mean: it keeps its class.
+
+    Failures that a model caused contribute as much where they count as the worst answer. Empty where it is not known.
+    """
+    if metric.parts is None:
+        return {}
+    try:
+        parts = metric.parts(metric.wrong_completion, instance, rule)
+    except (NotComputed, DataError):
+        return {}
+    return {label: (0.0, below) for label, (_, below) in parts.items()}
 
 
 def group_parts(instance: Instance, rule: Rule, value: float) -> Parts:

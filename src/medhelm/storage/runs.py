@@ -322,6 +322,24 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
 
+def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bool]]]]:
+    """Read choices and references (text, and whether it is correct) of a prompts file, by instance id.
+
+    Empty if the file is missing.
+    """
+    from medhelm.storage.recovery.damaged_runs import prompt_errors
+
+    if not path.exists():
+        return {}
+    with prompt_errors(path), connect() as connection:
+        query = f'SELECT instance_id, choices, "references" FROM read_parquet({sql_path(path)})'
+        rows = connection.execute(query).fetchall()
+    return {
+        name: (json.loads(choices), [(one["text"], one["correct"]) for one in json.loads(references)])
+        for name, choices, references in rows
+    }
+
+
 def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple[str, str]] | None:
     """Read the digests of each instance's prompt and of its references and choices; None if the file is missing.
 

@@ -18,8 +18,10 @@ from medhelm.analysis.comparison.paired import (
     PairedScores,
     paired_difference,
     sign_flip_p,
+    t_quantiles,
 )
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
+from medhelm.analysis.statistics.means import UnitTotals, spread_of_sum
 from tests.support.sign_flips import sign_flip_test
 
 Made = tuple[Floats, Floats, Clusters]
@@ -105,11 +107,21 @@ def test_the_standard_error_and_the_p_value_take_clusters_whole() -> None:
     assert found.p_value == pytest.approx(sign_flip_test(totals))
 
 
-def test_other_scores_have_the_interval_of_student() -> None:
+def test_other_scores_have_the_interval_of_student_or_longer() -> None:
     a, b = rng(6).random((2, 40))
     found = difference(a, b)
     half = float(stats.t.ppf(0.975, 39)) * (a - b).std(ddof=1) / math.sqrt(40)
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=2e-3)
+    spread = spread_of_sum((a - b - found.value) / 40)
+    below, above = found.value - found.low, found.high - found.value
+    assert (below, above) == pytest.approx((max(half, spread.below), max(half, spread.above)), rel=2e-3)
+
+
+def test_the_interval_is_longer_on_the_side_of_a_few_total_failures() -> None:
+    a, b = np.full(150, 0.75), np.full(150, 0.75)
+    a[:3], a[3:60], b[60:90] = 0.0, 1.0, 1.0
+    found = difference(a, b)
+    assert found.value - found.low > 1.02 * (found.high - found.value)
+    assert found.high - found.value == pytest.approx(float(stats.t.ppf(0.975, 149)) * found.standard_error, rel=1e-4)
 
 
 # --- 0/1 scores -------------------------------------------------------------------------------------------------------
@@ -219,12 +231,18 @@ def every_pair(scores: Floats, clusters: Clusters = None) -> PairedScores:
 
 GAPS = ("none", "few", "some", "by cluster", "anywhere")
 
+CLUSTERS = {
+    "independent": None,
+    "equal clusters": np.repeat(np.arange(40), 3),
+    "unequal clusters": np.repeat(np.arange(30), [54, 12, 6, 6, 6, 6, 3, 3, 3, *[1] * 21]),
+}
 
-@pytest.mark.parametrize("clustered", [False, True])
+
+@pytest.mark.parametrize("clustering", CLUSTERS)
 @pytest.mark.parametrize("gaps", GAPS)
 @pytest.mark.parametrize("kind", ["any numbers", "0/1 scores"])
 def test_all_pairs_at_once_are_each_pair_alone(
-    clustered: bool, gaps: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    clustering: str, gaps: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against plain code: one pair at a time, on the instances both have."""
     scores = rng(8).random((5, 120))
@@ -238,7 +256,7 @@ def test_all_pairs_at_once_are_each_pair_alone(
         scores[1, :3], scores[2, 30:60] = np.nan, np.nan
     if gaps == "anywhere":
         scores[rng(9).random(scores.shape) < 0.3] = np.nan
-    clusters = np.repeat(np.arange(40), 3) if clustered else None
+    clusters = CLUSTERS[clustering]
     together = every_pair(scores, clusters)
     differences = together.differences()
     shares = together.shares(np.arange(10))
@@ -259,12 +277,17 @@ def test_all_pairs_at_once_are_each_pair_alone(
         if not together.is_binary:
             assert found.p_value == pytest.approx(sign_flip_test(totals), rel=1e-6)
         assert shares[pair].sum() == pytest.approx(mean)
-        if not together.is_binary:
-            error = math.sqrt(k / (k - 1) * float(((totals - mean * counts) ** 2).sum())) / shared.sum()
-            assert found.standard_error == pytest.approx(error)
-            half = float(stats.t.ppf(0.975, k - 1)) * error
-            ends = max(mean - half, -1), min(mean + half, 1)
-            assert (found.low, found.high) == pytest.approx(ends, abs=2e-3)
+        if k == 1:
+            assert (found.low, found.high) == (-1, 1)
+        elif not together.is_binary:
+            one = UnitTotals(totals, counts.astype(float))
+            assert found.standard_error == pytest.approx(one.standard_error)
+            below = above = float(t_quantiles(np.array([one.effective_units - 1]))[0]) * one.standard_error
+            if together.is_independent and k > 2:
+                spread = spread_of_sum(one.shares())
+                below, above = max(below, spread.below), max(above, spread.above)
+            ends = max(mean - below, -1), min(mean + above, 1)
+            assert (found.low, found.high) == pytest.approx(ends, abs=1e-6)
         else:
             ends = adjusted_wald_interval(int((values > 0).sum()), int((values < 0).sum()), found.n)
             assert (found.low, found.high) == pytest.approx((min(ends[0], mean), max(ends[1], mean)))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medhelm.analysis.comparison.paired import ENDLESS, Ints, PairedDifferences, PairedScores, pair_indices
+from medhelm.analysis.comparison.paired import Ints, PairedDifferences, PairedScores, pair_indices
 from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import row_means
@@ -32,25 +32,18 @@ class PairSums:
     squares: Floats
     fourths: Floats
     variance: Floats
+    df: Floats
     is_binary: bool
     """True for independent 0/1 scores."""
     n_instances: int
     """Instances of the benchmark."""
-
-    @property
-    def df(self) -> Floats:
-        """Degrees of freedom of the variances."""
-        if self.is_binary:
-            return np.full(len(self.n), ENDLESS)
-        df: Floats = np.maximum(self.n_clusters - 1.0, 1.0)
-        return df
 
     def expanded(self, places: Ints, n_pairs: int) -> PairSums:
         """Return the sums of `n_pairs` pairs: these pairs at `places`, and others that share nothing."""
         found: dict[str, Any] = {}
         for name in SUMS:
             own = getattr(self, name)
-            found[name] = np.zeros(n_pairs, dtype=own.dtype)
+            found[name] = np.full(n_pairs, 1 if name == "df" else 0, dtype=own.dtype)
             found[name][places] = own
         return replace(self, **found)
 
@@ -179,6 +172,7 @@ def _sums(paired: PairedScores) -> PairSums:
         squares=paired.squares,
         fourths=paired.fourths,
         variance=paired.variance,
+        df=paired.df,
         is_binary=paired.is_binary,
         n_instances=paired.scores.shape[1],
     )

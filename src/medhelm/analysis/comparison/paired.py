@@ -5,7 +5,9 @@ few. Instances of a cluster count together. The interval of a difference comes f
 
     0/1 scores    the adjusted Wald interval of Bonett and Price (2012, J. Educ. Behav. Stat. 37): one more question
                   that only the first, and one that only the second model got right
-    other scores  Student's t with the standard error over clusters
+    other scores  Student's t, longer on the side of a few large differences (Hall's correction for skewness)
+    clusters      Student's t with the variance and the degrees of freedom of `means.UnitTotals`: each cluster is
+                  compared with all others, and clusters of different size count as fewer units
     equal ones    `constant_interval`: equal differences show no spread
     one cluster   the whole scale: one says nothing of the spread
 """
@@ -13,7 +15,7 @@ few. Instances of a cluster count together. The interval of a difference comes f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.comparison.sign_flip_test import BLOCK, FAR, MANY, edgeworth_p, mcnemar_mid_p, sign_flip_tests
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes, cluster_totals
 from medhelm.analysis.statistics.distributions import t_quantile
-from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance
+from medhelm.analysis.statistics.means import MDE_FACTOR, Z95, constant_variance, invert_hall
 
 Ints = NDArray[np.intp]
 """Array of whole numbers; each use documents its shape."""
@@ -55,6 +57,9 @@ MOST_COUNTED = 2**24
 
 ROUNDING = 1e-12
 """Share of the sum of squares below which a variance is a rounding error."""
+
+FEWEST_DF = 0.1
+"""Least degrees of freedom, those of a cluster that outweighs all others together ten times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +161,22 @@ class _ClusterSums(NamedTuple):
     fourths: Floats
     total_by_size: Floats
     sizes_squared: Floats
+
+
+class _PartialClusters(NamedTuple):
+    """Differences of some models to all others, each within one cluster of which one of the two lacks instances."""
+
+    models: Ints
+    """Shape (m,): the models, in order."""
+    totals: Floats
+    """Shape (n_models, m): sum of the differences, with the signs of `models`."""
+    counts: Floats
+    """Shape (n_models, m): number of instances that both have; 0 also if the block of the other model has them."""
+
+    def add_to(self, sums: Floats, values: Floats) -> None:
+        """Add values, shape (n_models, m), to a matrix of sums by model and other model."""
+        first = np.flatnonzero(np.diff(self.models, prepend=-1))
+        sums[self.models[first]] += np.add.reduceat(values, first, axis=1).T
 
 
 class PairedScores:
@@ -327,25 +348,35 @@ class PairedScores:
     @cached_property
     def _partial_cluster_sums(self) -> _ClusterSums:
         """Sums over the clusters of which a model of the pair has some instances and lacks others."""
-        scores, starts = self._by_cluster
-        models = len(scores)
+        models = len(self.scores)
         found = np.zeros((len(_ClusterSums._fields), models, models))
+        for block in self._partial_clusters():
+            totals, counts = block.totals, block.counts
+            squares = totals * totals
+            present = (counts > 0).astype(float)
+            for sums, values in zip(
+                found,
+                (counts, present, totals, squares, squares * squares, totals * counts, counts**2),
+                strict=True,
+            ):
+                block.add_to(sums, values)
+        signs = [-1 if name.startswith("total") else 1 for name in _ClusterSums._fields]
+        return _ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+
+    def _partial_clusters(self) -> Iterator[_PartialClusters]:
+        """Yield the differences on the clusters of which a model of a pair has some instances and lacks others."""
+        scores, starts = self._by_cluster
         sizes = np.diff(starts, append=scores.shape[1])
         for size in np.unique(sizes).tolist():
             (clusters,) = np.nonzero(sizes == size)
             lacking, place = np.nonzero(self._missing[:, clusters])  # models in order
-            block = max(1, BLOCK // (models * size))
+            block = max(1, BLOCK // (len(scores) * size))
             for at in range(0, len(lacking), block):
-                some, clusters_of = lacking[at : at + block], clusters[place[at : at + block]]
-                own = self._sums_within_clusters(some, clusters_of, size)
-                first = np.flatnonzero(np.diff(some, prepend=-1))
-                for sum_, values in zip(found, own, strict=True):
-                    sum_[some[first]] += np.add.reduceat(values, first, axis=1).T
-        signs = [-1 if name.startswith("total") else 1 for name in _ClusterSums._fields]
-        return _ClusterSums(*(self._combined_entries(sums, sign) for sums, sign in zip(found, signs, strict=True)))
+                some = lacking[at : at + block]
+                yield _PartialClusters(some, *self._totals_within(some, clusters[place[at : at + block]], size))
 
-    def _sums_within_clusters(self, models: Ints, clusters: Ints, size: int) -> _ClusterSums:
-        """Return the sums of the differences of some models to all others, each within a cluster of this size.
+    def _totals_within(self, models: Ints, clusters: Ints, size: int) -> tuple[Floats, Floats]:
+        """Return sums and counts of the differences of some models to all others, each within a cluster of this size.
 
         Parameters: models and clusters, shape (m,). Returns: arrays of shape (n_models, m), with the signs of the
         models given.
@@ -356,11 +387,7 @@ class PairedScores:
         known = ~np.isnan(differences)
         every = np.arange(len(scores))[:, None]
         known &= ~(self._missing[:, clusters] & (every <= models))[:, :, None]  # met from the other model's side
-        totals, counts = np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2).astype(float)
-        squares = totals * totals
-        return _ClusterSums(
-            counts, (counts > 0).astype(float), totals, squares, squares * squares, totals * counts, counts**2
-        )
+        return np.where(known, differences, 0.0).sum(axis=2), known.sum(axis=2).astype(float)
 
     @cached_property
     def _by_cluster(self) -> tuple[Floats, Ints]:
@@ -439,18 +466,70 @@ class PairedScores:
             result: Floats = (shares[0] + shares[1] - (shares[0] - shares[1]) ** 2) / (n + 2)
             return result
         residual = self._residual
-        spread: Floats = k / np.maximum(k - 1, 1) * residual / n**2
+        if self.is_independent:
+            spread: Floats = k / np.maximum(k - 1, 1) * residual / n**2
+        else:
+            spread = (k - 1) / np.maximum(k, 1) * self._residual_to_others
         equal = residual <= np.maximum(ROUNDING * np.maximum(self.squares, ROUNDING), self._residual_rounding)
-        spread[equal] = constant_variance(k[equal], -1.0, 1.0)
+        spread[equal] = constant_variance(self.effective_units[equal], -1.0, 1.0)
         spread[k < 2] = 1 / 3  # every difference from -1 to 1 is possible
         return spread
+
+    @cached_property
+    def _residual_to_others(self) -> Floats:
+        """Sum over clusters of the squared deviation, each divided by the number of all other instances.
+
+        A large cluster pulls the mean toward itself, so that its deviation from the mean alone is too small; see
+        `means.UnitTotals.shares`.
+        """
+        sizes = self._sizes
+        if self._is_complete:
+            return self._weighted_residual(np.ones(self.k, dtype=np.bool_), 1 / np.maximum(len(self.codes) - sizes, 1))
+        found = np.zeros(len(self.first))
+        for size in np.unique(sizes).tolist():  # the number of all others depends on the pair
+            here = sizes == size
+            found += self._weighted_residual(here, np.ones(int(here.sum()))) / np.maximum(self.n - size, 1) ** 2
+        return found + self._partial_residual_to_others
+
+    def _weighted_residual(self, here: NDArray[np.bool_], weights: Floats) -> Floats:
+        """Return the sum of the squared weighted deviations over some clusters, those that both models have whole.
+
+        Parameters: here, shape (k,), the clusters; weights, one for each of them.
+        """
+        totals, sizes = self._filled[:, here] * weights, self._sizes[here] * weights
+        present = self._power(0)[:, here]
+        alone, sums = totals**2 @ present.T, (totals * sizes) @ present.T
+        squares = self._pair_entries(alone + alone.T - 2 * totals @ totals.T)
+        d = np.nan_to_num(self.value)
+        found: Floats = squares - 2 * d * self._combined_entries(sums, -1)
+        found += d**2 * self._pair_entries((present * sizes**2) @ present.T)
+        return np.maximum(found, 0.0)
+
+    @property
+    def _partial_residual_to_others(self) -> Floats:
+        """Part of `_residual_to_others` on clusters of which a model lacks instances."""
+        value, n, found = np.zeros((3, len(self.scores), len(self.scores)))
+        value[self.first, self.second] = np.nan_to_num(self.value)
+        value -= value.T
+        n[self.first, self.second] = n[self.second, self.first] = self.n
+        for block in self._partial_clusters():
+            deviations = block.totals - value[block.models].T * block.counts
+            block.add_to(found, (deviations / np.maximum(n[block.models].T - block.counts, 1)) ** 2)
+        return self._combined_entries(found, 1)
+
+    @cached_property
+    def effective_units(self) -> Floats:
+        """Effective number of clusters of each pair; see `means.effective_units`."""
+        if self.is_independent:
+            return self.n.astype(float)
+        return self.n.astype(float) ** 2 / np.maximum(self._sizes_squared, 1.0)
 
     @cached_property
     def df(self) -> Floats:
         """Degrees of freedom of the variance of each pair."""
         if self.is_binary:
             return np.full(len(self.first), ENDLESS)
-        df: Floats = np.maximum(self.n_clusters - 1.0, 1.0)
+        df: Floats = np.maximum(self.effective_units - 1.0, 1.0 if self.is_independent else FEWEST_DF)
         return df
 
     @cached_property
@@ -483,14 +562,39 @@ class PairedScores:
 
     def limits(self) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each pair, within the scale and around the difference."""
-        half = t_quantiles(self.df) * np.sqrt(self.variance)
+        quantiles, error = t_quantiles(self.df), np.sqrt(self.variance)
         middle = self.value * (self.n / (self.n + 2)) if self.is_binary else self.value
+        below = above = quantiles * error
+        if self.is_independent and not self.is_binary:
+            below, above = (self._skewed_distance(sign, quantiles, error) for sign in (1, -1))
         whole = self.n_clusters < 2
-        low, high = np.where(whole, -1.0, middle - half), np.where(whole, 1.0, middle + half)
+        low, high = np.where(whole, -1.0, middle - below), np.where(whole, 1.0, middle + above)
         return (
             np.minimum(np.maximum(low, -1.0), self.value),
             np.maximum(np.minimum(high, 1.0), self.value),
         )
+
+    def _skewed_distance(self, sign: int, quantiles: Floats, error: Floats) -> Floats:
+        """Return the distance of the lower limit (sign 1) or the upper one (-1), at least that of Student's t.
+
+        Where a model fails totally on a few instances, differences are skewed: the limit on the side of the few is
+        that of `means.spread_of_sum`, but no farther away than Wilson's if all differences were -1 or 1.
+        """
+        n, d = np.maximum(self.n, 3).astype(float), np.nan_to_num(self.value)
+        cubes = self._third - 3 * d * self.squares + 2 * n * d**3
+        residual = np.maximum(self._residual, 0.0)
+        is_skewed = (residual > self._residual_rounding) & (residual > ROUNDING) & (self.n > 2)
+        skewness = np.divide(cubes, residual**1.5, out=np.zeros(len(n)), where=is_skewed)
+        skewness *= np.sqrt(n * (n - 1)) / (n - 2)
+        hall = sign * error * invert_hall(sign * quantiles, skewness)
+        root = Z95 * np.sqrt((1 - d**2) / n + Z95**2 / n**2)
+        wilson = (root + sign * d * Z95**2 / n) / (1 + Z95**2 / n)
+        return np.maximum(quantiles * error, np.minimum(hall, wilson))
+
+    @property
+    def _third(self) -> Floats:
+        """Sum of the third powers of the differences, of independent instances."""
+        return self._combined_entries(self._moment(3, 0), -1) - 3 * self._combined_entries(self._moment(2, 1), -1)
 
 
 def sign_flip_p(total: Floats, squares: Floats, fourths: Floats, shares: Callable[[Ints], Floats]) -> Floats:

@@ -158,9 +158,12 @@ def joint_means(aligned: AlignedScores) -> JointMeans:
     sums, counts = cluster_totals(scores, aligned.codes, k)
     n = counts.sum(axis=0)
     mean = sums.sum(axis=0) / n
-    by_cluster = (sums - mean * counts) / n
-    covariance = k / (k - 1) * by_cluster.T @ by_cluster
-    return JointMeans(_with_least_spread(covariance, k), k - 1.0)
+    to_others = (sums - mean * counts) / np.maximum(n - counts, 1)  # each cluster is compared with all others
+    own_k = (counts > 0).sum(axis=0)
+    to_others *= np.sqrt((own_k - 1) / own_k)
+    covariance = to_others.T @ to_others
+    units = float(np.nanmin(n**2 / np.square(counts).sum(axis=0)))
+    return JointMeans(_with_least_spread(covariance, units), max(units - 1.0, 1.0))
 
 
 def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | None:
@@ -173,15 +176,15 @@ def joint_means_over_benchmarks(values: Floats, shares: Floats) -> JointMeans | 
         return None
     mean = values @ shares
     deviations = shares * (values - mean[:, None])
-    return JointMeans(_with_least_spread(n / (n - 1) * deviations @ deviations.T, n), n - 1.0)
+    return JointMeans(_with_least_spread(n / (n - 1) * deviations @ deviations.T, float(n)), n - 1.0)
 
 
-def _with_least_spread(covariance: Floats, k: int) -> Floats:
+def _with_least_spread(covariance: Floats, k: float) -> Floats:
     """Give differences that are equal in all k units the spread of outcomes that were not seen."""
     variances = np.diag(covariance)
     spread = variances[:, None] + variances - 2 * covariance
     is_equal = (spread <= NO_SPREAD).sum(axis=1) > 1
-    half = constant_variance(np.array([float(k)]), -1.0, 1.0) / 2
+    half = constant_variance(np.array([k]), -1.0, 1.0) / 2
     widened: Floats = covariance + np.diag(np.where(is_equal, half, 0.0))
     return widened
 

@@ -28,6 +28,8 @@ class AlignedScores:
     """True if all models that were run at all were asked the same instances."""
     ratio_values: Floats | None = None
     """Values to compare models with, as `scores`, on a benchmark whose number is a ratio; see `Cell.tested`."""
+    ratio_limits: Floats | None = None
+    """Shape (2, n_models): limits of the 95% interval of each such number, normalized; nan where they are not known."""
     _cached_shares: list[Floats] = field(default_factory=list, repr=False)
     """Win shares among all models, once they were computed."""
 
@@ -62,11 +64,23 @@ class AlignedScores:
         """Return a copy with the models in another order, or some of them."""
         if list(order) == list(range(len(self.scores))):
             return self
-        return self._map_scores(lambda values: values[list(order)])
+        found = self._map_scores(lambda values: values[list(order)])
+        limits = self.ratio_limits
+        return replace(found, ratio_limits=None if limits is None else limits[:, list(order)], _cached_shares=[])
 
     def _map_scores(self, change: Callable[[Floats], Floats]) -> AlignedScores:
         ratio_values = None if self.ratio_values is None else change(self.ratio_values)
         return replace(self, scores=change(self.scores), ratio_values=ratio_values, _cached_shares=[])
+
+
+def _ratio_limits(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> Floats:
+    """Return the normalized limits of numbers that are ratios: shape (2, n_models), nan where they are not known."""
+    limits = np.full((2, len(models)), np.nan)
+    for row, model in enumerate(models):
+        own = cells.get(model)
+        if own is not None and own.tested is not None and own.estimate is not None:
+            limits[:, row] = sorted(column.normalize(end) for end in (own.estimate.low, own.estimate.high))
+    return limits
 
 
 def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> AlignedScores:
@@ -95,7 +109,8 @@ def align(cells: Mapping[str, Cell], column: Column, models: Sequence[str]) -> A
             names = np.full(placed.n, "", dtype=object)
         names[positions], last = own.clusters, (id(own.ids), id(own.clusters))
     codes, k = cluster_codes(None if names is None else names.astype(np.str_), placed.n)
-    return AlignedScores(scores, codes, k, placed.same, ratio_values)
+    limits = None if ratio_values is None else _ratio_limits(cells, column, models)
+    return AlignedScores(scores, codes, k, placed.same, ratio_values, limits)
 
 
 class _InstancePositions:

@@ -243,4 +243,5 @@ def _cache_key(cells: Sequence[Cell], column: Column, with_pairs: bool, with_joi
     if any(not cell.source for cell in cells):
         return ""
     scale = [column.low, column.high, column.higher_is_better]
-    return digest([scale, with_pairs, with_joint, [cell.source for cell in cells]])
+    limits = [[one.estimate.low, one.estimate.high] for one in cells if one.tested is not None and one.estimate]
+    return digest([scale, with_pairs, with_joint, [cell.source for cell in cells], limits])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats
-from medhelm.domain import Estimate
+from medhelm.domain import Estimate, Parts
 
 if TYPE_CHECKING:
     from medhelm.analysis.agreement.calibration import CalibratedMean
@@ -81,6 +81,8 @@ class Cell:
     tested: Floats | None = None
     """Values in place of the scores to compare two models with, where `value` is a ratio such as balanced accuracy and
     not a mean of scores; their mean is `value`. None: the scores."""
+    parts: Sequence[Parts] | None = None
+    """Contribution of each instance to such a ratio; those of missing scores may be empty."""
     clusters: Clusters = None
     """Name of each instance's cluster, "" for none; None: all instances are independent."""
     cost_usd: float | None = None

@@ -130,7 +130,8 @@ def measure_instances(measures: LeaderboardMeasures, numbers: Sequence[Benchmark
     shares, rank_shares = np.full((2, *values.shape), np.nan)
     macro: list[BenchmarkMeans] = [means_without_scores(values[:, j]) for j in range(values.shape[1])]
     won = list(macro)
-    n_used, n_of_panel = int(used.sum()), int(of_panel.sum())
+    has = ~np.isnan(values)
+    n_used, n_of_panel = (np.maximum(has[:, some].sum(axis=1), 1) for some in (used, of_panel))
     known = [(j, one) for j, one in enumerate(numbers) if one is not None and used[j]]
     size = max((values.shape[0] * one.n_instances for _, one in known), default=0) if panel is not None else 0
     for j, one in known:
@@ -150,8 +151,10 @@ class _BenchmarkShares(NamedTuple):
     means: BenchmarkMeans
 
 
-def _benchmark_shares(one: BenchmarkNumbers, n_benchmarks: int, panel: NDArray[np.bool_] | None) -> _BenchmarkShares:
-    """Return the win shares on one benchmark of `n_benchmarks`."""
+def _benchmark_shares(
+    one: BenchmarkNumbers, n_benchmarks: NDArray[np.intp], panel: NDArray[np.bool_] | None
+) -> _BenchmarkShares:
+    """Return the win shares on one benchmark of the `n_benchmarks` of each model."""
     if panel is None:
         return _BenchmarkShares(one.mean_shares, one.mean_shares, win_share_means(one.shares, n_benchmarks))
     aligned = one.load()
@@ -277,8 +280,7 @@ def _averages(measures: LeaderboardMeasures, table: Table, method: IntervalUnit)
         return Averages(none, none, none), rate, Averages(measures.macros, none, none)
     macro = averages_for_instances(measures.values, measures.macro_means, weights)
     share = averages_for_instances(measures.shares, measures.share_means, weights)
-    if len(measures.columns) == 1:
-        macro = _with_cell_intervals(macro, measures, table)
+    macro = _with_cell_intervals(macro, measures, table)
     return _rounded(share), rate, _rounded(macro)
 
 
@@ -296,11 +298,12 @@ def _rounded(averages: Averages) -> Averages:
 
 
 def _with_cell_intervals(macro: Averages, measures: LeaderboardMeasures, table: Table) -> Averages:
-    """Return macro averages on a single benchmark with the intervals of its cells."""
-    (column,) = measures.columns
+    """Return macro averages, those of models with a single benchmark with the interval of its cell."""
     low, high = macro.low.copy(), macro.high.copy()
-    for i, model in enumerate(measures.models):
-        cell = table[column.benchmark].get(model)
+    has = ~np.isnan(measures.values)
+    for i in np.flatnonzero(has.sum(axis=1) == 1).tolist():
+        column = measures.columns[int(np.flatnonzero(has[i])[0])]
+        cell = table[column.benchmark].get(measures.models[i])
         if cell is not None and cell.estimate is not None:
             ends = sorted((column.normalize(cell.estimate.low), column.normalize(cell.estimate.high)))
             low[i], high[i] = min(ends[0], macro.value[i]), max(ends[1], macro.value[i])

@@ -364,14 +364,15 @@ def spread_of_sum(
     error = math.sqrt(total + float(squares[rated].sum()) / (units - 1))
     skewness = float((squares * shares).sum()) / total**1.5 * math.sqrt(units * (units - 1)) / (units - 2)
     quantile = t_quantile(0.975, units - 1 if df is None else df)
-    return SumSpread(error, error * _invert_hall(quantile, skewness), -error * _invert_hall(-quantile, skewness))
+    below, above = (float(sign * invert_hall(sign * quantile, skewness)) for sign in (1, -1))
+    return SumSpread(error, error * below, error * above)
 
 
-def _invert_hall(quantile: float, skewness: float) -> float:
-    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at a quantile."""
-    if abs(skewness) < 1e-6:
-        return quantile
-    return 3 / skewness * (float(np.cbrt(1 + skewness * (quantile - skewness / 6))) - 1)
+def invert_hall(quantiles: Floats | float, skewness: Floats | float) -> Floats:
+    """Invert Hall's transformation, t + s t^2 / 3 + s^2 t^3 / 27 + s / 6 with skewness s, at quantiles."""
+    is_skewed = np.abs(skewness) >= 1e-6
+    s = np.where(is_skewed, skewness, 1.0)
+    return np.where(is_skewed, 3 / s * (np.cbrt(1 + s * (quantiles - s / 6)) - 1), quantiles)
 
 
 def group_means(groups: Sequence[str], scores: Mapping[Rule, Sequence[float]]) -> dict[str, dict[str, float | None]]:

@@ -128,6 +128,20 @@ def comparison_values(values: Floats, parts: Sequence[Parts]) -> Floats:
     return result
 
 
+def label_scores(values: Floats, parts: Sequence[Parts]) -> tuple[list[str], Floats] | None:
+    """Return the label of each instance and its own score, where each counts once, in one label.
+
+    Parameters: as of `linearized`. Returns: labels, "" where they are not known, and scores, nan for failures; None for
+    other numbers, and where all instances have the same label.
+    """
+    labels = [next(iter(own), "") for own in parts]
+    pairs = [own.get(label, (np.nan, 1.0)) for own, label in zip(parts, labels, strict=True)]
+    scores = np.where(np.isnan(values), np.nan, [above for above, _ in pairs])
+    is_single = all(len(own) <= 1 for own in parts) and all(below == 1 for _, below in pairs)
+    is_known = not np.isnan(scores[~np.isnan(values)]).any()
+    return (labels, scores) if is_single and is_known and len({*labels} - {""}) > 1 else None
+
+
 def estimate_ratios(
     values: Floats, parts: Sequence[Parts] | None, clusters: Clusters = None, *, low: float, high: float
 ) -> Estimate | None:

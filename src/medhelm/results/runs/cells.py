@@ -9,11 +9,11 @@ import numpy as np
 
 from medhelm.analysis.cost.use import RunUse
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratio_metrics import comparison_values, linearized
+from medhelm.analysis.statistics.ratio_metrics import comparison_values, estimate_ratios, linearized
 from medhelm.domain import JURY, ConstantBaseline, Rule, Run
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.titles import metric_title
+from medhelm.results.runs.failed_parts import parts_of_failures
 from medhelm.results.spending import is_local, is_replayed
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import RunScores
@@ -36,13 +36,14 @@ def cell_of(model: str, run: Run, column: Column, scored: RunScores | None, *, r
         ids=scored.ids if scored else (),
         scores=linearized(scored.values, scored.parts) if scored else None,
         tested=comparison_values(scored.values, scored.parts) if scored and scored.parts else None,
+        parts=scored.parts if scored else None,
         clusters=scored.clusters if scored else None,
         cost_usd=run.cost_usd,
         use=_use(run, scored),
         source=scored.source if scored else "",
         dates=(min(run.completion_days), max(run.completion_days)) if run.completion_days else None,
     )
-    return _with_failures_as_worst(cell, column, scored) if as_worst and scored else cell
+    return _with_failures_as_worst(cell, run, column, scored, rule) if as_worst and scored else cell
 
 
 def _use(run: Run, scored: RunScores | None) -> RunUse:
@@ -60,26 +61,28 @@ def _use(run: Run, scored: RunScores | None) -> RunUse:
     )
 
 
-def _with_failures_as_worst(cell: Cell, column: Column, scored: RunScores) -> Cell:
-    """Count the failures that the model caused as the worst answer."""
+def _with_failures_as_worst(cell: Cell, run: Run, column: Column, scored: RunScores, rule: Rule) -> Cell:
+    """Count the failures that the model caused as the worst answer: of a ratio, as a wrong one in its class."""
     if cell.scores is None or scored.failure_codes is None or CAUSED_BY_MODEL.isdisjoint(scored.failure_codes.names):
         return cell
-    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(cell.scores)
+    caused = scored.failure_codes.among(CAUSED_BY_MODEL) & np.isnan(scored.values)
     if not caused.any():
         return cell
-    worst = column.low if column.higher_is_better else column.high
-    scores = np.where(caused, worst, cell.scores)
-    counted = estimate(scores, cell.clusters, low=column.low, high=column.high)
+    scores = np.where(caused, column.low if column.higher_is_better else column.high, scored.values)
+    parts = scored.parts and parts_of_failures(run, scored, np.flatnonzero(caused), rule)
+    counted = estimate_ratios(scores, parts, cell.clusters, low=column.low, high=column.high)
+    values = linearized(scores, parts)
     return replace(
         cell,
         value=counted.value if counted else None,
         estimate=counted,
         n_failed_by_model=int(caused.sum()),
-        n_failed=int(np.isnan(cell.scores).sum()),
+        n_failed=int(np.isnan(scored.values).sum()),
         completers=cell.estimate,
-        scores=scores,
+        scores=values,
         source=cell.source and f"{cell.source} failures as worst",
-        tested=None if cell.tested is None else np.where(caused, worst, cell.tested),
+        tested=comparison_values(scores, parts) if parts else None,
+        parts=parts,
     )
 
 

@@ -309,6 +309,9 @@ def _ratio_parts(
     return parts
 
 
+_NO_QUERY = "?"
+"""A completion that is taken for a query and fails. An empty one abstains, which can be right."""
+
 _SOURCE = "EHRSQL (Lee et al., 2022) and EHRSQL-2024 (Lee et al., 2024): authors' evaluation; published rule: HELM"
 
 
@@ -331,6 +334,7 @@ def _metric(
         corrected=corrected,
         explain=explain,
         parts=_ratio_parts(counts, published) if counts else None,
+        wrong_completion=_NO_QUERY,
         slow=True,
     )
 
