@@ -10,7 +10,8 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.remarks import WIN_RATE, beats_constant_answer
+from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
+from medhelm.analysis.leaderboard.remarks import WIN_RATE
 from medhelm.domain import Estimate, Tier
 from tests.support.remarks import texts
 

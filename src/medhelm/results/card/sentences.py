@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.remarks import beats_constant_answer
+from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
