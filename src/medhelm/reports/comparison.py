@@ -120,7 +120,7 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
     """Return one row per benchmark and one overall; `--wide` and CSV add unadjusted p-values and the win share."""
     is_long = shows_all(format)
     headers = ["Benchmark", "Metric", "Difference", "Instances", *(["p"] if is_long else []), "p adjusted"]
-    tests = [
+    tests: list[tuple[str, str, PairedDifference, float | None]] = [
         (one.column.title, one.column.metric_title or one.column.metric, one.difference, one.p_adjusted)
         for one in comparison.benchmarks
     ]

@@ -42,12 +42,12 @@ def score_details(
         yield (
             run,
             ScoreDetails(
-                values=np.asarray(scored.values, dtype=float), subgroups=_subgroups(scored, names, column, rule)
+                values=np.asarray(scored.values, dtype=float), subgroups=subgroup_means(scored, names, column, rule)
             ),
         )
 
 
-def _subgroups(
+def subgroup_means(
     scored: RunScores, names: Sequence[str | None], column: Column, rule: Rule
 ) -> dict[str, Estimate | None]:
     """Return the mean of each subgroup, by name. `names`: the subgroup of each instance."""
