@@ -144,7 +144,7 @@ def test_groups_count_failures_too(tmp_path: Path) -> None:
     run = refusing("exact_match", [1.0, 1.0, None, 1.0], tmp_path / "a", groups=groups, names=["young"] * 3 + ["old"])
     found = counted_run(run).groups
     assert found["young"] == {"corrected": pytest.approx(2 / 3), "published": 1.0, "n": 2, "completers": 1.0}
-    assert found["old"]["corrected"] == 1.0
+    assert found["old"] == groups["old"]
 
 
 def test_a_refusal_before_a_jury_is_the_worst_grade(medhelm: Medhelm, tmp_path: Path) -> None:

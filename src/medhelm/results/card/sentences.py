@@ -88,7 +88,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
             "Only the first questions of the data were used, so intervals are wider than with all of them."
         )
     if not_beaten := [column.title for column in board.columns if _is_not_beaten(board, column)]:
-        sentences.append(f"No model is shown to be better than a constant answer on {listed(not_beaten)}.")
+        sentences.append(f"On {listed(not_beaten)}, no model is clearly better than always giving the same answer.")
     if board.baselines:
         sentences.append("Baselines are simple rules, not models: they have no rank.")
     if any(row.cost_usd is None for row in board.rows):

@@ -93,12 +93,11 @@ def _counted_groups(run: Run, scored: RunScores) -> dict[str, dict[str, float | 
     """
     column = column_of(run, None, "corrected")
     means = subgroup_means(scored, read_columns(run, ["group"])["group"], column, "corrected")
-    return {
-        name: {**own, "corrected": one.value, "completers": own.get("corrected")}
-        if (one := means.get(name))
-        else dict(own)
-        for name, own in run.groups.items()
-    }
+    found = {name: dict(own) for name, own in run.groups.items()}
+    for name, mean in means.items():
+        if mean and name in found and mean.value != found[name].get("corrected"):
+            found[name] |= {"corrected": mean.value, "completers": found[name].get("corrected")}
+    return found
 
 
 def _scores_by_metric(run: Run, scored: RunScores, every_metric: bool) -> Mapping[str, RunScores]:
