@@ -281,6 +281,22 @@ def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> N
         assert one["times_instances"] == pytest.approx((reach / 0.05) ** 2, rel=1e-3)
 
 
+def test_power_has_the_detectable_effect_of_the_leaderboard(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    """Baselines take no part in either."""
+    assert medhelm("run", "toy", "--model", "baseline/majority", "--store", store, "--benchmarks", tmp_path).code == 0
+    board = {one["id"]: one["mde"] for one in medhelm("leaderboard", "--store", store, "--json").json["benchmarks"]}
+    found = medhelm("power", "--store", store, "--json").json
+    assert {one["id"]: one["mde"] for one in found["benchmarks"]} == pytest.approx(board, abs=2e-6)
+    assert [one["n_pairs"] for one in found["benchmarks"]] == [3, 3]
+    assert set(found["models"]) == set(MODELS)
+    by_title = {row["Benchmark"]: row for row in table(medhelm("power", "--store", store, "--format", "csv").out)}
+    assert by_title
+    text = medhelm("power", "--store", store).out
+    assert all(f" {board[name]:.3f}\n" in text for name in board)
+    named = medhelm("power", MODELS[0], "baseline/majority", "--store", store, "--json").json
+    assert set(named["models"]) == {MODELS[0], "baseline/majority"}
+
+
 def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Path) -> None:
     pair = medhelm("power", MODELS[0], MODELS[2], "--difference", "0.1", "--store", store, "--json").json
     assert set(pair["models"]) == {MODELS[0], MODELS[2]}
