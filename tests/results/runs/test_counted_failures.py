@@ -148,7 +148,7 @@ def test_groups_count_failures_too(tmp_path: Path) -> None:
 
 
 def test_a_refusal_before_a_jury_is_the_worst_grade(medhelm: Medhelm, tmp_path: Path) -> None:
-    jury = {"jury_result": jury_of("openai/a", "openai/b"), "main_metric": JURY}
+    jury: dict[str, Any] = {"jury_result": jury_of("openai/a", "openai/b"), "main_metric": JURY}
     run = refusing(JURY, [5.0, 3.0, None, None], tmp_path / "store", **jury)
     assert counted_run(run).estimates["corrected"][JURY].value == (5 + 3 + 1 + 1) / 4
     said = medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
