@@ -289,10 +289,7 @@ def test_power_has_the_detectable_effect_of_the_leaderboard(medhelm: Medhelm, st
     assert {one["id"]: one["mde"] for one in found["benchmarks"]} == pytest.approx(board, abs=2e-6)
     assert [one["n_pairs"] for one in found["benchmarks"]] == [3, 3]
     assert set(found["models"]) == set(MODELS)
-    by_title = {row["Benchmark"]: row for row in table(medhelm("power", "--store", store, "--format", "csv").out)}
-    assert by_title
-    text = medhelm("power", "--store", store).out
-    assert all(f" {board[name]:.3f}\n" in text for name in board)
+    assert all(one["mde"] < one["detectable"] < 1.1 * one["mde"] for one in found["benchmarks"]), "60 and 45 questions"
     named = medhelm("power", MODELS[0], "baseline/majority", "--store", store, "--json").json
     assert set(named["models"]) == {MODELS[0], "baseline/majority"}
 

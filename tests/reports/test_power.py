@@ -89,17 +89,22 @@ def test_columns_of_a_difference_are_shown_if_one_is_given() -> None:
     assert without.startswith("a and b: power 0.8, level 0.05\n")
 
 
-def test_a_table_shows_the_number_of_the_leaderboard_and_few_columns() -> None:
+def test_a_table_shows_few_columns_unless_it_is_wide() -> None:
     short = to_tables(found())
-    assert "0.045 " in short[0]
     assert "Design effect" not in short[0]
     assert "Benchmarks needed" not in " ".join(short[1].split())
     with fitted(None, wide=True):
         wide = to_tables(found())
     assert "effect" in wide[0]
     assert "24 to 67" in wide[1]
-    too_few = replace(found(), benchmarks=(replace(found().benchmarks[0], detectable=None),))
-    assert "0.045" not in to_tables(too_few)[0]
+
+
+def test_it_is_said_where_the_detectable_effect_of_the_leaderboard_is_too_small() -> None:
+    said = "with few instances, more than the leaderboard's mde is needed to be detected"
+    assert said not in to_tables(found())[0], "0.0456 is near enough to 0.0451"
+    (one,) = found().benchmarks
+    for detectable in (0.08, None):
+        assert said in to_tables(replace(found(), benchmarks=(replace(one, detectable=detectable),)))[0]
 
 
 def test_the_observed_difference_has_no_power() -> None:

@@ -201,5 +201,5 @@ def test_a_release_of_other_data_is_not_compared(tmp_path: Path) -> None:
 def test_a_store_without_a_run_is_named(tmp_path: Path) -> None:
     reference = make_store(tmp_path / "old", {"toy": {MODEL: SAME}})
     create(tmp_path / "empty")
-    with pytest.raises(UserError, match=r"no finished run on real data in .*empty, so there is nothing to compare with"):
+    with pytest.raises(UserError, match=r"no finished run on real data in .*empty, so there is nothing to compare"):
         gate(tmp_path / "empty", str(reference), GateOptions())

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 FEW_NEED = ("SD of differences", "Design effect", "Metric")
 """Columns of benchmarks that only `--wide` and CSV show."""
 
+NEARLY = 1.05
+"""Ratio of two detectable differences up to which they are shown as equal."""
+
 BENCHMARK_JSON = (
     "id=column.benchmark title=column.title metric=column.metric n=observed.n n_pairs=observed.n_pairs "
     "sd=observed.noise.sd disagreement=observed.disagreement design_effect=observed.noise.design_effect detectable mde "
@@ -60,7 +63,7 @@ def _benchmarks_table(found: SuitePower, format: str) -> str:
         "Instances": lambda one: one.observed.n,
         "SD of differences": lambda one: decimal(one.observed.noise.sd),
         "Design effect": lambda one: decimal(one.observed.noise.design_effect, 2),
-        "Detectable now": lambda one: decimal(one.mde if one.detectable is not None else None),
+        "Detectable now": lambda one: decimal(one.detectable),
     }
     if not shows_all(format):
         columns = {name: cell for name, cell in columns.items() if name not in FEW_NEED}
@@ -73,8 +76,15 @@ def _benchmarks_table(found: SuitePower, format: str) -> str:
     rows, headers = tabulate(found.benchmarks, columns)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
+    if any(map(_exceeds_mde, found.benchmarks)):
+        goal += "; with few instances, more than the leaderboard's mde is needed to be detected"
     drop = ("Design effect", "SD of differences", "Metric", "More")
     return render(rows, headers, format=format, caption=f"{whose}: {_design_text(found.design)}{goal}", drop=drop)
+
+
+def _exceeds_mde(one: BenchmarkPower) -> bool:
+    """Return whether instances are so few that the leaderboard's mde cannot be detected with them."""
+    return bool(one.mde) and (one.detectable is None or one.detectable > NEARLY * (one.mde or 0.0))
 
 
 def _more_instances(one: BenchmarkPower) -> int | None:
