@@ -62,7 +62,7 @@ TWO_MODELS = cells_of({"m0": [[1.0] * 30, [0.0, 1.0] * 15], "m1": [[0.0] * 20 + 
         # m0 is better by a little on most questions of both benchmarks, and far worse on a few.
         (
             {"m0": [[0.6] * 40 + [0.0] * 20] * 2, "m1": [[0.5] * 40 + [1.0] * 20] * 2},
-            "m0 and m1 cannot be separated: m1 has the higher average, m0 the better answer on more questions.",
+            "m0 and m1 cannot be separated: m1 has the higher average, m0 the higher win share.",
         ),
     ],
 )

@@ -162,8 +162,7 @@ def verdict(comparison: Comparison) -> list[str]:
         text = f"{better} is significantly better than {worse} (p {p}{among})."
     elif means.value * shares.value < 0:
         text = (
-            f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the better answer on "
-            "more questions."
+            f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the higher win share."
         )
     elif (overall_p(pair, comparison.adjustment) or 1.0) <= LEVEL:
         missing = plural(means.n_left_out, "question")

@@ -36,8 +36,8 @@ def constant_scores(prompts: Path, baseline: ConstantBaseline, metric: str, rule
     if known is None or mean is None:
         return None
     with suppress(StoreError):
-        stored = read_references(prompts, MOST)
-        for form in ("letters", "texts"):
+        stored = read_references(prompts)
+        for form in ("letters", "texts") if len(stored) <= MOST else ():
             instances = [_instance(name, *found, form) for name, found in stored.items()]
             scores = _scores(instances, baseline.answer, known, rule)
             if len(scores) and not np.isnan(scores).any() and abs(float(scores.mean()) - mean) <= SAME:
@@ -45,12 +45,12 @@ def constant_scores(prompts: Path, baseline: ConstantBaseline, metric: str, rule
     return None
 
 
-def _instance(name: str, choices: list[str], references: list[dict[str, object]], form: str) -> Instance:
+def _instance(name: str, choices: list[str], references: list[tuple[str, bool]], form: str) -> Instance:
     """Return an instance as metrics see it. `form`: whether completions name options by letters or by their texts."""
     return Instance(
         id=name,
         fields={},
-        references=tuple(Reference(text=str(one["text"]), correct=bool(one["correct"])) for one in references),
+        references=tuple(Reference(text, correct) for text, correct in references),
         choices=tuple(choices),
         labels=tuple(ascii_uppercase[: len(choices)] if form == "letters" else choices),
     )

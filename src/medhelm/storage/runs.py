@@ -322,21 +322,22 @@ def read_messages(path: Path) -> dict[str, list[dict[str, str]]]:
     return {instance_id: json.loads(messages) for instance_id, messages in rows}
 
 
-def read_references(path: Path, most: int) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
-    """Read options and references of each instance of a prompts file, by id; empty if it is missing or has too many.
+def read_references(path: Path) -> dict[str, tuple[list[str], list[tuple[str, bool]]]]:
+    """Read choices and references (text, and whether it is correct) of a prompts file, by instance id.
 
-    `most`: the largest number of instances to read.
+    Empty if the file is missing.
     """
     from medhelm.storage.recovery.damaged_runs import prompt_errors
 
     if not path.exists():
         return {}
     with prompt_errors(path), connect() as connection:
-        source = f"FROM read_parquet({sql_path(path)}) ORDER BY position LIMIT {most + 1}"
-        rows = connection.execute(f'SELECT instance_id, choices, "references" {source}').fetchall()
-    if len(rows) > most:
-        return {}
-    return {instance_id: (json.loads(choices), json.loads(references)) for instance_id, choices, references in rows}
+        query = f'SELECT instance_id, choices, "references" FROM read_parquet({sql_path(path)})'
+        rows = connection.execute(query).fetchall()
+    return {
+        name: (json.loads(choices), [(one["text"], one["correct"]) for one in json.loads(references)])
+        for name, choices, references in rows
+    }
 
 
 def read_prompt_digests(path: Path, limit: int | None = None) -> dict[str, tuple[str, str]] | None:

@@ -92,7 +92,7 @@ def _counted_groups(run: Run, scored: RunScores) -> dict[str, dict[str, float | 
     `completers` is the mean without these failures.
     """
     column = column_of(run, None, "corrected")
-    means = subgroup_means(scored, read_columns(run, ["group"])["group"], column, "corrected")
+    means = subgroup_means(run, scored, read_columns(run, ["group"])["group"], column, "corrected")
     found = {name: dict(own) for name, own in run.groups.items()}
     for name, mean in means.items():
         if mean and name in found and mean.value != found[name].get("corrected"):
