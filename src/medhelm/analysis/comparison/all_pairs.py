@@ -18,7 +18,7 @@ benchmarks together, those of each overall difference over all pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -200,7 +200,7 @@ class AllPairs:
         """Every pair once, in the order of the models."""
         return tuple(self[place] for place in range(len(self.by_instance)))
 
-    def pairs_among(self, models: Collection[str]) -> tuple[ModelPair, ...]:
+    def pairs_among(self, models: Sequence[str]) -> tuple[ModelPair, ...]:
         """Return every pair of some of the models, in the order of the models."""
         first, second = pair_indices(len(self.models))
         wanted = np.array([model in models for model in self.models], dtype=np.bool_)
