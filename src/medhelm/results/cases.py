@@ -451,7 +451,7 @@ def find_instance(
     if not completions:
         raise UserError(
             f"no run of {benchmark} has an instance `{instance_id}`. "
-            f"`medhelm benchmarks instances {benchmark}` lists them; for a benchmark of your own, write its path."
+            f"`medhelm benchmarks instances {benchmark}` lists them."
         )
     return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 
