@@ -116,6 +116,12 @@ def test_a_benchmark_without_a_known_constant_answer_is_not_tested() -> None:
     assert said(board) == []
 
 
+def test_a_baseline_on_other_instances_tells_nothing() -> None:
+    other = replace(cell(MAJORITY, "a", HALF), ids=[f"other{i}" for i in range(100)])
+    board = build_leaderboard([cell("x", "a", MORE), other], [column("a")])
+    assert beats_constant_answer(board, board.rows[0], board.columns[0]) is None
+
+
 # --- all tests together -----------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,8 @@ def _paired_test(cell: Cell, majority: Cell | None, column: Column) -> tuple[flo
     if majority is not None and majority.scores is not None:
         known = dict(zip(majority.ids, majority.scores.tolist(), strict=True))
     rival: Floats = np.array([known.get(name, np.nan) for name in cell.ids], dtype=float)
+    if (np.isnan(rival) | np.isnan(cell.scores)).all():
+        return None
     found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)
     if found is None:
         return None
