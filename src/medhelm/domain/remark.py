@@ -43,7 +43,7 @@ class Remedy:
     sends_nothing: bool = False
     """True if it needs no new completion."""
     preparation: str = ""
-    """What to change before the command, as the beginning of a sentence; empty for nothing."""
+    """Change to make before the command, as the beginning of a sentence; empty for none."""
 
     def command(self, benchmarks: Sequence[str]) -> str:
         """Return the command for these benchmarks.

@@ -17,7 +17,7 @@ from medhelm.scoring.metrics import METRICS
 from medhelm.storage.runs import read_references
 
 MOST = 50_000
-"""Most instances of a benchmark that are scored: with more, the mean of the constant answer tells as much."""
+"""Most instances of a benchmark that are scored: with more, the mean of the constant answer is enough."""
 
 SAME = 1e-9
 """Largest difference between two values that are the same mean."""
