@@ -134,8 +134,8 @@ def test_a_pair_has_the_same_numbers_alone_and_among_all(medhelm: Medhelm, store
 
 def test_a_summary_counts_significant_pairs(medhelm: Medhelm, store: Path) -> None:
     out = medhelm("compare", "--store", store).out
-    assert re.search(r"- Win share: \w+ of 3 pairs differs? at the 5% level, \w+ after adjustment \(Holm\)\.", out)
-    assert re.search(r"- Single benchmarks: \d of 6 pairs on a benchmark differ at the 5% level", out)
+    assert re.match(r"\d of 3 pairs of models differ significantly \(Holm\)\.", out)
+    assert re.search(r"- \d of 6 differences on single benchmarks are significant \(Holm\)\.", out)
     assert "(Benjamini and Hochberg)" in medhelm("compare", "--store", store, "--adjust", "bh").out
 
 
@@ -146,9 +146,9 @@ def test_every_table_has_every_format(medhelm: Medhelm, store: Path, by: str, sh
     assert outcome.code == 0
     assert ("toy" if by == "benchmark" else "strong") in outcome.out
     words = outcome.err if shape in ("csv", "latex") else outcome.out
-    assert "- Win share: " in words
+    assert "- A difference counts if swapping" in " ".join(words.split())
     if shape in ("csv", "latex"):
-        assert "- Win share: " not in outcome.out
+        assert "A difference counts" not in outcome.out
 
 
 def test_files_of_numbers_hold_numbers(medhelm: Medhelm, store: Path) -> None:
@@ -279,6 +279,19 @@ def test_power_shows_what_the_store_can_tell(medhelm: Medhelm, store: Path) -> N
         error = one["standard_error"]
         reach = norm.ppf(0.975) * math.sqrt(error**2 + 0.05**2 / clusters) + norm.ppf(0.8) * error
         assert one["times_instances"] == pytest.approx((reach / 0.05) ** 2, rel=1e-3)
+
+
+def test_power_has_the_detectable_effect_of_the_leaderboard(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    """Baselines take no part in either."""
+    assert medhelm("run", "toy", "--model", "baseline/majority", "--store", store, "--benchmarks", tmp_path).code == 0
+    board = {one["id"]: one["mde"] for one in medhelm("leaderboard", "--store", store, "--json").json["benchmarks"]}
+    found = medhelm("power", "--store", store, "--json").json
+    assert {one["id"]: one["mde"] for one in found["benchmarks"]} == pytest.approx(board, abs=2e-6)
+    assert [one["n_pairs"] for one in found["benchmarks"]] == [3, 3]
+    assert set(found["models"]) == set(MODELS)
+    assert all(one["mde"] < one["detectable"] < 1.1 * one["mde"] for one in found["benchmarks"]), "60 and 45 questions"
+    named = medhelm("power", MODELS[0], "baseline/majority", "--store", store, "--json").json
+    assert set(named["models"]) == {MODELS[0], "baseline/majority"}
 
 
 def test_power_of_two_models_and_of_many_comparisons(medhelm: Medhelm, store: Path) -> None:

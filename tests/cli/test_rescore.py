@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.benchmarks.choice import make_benchmark
 from tests.support.benchmarks.judged import DEFINITION, JUDGES, court, write_benchmark
 from tests.support.cli import Medhelm, Outcome
 from tests.support.servers.openai import Server
@@ -210,3 +211,27 @@ def test_the_extended_rubric_needs_judges_and_a_benchmark_that_has_it(
         lacking = medhelm(command, place, *model, *names(server, *JUDGES), "--rubric", "extended")
         assert (lacking.code, "letters: only one rubric is defined" in lacking.err) == (2, True)
     assert server.count == 0
+
+
+def test_in_another_folder_the_benchmarks_that_are_known_are_scored_again(
+    medhelm: Medhelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_benchmark(tmp_path, name="readmit", n=6)
+    store = tmp_path / "store"
+    assert medhelm("run", own, "medec", "--tier", "sample", "--model", "baseline/majority", "--store", store).code in (
+        0,
+        1,
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    done = medhelm("rescore", "--store", store, "--json")
+    assert [run["benchmark"] for run in done.json["runs"]] == ["medec"]
+    assert (
+        "left out: readmit, because its definition is not found here. Name the folder with --benchmarks DIR."
+        in done.err
+    )
+    named = medhelm("rescore", "readmit", "--store", store)
+    assert (named.code, "unknown benchmark `readmit`" in named.err) == (2, True)
+    found = medhelm("rescore", "--store", store, "--benchmarks", tmp_path, "--json")
+    assert {run["benchmark"] for run in found.json["runs"]} == {"medec", "readmit"}

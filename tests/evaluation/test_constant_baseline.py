@@ -76,9 +76,9 @@ def test_a_leaderboard_says_where_a_constant_answer_wins(medhelm: Medhelm, tmp_p
         pytest.approx(6 / 9, abs=1e-6),
         "A",
     )
-    assert "No model is shown to be better than a constant answer on toy (`A`: 0.667)." in board["warnings"]
+    assert "On toy always answering `A` is right in 67%. No model is clearly better." in board["warnings"]
     by_benchmark = medhelm("leaderboard", "--by", "benchmark").out
     assert "constant" in by_benchmark
     assert "0.667" in by_benchmark
     assert medhelm("run", place, "--model", "baseline/majority").code == 0
-    assert "No model is shown to be better than a constant answer on toy" in medhelm("leaderboard").out
+    assert "On toy always answering `A` is right in 67%. No model is clearly better." in medhelm("leaderboard").out

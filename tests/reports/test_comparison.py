@@ -9,10 +9,12 @@ import pytest
 
 from medhelm.analysis.comparison.all_pairs import ComparedPairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment
+from medhelm.analysis.comparison.two_models import compare_two_models
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from medhelm.errors import UserError
-from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict
+from medhelm.reports.comparison import in_words, p_text, pairs_as_json, pairs_to_table, pairs_verdict, to_table, verdict
 from medhelm.reports.formats.json_output import probability
+from medhelm.reports.formats.tables import fitted
 from medhelm.results.comparison import compare_cells
 
 
@@ -30,6 +32,44 @@ def compared(chances: list[float], n: int = 100, benchmarks: int = 2) -> Compare
             ids = [f"i{j}" for j in range(n)]
             cells.append(Cell(model=f"m{i}", benchmark=f"b{b}", value=float(scores.mean()), ids=ids, scores=scores))
     return compare_cells(cells, [column(f"b{b}") for b in range(benchmarks)])
+
+
+def cells_of(scores: dict[str, list[list[float]]]) -> tuple[list[Cell], list[Column]]:
+    """Cells of models with these scores on each benchmark; nan is missing."""
+    cells = []
+    for model, rows in scores.items():
+        for b, row in enumerate(rows):
+            own, ids = np.array(row), [f"i{j}" for j in range(len(row))]
+            cells.append(Cell(model=model, benchmark=f"b{b}", value=float(np.nanmean(own)), ids=ids, scores=own))
+    return cells, [column(f"b{b}") for b in range(len(next(iter(scores.values()))))]
+
+
+TWO_MODELS = cells_of({"m0": [[1.0] * 30, [0.0, 1.0] * 15], "m1": [[0.0] * 20 + [1.0] * 10, [1.0, 0.0] * 15]})
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ({"m0": [[1.0] * 30], "m1": [[0.0] * 30]}, "m0 is significantly better than m1 (p <0.0001)."),
+        ({"m0": [[0.0] * 30], "m1": [[1.0] * 30]}, "m1 is significantly better than m0 (p <0.0001)."),
+        ({"m0": [[1.0, 0.0] * 15], "m1": [[0.0, 1.0] * 15]}, "m0 and m1 cannot be separated (p = 1.0000)."),
+        # 15 answers of m1 are missing: had all been right, the models would be equal.
+        (
+            {"m0": [[1.0] * 28 + [0.0] * 2], "m1": [[0.0] * 10 + [1.0] * 5 + [np.nan] * 15]},
+            "m0 may be better than m1, but not if the missing answers are counted against it (15 questions). Run again "
+            "to get them.",
+        ),
+        # m0 is better by a little on most questions of both benchmarks, and far worse on a few.
+        (
+            {"m0": [[0.6] * 40 + [0.0] * 20] * 2, "m1": [[0.5] * 40 + [1.0] * 20] * 2},
+            "m0 and m1 cannot be separated: m1 has the higher average, m0 the higher win share.",
+        ),
+    ],
+)
+def test_the_verdict_of_two_models_is_true(scores: dict[str, list[list[float]]], said: str) -> None:
+    found = compare_two_models(*cells_of(scores), "m0", "m1")
+    assert found is not None
+    assert verdict(found)[0] == said
 
 
 def published(values: dict[str, list[float]]) -> ComparedPairs:
@@ -52,14 +92,15 @@ def test_p_values_are_never_written_as_zero(p: float, text: str, for_json: float
     assert probability(None) is None
 
 
-def test_sentences_count_before_and_after_adjustment() -> None:
+def test_sentences_count_significant_differences() -> None:
     found = compared([0.3, 0.32, 0.95])
-    first, second, third, null = in_words(found, "holm")
     # m2 is far from both, m0 and m1 are alike.
-    assert first == "Win share: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
-    assert second == "Macro average: 2 of 3 pairs differ at the 5% level, 2 after adjustment (Holm)."
-    assert third == "Single benchmarks: 4 of 6 pairs on a benchmark differ at the 5% level, 4 after adjustment (Holm)."
-    assert null.startswith("The p-values test whether, on each question, each model could just as well have given")
+    single, meaning = in_words(found, "holm")
+    assert single == "4 of 6 differences on single benchmarks are significant (Holm)."
+    assert meaning == (
+        "A difference counts if swapping the two models' answers at random would rarely produce one as large. It may "
+        "still be small."
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,18 +118,68 @@ def test_the_verdict_of_several_models_names_those_that_cannot_be_separated(mean
 
 
 def test_benchmarks_without_significant_differences_are_named() -> None:
-    words = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "holm")
+    words = in_words(differing([0.5] * 14 + [0.95]), "holm")
     (named,) = [sentence for sentence in words if "without a significant difference" in sentence]
     assert named.startswith("Benchmarks without a significant difference: B0, B1, ")
     assert named.endswith("B11 and 2 more.")
-    assert any("none after adjustment" in sentence for sentence in words)
+    assert words[0] == "1 of 15 differences on single benchmarks is significant (Holm)."
+    none = in_words(compared([0.5, 0.5, 0.5], n=30, benchmarks=14), "bh")
+    assert none[0] == "No difference on a single benchmark is significant (Benjamini and Hochberg)."
+    assert not any("without a significant difference" in sentence for sentence in none)
 
 
-def test_a_single_pair_is_spoken_of_as_one() -> None:
-    words = in_words(compared([0.2, 0.9]), "bh")
-    assert (
-        words[1] == "Macro average: 1 of 1 pair differs at the 5% level, 1 after adjustment (Benjamini and Hochberg)."
+def differing(chances: list[float]) -> ComparedPairs:
+    """Two models on one benchmark for each of these chances, which are those of one model; the other's are 0.5."""
+    generator = np.random.default_rng(3)
+    ids = [f"i{j}" for j in range(60)]
+    cells = []
+    for b, chance in enumerate(chances):
+        other = (generator.random(60) < 0.5).astype(float)
+        own = other if chance == 0.5 else (generator.random(60) < chance).astype(float)
+        for model, scores in (("own", own), ("other", other)):
+            cells.append(Cell(model=model, benchmark=f"b{b}", value=float(scores.mean()), ids=ids, scores=scores))
+    return compare_cells(cells, [column(f"b{b}") for b in range(len(chances))])
+
+
+def test_a_named_pair_is_not_said_to_rank_first_among_models_that_are_not_shown() -> None:
+    right = {"best": 190, "good": 140, "fair": 136, "poor": 40}
+    cells, columns = cells_of({model: [[1.0] * n + [0.0] * (200 - n)] for model, n in right.items()})
+    found = compare_cells(cells, columns, names=["good", "fair", "poor"])
+    assert found.models == ("good", "fair", "poor")
+    assert " ".join(pairs_verdict(found, "holm")) == (
+        "2 of 3 pairs of models differ significantly (Holm). good ranks highest of these and is significantly better "
+        "than poor, but cannot be separated from fair."
     )
+    assert "p adjusted for all pairs of 4 models (Holm)" in pairs_to_table(found, "holm")
+
+
+def test_models_that_share_no_benchmark_are_not_called_inseparable() -> None:
+    scores = {"good": [1.0] * 40, "poor": [0.0] * 40}
+    ids = [f"i{j}" for j in range(40)]
+    cells = [Cell(model=m, benchmark="b0", value=own[0], ids=ids, scores=np.array(own)) for m, own in scores.items()]
+    alone = np.array([1.0, 0.0] * 20)
+    cells.append(Cell(model="alone", benchmark="b1", value=0.5, ids=ids, scores=alone))
+    said = " ".join(pairs_verdict(compare_cells(cells, [column("b0"), column("b1")]), "holm"))
+    assert "cannot be separated" not in said
+    assert ("good ranks first and is significantly better than poor; it shares no benchmark with alone." in said) or (
+        "alone ranks first" in said
+    )
+
+
+def test_only_wide_tables_show_more_than_one_overall_test() -> None:
+    found = compared([0.3, 0.32, 0.95])
+    short = pairs_to_table(found, "holm")
+    with fitted(None, wide=True):
+        wide = pairs_to_table(found, "holm")
+    assert ("Win share" in short, "Win share" in wide) == (False, True)
+    assert pairs_to_table(found, "holm", format="csv").startswith("Model,Compared with,Benchmarks,Win share difference")
+    pair = compare_two_models(*TWO_MODELS, "m0", "m1")
+    assert pair is not None
+    short = to_table(pair)
+    with fitted(None, wide=True):
+        wide = to_table(pair)
+    assert ("Win share" in short, "Macro average" in short) == (False, True)
+    assert ("Win share" in wide, "Macro average" in wide) == (True, True)
 
 
 def test_without_scores_of_instances_the_resampled_unit_is_named() -> None:

@@ -10,6 +10,7 @@ import pytest
 from medhelm.analysis.comparison.power import Noise, ObservedNoise, PowerDesign, estimate_power
 from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
 from medhelm.analysis.leaderboard.cells import Column
+from medhelm.reports.formats.tables import fitted
 from medhelm.reports.power import as_json, calculated, to_tables
 
 AIM = PowerDesign()
@@ -29,6 +30,7 @@ def found(difference: float | None = 0.03) -> SuitePower:
                 column=COLUMN,
                 observed=SEEN,
                 detectable=0.0456,
+                mde=0.0451,
                 power=0.46 if asked else None,
                 needed=2350 if asked else None,
             ),
@@ -40,7 +42,7 @@ def found(difference: float | None = 0.03) -> SuitePower:
                 n_benchmarks=4,
                 observed_difference=0.012,
                 standard_error=0.008,
-                power_estimate=estimate_power(difference, 0.008, 0.05, AIM),
+                power_estimate=estimate_power(difference, 0.008, 0.05, AIM, n_benchmarks=4),
             ),
         ),
     )
@@ -60,6 +62,7 @@ def test_json_has_the_question_and_the_needed_instances() -> None:
         "disagreement": 0.18,
         "design_effect": 1.5,
         "detectable": 0.0456,
+        "mde": 0.0451,
         "power_reached": 0.46,
         "needed": 2350,
         "more": 1350,
@@ -84,6 +87,24 @@ def test_columns_of_a_difference_are_shown_if_one_is_given() -> None:
     assert "needed" not in without
     assert with_one.startswith("a and b: power 0.8, level 0.05; a true difference of 0.03\n")
     assert without.startswith("a and b: power 0.8, level 0.05\n")
+
+
+def test_a_table_shows_few_columns_unless_it_is_wide() -> None:
+    short = to_tables(found())
+    assert "Design effect" not in short[0]
+    assert "Benchmarks needed" not in " ".join(short[1].split())
+    with fitted(None, wide=True):
+        wide = to_tables(found())
+    assert "effect" in wide[0]
+    assert "24 to 67" in wide[1]
+
+
+def test_it_is_said_where_the_detectable_effect_of_the_leaderboard_is_too_small() -> None:
+    said = "with few instances, more than the leaderboard's mde is needed to be detected"
+    assert said not in to_tables(found())[0], "0.0456 is near enough to 0.0451"
+    (one,) = found().benchmarks
+    for detectable in (0.08, None):
+        assert said in to_tables(replace(found(), benchmarks=(replace(one, detectable=detectable),)))[0]
 
 
 def test_the_observed_difference_has_no_power() -> None:

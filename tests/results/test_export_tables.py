@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from medhelm.domain import RULES
+from medhelm.results.runs.counted_failures import counted_runs
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
@@ -97,7 +98,7 @@ def test_a_failure_has_a_code_and_no_score(medhelm: Medhelm, store: Path) -> Non
 def test_estimates_and_judgments_are_those_of_the_store(medhelm: Medhelm, store: Path) -> None:
     folder = written(medhelm, store, "csv")
     estimates = rows(folder / "estimates.csv")
-    for run in load_runs(open_store(store)):
+    for run in counted_runs(load_runs(open_store(store))):
         found = {(e["metric"], e["scoring"]): float(e["value"]) for e in estimates if e["run"] == run.id}
         assert found == {(m, rule): e.value for rule in RULES for m, e in run.estimates[rule].items()}
     judgments = rows(folder / "judgments.csv")

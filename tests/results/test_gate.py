@@ -12,6 +12,7 @@ from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.results.gate import GateOptions, gate
 from medhelm.results.releases import LeaderboardOptions, freeze
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning
+from medhelm.storage.store import create
 from tests.support.stores import make_store
 
 SAME = [1.0] * 400
@@ -195,3 +196,10 @@ def test_a_release_of_other_data_is_not_compared(tmp_path: Path) -> None:
     shutil.copytree(places[0] / "releases" / "v1", tmp_path / "kept")
     with pytest.raises(MissingError, match="another version or selection of the data"):
         gate(places[1], str(tmp_path / "kept"), GateOptions())
+
+
+def test_a_store_without_a_run_is_named(tmp_path: Path) -> None:
+    reference = make_store(tmp_path / "old", {"toy": {MODEL: SAME}})
+    create(tmp_path / "empty")
+    with pytest.raises(UserError, match=r"no finished run on real data in .*empty, so there is nothing to compare"):
+        gate(tmp_path / "empty", str(reference), GateOptions())

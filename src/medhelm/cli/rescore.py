@@ -11,10 +11,12 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import RUBRICS, cluster_options, judge_options, request_options, scoring_option
 from medhelm.cli.common.output import progress_options, table_options
+from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, load, shared_options
 from medhelm.cli.gateway import gateway_option
 from medhelm.cli.run import find_judges, note_jury, print_runs
-from medhelm.errors import UserError
+from medhelm.domain.text import listed
+from medhelm.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from medhelm.domain import Benchmark, RubricName, Rule
@@ -133,7 +135,7 @@ def rescore(
 
 
 def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
-    """Load the named benchmarks, or all benchmarks with stored runs."""
+    """Load the named benchmarks, or all benchmarks with stored runs whose definition is known here."""
     from medhelm.evaluation.imported_benchmarks import unknown_benchmarks
     from medhelm.storage.runs import load_runs
     from medhelm.storage.store import open_store
@@ -143,7 +145,32 @@ def _load_stored(shared: Shared, names: Sequence[str]) -> list[Benchmark]:
     unknown = unknown_benchmarks(store, runs, names)
     ours = {benchmark.name for benchmark in unknown}
     wanted = [name for name in names or sorted({run.benchmark for run in runs}) if name not in ours]
-    return [*(load(shared, wanted) if wanted else ()), *unknown]
+    return [*_load_known(shared, wanted, are_named=bool(names)), *unknown]
+
+
+def _load_known(shared: Shared, names: Sequence[str], *, are_named: bool) -> list[Benchmark]:
+    """Load benchmarks; those whose definition is not found are named and left out, unless the user named them."""
+    if not names:
+        return []
+    try:
+        return load(shared, names)
+    except UserError:
+        if are_named:
+            raise
+        found: list[Benchmark] = []
+        missing: list[str] = []
+        for name in names:
+            try:
+                found += load(shared, [name])
+            except ConfigError:
+                raise
+            except UserError:
+                missing.append(name)
+        if not found:
+            raise
+    definitions = "its definition is" if len(missing) == 1 else "their definitions are"
+    warn(f"left out: {listed(missing)}, because {definitions} not found here. Name the folder with --benchmarks DIR.")
+    return found
 
 
 def _rejudge_and_print(

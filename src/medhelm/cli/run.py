@@ -247,14 +247,16 @@ def _print_ranking(shared: Shared, done: Evaluation, settings: Settings, rule: R
 def print_runs(shared: Shared, done: Evaluation, rule: Rule) -> None:
     """Print the runs of an evaluation, and its messages."""
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.counted_failures import counted_runs
 
+    shown = counted_runs(done.runs)
     if shared.json:
-        print_json(runs_report.as_json(done.runs, rule, cost_usd=done.cost_usd, seconds=done.seconds))
+        print_json(runs_report.as_json(shown, rule, cost_usd=done.cost_usd, seconds=done.seconds))
     else:
         from medhelm.results.runs.names import names_in, renamed
 
-        names = names_in(("", run) for run in done.runs)
-        click.echo(runs_report.to_table([renamed(run, names) for run in done.runs], rule))
+        names = names_in(("", run) for run in shown)
+        click.echo(runs_report.to_table([renamed(run, names) for run in shown], rule))
     for message in done.messages:
         click.echo(f"medhelm: {message}", err=True)
 

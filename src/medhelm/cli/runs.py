@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,10 +98,11 @@ def list_runs(shared: Shared, /, removed: bool, format_: str, **choices: Any) ->
       medhelm runs list --removed
     """
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.counted_failures import counted_on_disk
     from medhelm.results.runs.remarks import cached_completions_text
     from medhelm.results.runs.stored import stored_runs
 
-    found = _filter(choices).apply(stored_runs(shared.all_stores, removed=removed))
+    found = counted_on_disk(_filter(choices).apply(stored_runs(shared.all_stores, removed=removed)))
     if format_ == "json":
         print_json(runs_report.stored_as_json(found))
     elif found:
@@ -130,6 +132,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
       medhelm runs show pubmed_qa openai/gpt-4o --json
     """
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.counted_failures import counted_on_disk
     from medhelm.results.runs.stored import find_run, is_counted, stored_runs
     from medhelm.storage.store import open_store
 
@@ -137,6 +140,7 @@ def show_run(shared: Shared, /, names: tuple[str, ...]) -> int:
         raise UserError("name one run: its id, or a benchmark and a model. `medhelm runs list` shows them.")
     one = find_run(stored_runs(shared.all_stores), names)
     counted = is_counted(open_store(one.store), one.run) if one.run and not one.problem else None
+    (one,) = counted_on_disk([one], every_metric=True)
     if shared.json:
         print_json(runs_report.stored_run_as_json(one, is_counted=counted))
     else:
@@ -169,19 +173,21 @@ def remove(
       medhelm runs remove --tier sample --yes
     """
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.counted_failures import counted_on_disk
     from medhelm.results.runs.stored import effect_of
     from medhelm.storage.run_folders import remove_runs
     from medhelm.storage.store import open_store
 
     store = open_store(shared.store)
     selected = _selected(shared, names, _filter(choices), everything=everything)
-    effect = effect_of(store, selected)
+    effect = effect_of(store, counted_on_disk(selected))
     if dry_run or not shared.json:
         _print_effect(shared, effect)
     if dry_run or not _confirm(f"Remove {plural(len(selected), 'run')}?", "Nothing was removed.", yes=yes):
         return 0
     removal = remove_runs(store, selected)
     if shared.json:
+        removal = replace(removal, runs=tuple(counted_on_disk(removal.runs)))
         print_json(runs_report.effect_as_json(effect, removal))
     else:
         click.echo(
@@ -208,6 +214,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
       medhelm runs restore 20261123T0112 --benchmark pubmed_qa
     """
     from medhelm.reports import runs as runs_report
+    from medhelm.results.runs.counted_failures import counted_on_disk
     from medhelm.storage.run_folders import read_removals, restore_runs
     from medhelm.storage.store import open_store
 
@@ -217,7 +224,7 @@ def restore(shared: Shared, /, names: tuple[str, ...], **choices: Any) -> int:
         raise UserError(f"no runs were removed from {store.folder}. Nothing was restored.")
     chosen = _find_removals(removals, names) if names else removals[:1]
     selected = _filter(choices).apply([run for removal in chosen for run in removal.runs])
-    restored = restore_runs(store, selected)
+    restored = counted_on_disk(restore_runs(store, selected))
     if shared.json:
         print_json({"restored": runs_report.stored_as_json(restored)["runs"]})
     else:

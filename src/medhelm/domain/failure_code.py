@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+
+from medhelm.domain.text import listed, plural
 
 
 class FailureCode(StrEnum):
@@ -93,6 +95,27 @@ CAUSED_BY_MODEL = frozenset(
 that does not fit. Corrected scoring counts them as the worst answer, like a refusal in words (composite strategy of ICH
 E9(R1)). All others come from the connection, the account or the service: the instance has no score and is asked
 again."""
+
+
+def caused_in_words(failures: Mapping[str, int]) -> str:
+    """Return how many failures of each kind the model caused. `failures`: code -> number, others are left out.
+
+    >>> caused_in_words({"refusal": 4, "length": 1, "timeout": 9})
+    '4 refusals and 1 exhausted limit'
+    """
+    kinds = {
+        ("refusal", "refusals"): (FailureCode.REFUSAL,),
+        ("exhausted limit", "exhausted limits"): (FailureCode.LENGTH,),
+        ("prompt that does not fit", "prompts that do not fit"): (
+            FailureCode.CONTEXT_LENGTH,
+            FailureCode.DOES_NOT_FIT,
+            FailureCode.TOO_LARGE,
+        ),
+        ("empty reply", "empty replies"): (FailureCode.EMPTY_CHOICE,),
+    }
+    counts = {names: sum(failures.get(code, 0) for code in codes) for names, codes in kinds.items()}
+    return listed([plural(n, *names) for names, n in counts.items() if n])
+
 
 UNREADABLE_REPLY = {
     "truncated": "the judge's reply ran out of tokens",

@@ -140,7 +140,7 @@ class Origin:
 class Run(Displayable):
     """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
 
-    VIEW: ClassVar[str] = "medhelm.reports.runs:RUN_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.counted_failures:RUN_VIEW"
 
     id: str
     """Digest of benchmark, data, model and settings."""
@@ -199,7 +199,11 @@ class Run(Displayable):
     completion_days: Mapping[str, int] = field(default_factory=dict)
     """Day of arrival, ISO 8601, UTC -> completions; empty if unknown, or computed in this process."""
     estimates: Mapping[Rule, Mapping[str, Estimate]]
-    """Rule -> metric -> mean with interval."""
+    """Rule -> metric -> mean with interval, over the instances that did not fail. What is shown by the corrected rule
+    counts failures that the model caused as the worst answer: see `results.runs.counted_failures`."""
+    completers: Mapping[str, Estimate] = field(default_factory=dict)
+    """Metric -> its mean by the corrected rule without the failures that the model caused, where `estimates` counts
+    these as the worst answer; not stored."""
     groups: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """Group -> mean of the main metric by each rule (None if nothing was scored), and `n`, the instances scored."""
     not_computed: Mapping[str, str] = field(default_factory=dict)
@@ -274,4 +278,4 @@ class Runs(Displayable, list[Run]):
     """Runs of one or more stores: a list that also has the conversions of `Displayable`."""
 
     __slots__ = ()
-    VIEW = "medhelm.reports.runs:RUNS_VIEW"
+    VIEW = "medhelm.results.runs.counted_failures:RUNS_VIEW"

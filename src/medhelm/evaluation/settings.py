@@ -68,7 +68,7 @@ class Settings:
 class Evaluation(Displayable):
     """The runs of an evaluation, and how it ended."""
 
-    VIEW: ClassVar[str] = "medhelm.reports.runs:EVALUATION_VIEW"
+    VIEW: ClassVar[str] = "medhelm.results.runs.counted_failures:EVALUATION_VIEW"
 
     runs: tuple[Run, ...]
     """One for each model and benchmark, in the order of the arguments."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from medhelm.domain.text import listed
+from medhelm.domain.text import listed, plural
 from medhelm.reports.formats.json_output import estimate_json, left_out_json, probability, select
 from medhelm.reports.formats.tables import (
     Columns,
@@ -16,10 +16,11 @@ from medhelm.reports.formats.tables import (
     estimate_text,
     records_as_columns,
     render,
+    shows_all,
 )
 
 if TYPE_CHECKING:
-    from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair
+    from medhelm.analysis.comparison.all_pairs import AdjustedDifference, ComparedPairs, ModelPair, Unit
     from medhelm.analysis.comparison.minimum_detectable_effect import DetectableEffect
     from medhelm.analysis.comparison.multiple_testing import Adjustment
     from medhelm.analysis.comparison.paired import PairedDifference
@@ -31,11 +32,13 @@ ADJUSTED: dict[Adjustment, str] = {"holm": "Holm", "bh": "Benjamini and Hochberg
 LEVEL = 0.05
 """Significance level."""
 
-NULL_HYPOTHESIS = (
-    "The p-values test whether, on each question, each model could just as well have given the other's answer; "
-    "they say nothing about the size of a difference."
-)
-"""The null hypothesis, for the foot of tables."""
+WHAT_COUNTS: dict[Unit, str] = {
+    "instances": "A difference counts if swapping the two models' answers at random would rarely produce one as large. "
+    "It may still be small.",
+    "benchmarks": "A difference counts if swapping the two models' scores on benchmarks at random would rarely produce "
+    "one as large. It may still be small.",
+}
+"""Unit of the overall tests -> what a significant difference is, for the foot of tables."""
 
 SMALLEST = 0.0001
 """P-values below this are shown as `<0.0001`."""
@@ -50,6 +53,29 @@ def p_text(p: float | None) -> str | None:
     return f"<{SMALLEST}" if p is not None and p < SMALLEST else decimal(p, 4)
 
 
+def overall_p(pair: ModelPair, adjustment: Adjustment) -> float | None:
+    """Return the adjusted p-value of a finding, which needs both win shares and means; None if nothing is shared."""
+    tests = [test.p_adjusted(adjustment) for test in (pair.macro_average, pair.win_share) if test is not None]
+    return max(tests, default=None)
+
+
+def direction(pair: ModelPair, adjustment: Adjustment) -> int:
+    """Return 1 if the first model is significantly better, -1 if the second is, else 0.
+
+    Win shares and means must differ in one direction, whatever the missing scores would have been.
+    """
+    p = overall_p(pair, adjustment)
+    if p is None or p > LEVEL or _is_fragile(pair) or pair.macro_average is None or pair.win_share is None:
+        return 0
+    means, shares = pair.macro_average.difference.value, pair.win_share.difference.value
+    return 0 if means * shares < 0 else 1 if means + shares > 0 else -1
+
+
+def _is_fragile(pair: ModelPair) -> bool:
+    """Return whether missing scores could undo the difference of two models."""
+    return pair.worst_case != pair.best_case and not pair.survives_failures
+
+
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the output of `medhelm compare A B --json`; differences are first minus second, on a scale of 0 to 1."""
     return {
@@ -59,7 +85,8 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             {
                 **select(compared, "id=column.benchmark metric=column.metric"),
                 **_difference_json(compared.difference),
-                "p_adjusted": probability(compared.p_adjusted),
+                "p_adjusted": probability(compared.p_adjusted_alone),
+                "p_adjusted_all_pairs": probability(compared.p_adjusted),
             }
             for compared in comparison.benchmarks
         ],
@@ -68,18 +95,19 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             "p_value": probability(comparison.macro_average.difference.p_value),
             **select(comparison, "n_benchmarks unit"),
         },
-        "win_share": {**_overall_json(comparison.win_share, comparison.adjustment), "n_models": comparison.n_models},
+        "win_share": {**_overall_json(comparison), "n_models": comparison.n_models},
         "left_out": left_out_json(comparison.left_out),
     }
 
 
-def _overall_json(test: AdjustedDifference, adjustment: Adjustment) -> dict[str, Any]:
+def _overall_json(comparison: Comparison) -> dict[str, Any]:
     """Return the test that decides on the leaderboard."""
+    test = comparison.win_share
     return {
         **select(test.difference, "difference=value low high", rounded=True),
         "p_value": probability(test.difference.p_value),
-        "p_adjusted": probability(test.p_adjusted(adjustment)),
-        "separated": test.p_adjusted(adjustment) <= LEVEL,
+        "p_adjusted": probability(test.p_adjusted(comparison.adjustment)),
+        "separated": direction(comparison.pair, comparison.adjustment) != 0,
     }
 
 
@@ -89,26 +117,27 @@ def _difference_json(found: PairedDifference) -> dict[str, Any]:
 
 
 def to_table(comparison: Comparison, format: str = "table") -> str:
-    """Return one row per benchmark, and one for the mean over benchmarks."""
-    headers = ["Benchmark", "Metric", "Difference", "Instances", "p", "p adjusted"]
-    rows = [
-        [
-            compared.column.title,
-            compared.column.metric_title or compared.column.metric,
-            estimate_text(compared.difference),
-            compared.difference.n,
-            p_text(compared.difference.p_value),
-            p_text(compared.p_adjusted),
-        ]
-        for compared in comparison.benchmarks
+    """Return one row per benchmark and one overall; `--wide` and CSV add unadjusted p-values and the win share."""
+    is_long = shows_all(format)
+    headers = ["Benchmark", "Metric", "Difference", "Instances", *(["p"] if is_long else []), "p adjusted"]
+    tests: list[tuple[str, str, PairedDifference, float | None]] = [
+        (one.column.title, one.column.metric_title or one.column.metric, one.difference, one.p_adjusted)
+        for one in comparison.benchmarks
     ]
-    for name, test in overall_tests(comparison).items():
-        found = test.difference
-        adjusted = p_text(test.p_adjusted(comparison.adjustment))
-        rows.append([name, "", estimate_text(found), found.n, p_text(found.p_value), adjusted])
+    p = overall_p(comparison.pair, comparison.adjustment)
+    overall = overall_tests(comparison)
+    tests += [
+        (name, "", test.difference, test.p_adjusted(comparison.adjustment) if is_long else p)
+        for name, test in list(overall.items())[: None if is_long else 1]
+    ]
+    rows: list[list[Value]] = [
+        [title, metric, estimate_text(found), found.n, *([p_text(found.p_value)] if is_long else []), p_text(adjusted)]
+        for title, metric, found, adjusted in tests
+    ]
     caption = (
-        f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); p adjusted over the "
-        f"benchmarks, and overall over all pairs of {comparison.n_models} models ({ADJUSTED[comparison.adjustment]})"
+        f"{comparison.first} minus {comparison.second}, on a scale from 0 (worst) to 1 (best); p adjusted for all "
+        f"pairs of {comparison.n_models} models, on single benchmarks also for all benchmarks "
+        f"({ADJUSTED[comparison.adjustment]})"
     )
     return render(rows, headers, format=format, caption=caption, drop=("p", "Metric", "Instances"))
 
@@ -116,27 +145,38 @@ def to_table(comparison: Comparison, format: str = "table") -> str:
 def overall_tests(comparison: Comparison) -> dict[str, AdjustedDifference]:
     """Return the tests over all benchmarks by name; on a single benchmark that of its mean score."""
     if comparison.n_benchmarks == 1:
-        return {"Mean score": comparison.win_share}
+        return {"Mean score": comparison.macro_average}
     return {"Macro average": comparison.macro_average, "Win share": comparison.win_share}
 
 
 def verdict(comparison: Comparison) -> list[str]:
-    """Return whether the two models differ, and what was tested."""
-    test = comparison.win_share
-    better, worse = comparison.first, comparison.second
-    if test.difference.value < 0:
-        better, worse = worse, better
-    p = p_text(test.p_adjusted(comparison.adjustment))
+    """Return whether the two models differ, and what a difference is."""
+    first, second, pair = comparison.first, comparison.second, comparison.pair
+    found = direction(pair, comparison.adjustment)
+    p = _equals(p_text(overall_p(pair, comparison.adjustment)))
     among = f", adjusted for all pairs of {comparison.n_models} models" if comparison.n_models > 2 else ""
-    if test.p_adjusted(comparison.adjustment) <= LEVEL:
-        found = f"{better} is significantly better than {worse} (p {_equals(p)}{among})."
+    means, shares = comparison.macro_average.difference, comparison.win_share.difference
+    higher, lower = (first, second) if means.value >= 0 else (second, first)
+    if found:
+        better, worse = (first, second) if found > 0 else (second, first)
+        text = f"{better} is significantly better than {worse} (p {p}{among})."
+    elif means.value * shares.value < 0:
+        text = (
+            f"{first} and {second} cannot be separated: {higher} has the higher average, {lower} the higher win share."
+        )
+    elif (overall_p(pair, comparison.adjustment) or 1.0) <= LEVEL:
+        missing = plural(means.n_left_out, "question")
+        text = (
+            f"{higher} may be better than {lower}, but not if the missing answers are counted against it ({missing}). "
+            "Run again to get them."
+        )
     else:
-        found = f"{comparison.first} and {comparison.second} cannot be separated (p {_equals(p)}{among})."
-    return [found, NULL_HYPOTHESIS]
+        text = f"{first} and {second} cannot be separated (p {p}{among})."
+    return [text, WHAT_COUNTS[comparison.unit]]
 
 
 def _equals(p: str | None) -> str:
-    return p if p is None or p.startswith("<") else f"= {p}"  # type: ignore[return-value]
+    return "unknown" if p is None else p if p.startswith("<") else f"= {p}"
 
 
 # --- every pair -------------------------------------------------------------------------------------------------------
@@ -153,10 +193,10 @@ NAMES = 12
 
 def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, Any]:
     """Return the output of `medhelm compare --json`; differences are first minus second, on a scale of 0 to 1."""
-    found = compared.all_pairs
+    pairs = compared.pairs
     return {
         "verdict": pairs_verdict(compared, adjustment),
-        "models": list(found.models),
+        **select(compared, "models n_models n_baselines"),
         "benchmarks": [
             {
                 **select(column, "id=benchmark title metric"),
@@ -164,24 +204,25 @@ def pairs_as_json(compared: ComparedPairs, adjustment: Adjustment) -> dict[str, 
                 "mde": _effect_json(compared, column.benchmark, "corrected"),
                 "mde_published": _effect_json(compared, column.benchmark, "published"),
             }
-            for column in found.columns
+            for column in compared.all_pairs.columns
         ],
         "pairs": [
             {
                 **select(pair, "first second unit n_benchmarks"),
+                "separated": direction(pair, adjustment) != 0,
                 "macro_average": _test_json(pair.macro_average, adjustment),
                 "win_share": _test_json(pair.win_share, adjustment),
                 "win_rate": _test_json(_win_rate_test(pair), adjustment),
                 "survives_failures": pair.survives_failures,
                 "benchmarks": {name: _test_json(test, adjustment) for name, test in pair.benchmarks.items()},
             }
-            for pair in found.pairs
+            for pair in pairs
         ],
         "told_apart": {
-            "win_share": _counts_json([pair.win_share for pair in found.pairs], adjustment),
-            "win_rate": _counts_json([_win_rate_test(pair) for pair in found.pairs], adjustment),
-            "macro_average": _counts_json([pair.macro_average for pair in found.pairs], adjustment),
-            "benchmarks": _counts_json([t for pair in found.pairs for t in pair.benchmarks.values()], adjustment),
+            "win_share": _counts_json([pair.win_share for pair in pairs], adjustment),
+            "win_rate": _counts_json([_win_rate_test(pair) for pair in pairs], adjustment),
+            "macro_average": _counts_json([pair.macro_average for pair in pairs], adjustment),
+            "benchmarks": _counts_json([t for pair in pairs for t in pair.benchmarks.values()], adjustment),
         },
         "adjustment": adjustment,
         "level": LEVEL,
@@ -199,80 +240,107 @@ def pairs_to_table(
         return _benchmark_table(compared, adjustment, format)
     if by == "test":
         return _test_table(compared, adjustment, format)
+    caption = f"First minus second, on a scale from 0 (worst) to 1 (best); {_adjusted_for(compared, adjustment)}"
+    if shows_all(format):
+        return _long_pairs_table(compared, adjustment, caption, format)
+    headers = ["Model", "Compared with", "Benchmarks", "Macro average difference", "p adjusted"]
+    rows: list[list[Value]] = []
+    for pair in compared.pairs:
+        p = overall_p(pair, adjustment)
+        cells = [*_interval_cells(pair.macro_average, format), p_text(p)]
+        rows.append([pair.first, pair.second, pair.n_benchmarks, *cells])
+    return render(rows, headers, format=format, caption=caption, drop=("Benchmarks",))
+
+
+def _long_pairs_table(compared: ComparedPairs, adjustment: Adjustment, caption: str, format: str) -> str:
+    """Return the table of pairs with the tests of win shares and of macro averages."""
     headers = ["Model", "Compared with", "Benchmarks", *_interval_headers("win share difference", format), "p adjusted",
                *_interval_headers("macro average difference", format), "p adjusted", "Significant by"]  # fmt: skip
     rows: list[list[Value]] = []
-    for pair in compared.all_pairs.pairs:
+    for pair in compared.pairs:
         tests = {"win share": pair.win_share, "macro average": pair.macro_average}
         significant = [name for name, test in tests.items() if _is_significant(test, adjustment)]
         cells: list[Value] = []
         for test in tests.values():
             cells += [*_interval_cells(test, format), _p_cell(test.p_adjusted(adjustment), format) if test else None]
         rows.append([pair.first, pair.second, pair.n_benchmarks, *cells, ", ".join(significant) or None])
-    caption = (
-        f"First minus second, on a scale from 0 (worst) to 1 (best); p adjusted over all pairs ({ADJUSTED[adjustment]})"
-    )
-    return render(
-        rows,
-        headers,
-        format=format,
-        caption=caption,
-        drop=("Benchmarks", "p adjusted", "Macro average difference", "Significant by"),
-    )
+    return render(rows, headers, format=format, caption=caption)
+
+
+def _adjusted_for(compared: ComparedPairs, adjustment: Adjustment) -> str:
+    """Return what p-values are adjusted for, for captions."""
+    text = f"p adjusted for all pairs of {plural(compared.n_models, 'model')}"
+    if compared.n_baselines:
+        text += f", pairs with a baseline for all pairs of these and {plural(compared.n_baselines, 'baseline')}"
+    return f"{text} ({ADJUSTED[adjustment]})"
 
 
 def pairs_verdict(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
-    """Return how many pairs of models differ, and which models the first cannot be separated from."""
-    found = compared.all_pairs
-    tests = [pair.win_share for pair in found.pairs if pair.win_share is not None]
-    if not tests:
+    """Return how many pairs of models differ, and which models the first one is better than."""
+    tested = [pair for pair in compared.pairs if pair.macro_average is not None]
+    if not tested:
         return []
-    differ = _count_significant(tests, adjustment)
+    found = {(pair.first, pair.second): direction(pair, adjustment) for pair in tested}
+    n_models, differ = len(compared.models), sum(one != 0 for one in found.values())
     if not differ:
-        return [f"No two of the {len(found.models)} models differ significantly."]
-    first = found.models[0]
-    pairs = {pair.second: pair.win_share for pair in found.pairs if pair.first == first}
-    worse = [
-        name for name, test in pairs.items() if test and _is_significant(test, adjustment) and test.difference.value > 0
-    ]
-    rest = [name for name in pairs if name not in worse]
+        subject = f"No two of the {n_models} models" if n_models > 2 else "The two models do not"
+        return [f"{subject} differ significantly."]
     sentences = []
-    if len(tests) > 1:
-        sentences.append(f"{differ} of {len(tests)} pairs of models differ significantly ({ADJUSTED[adjustment]}).")
-    if worse:
-        whom = "every other model" if not rest and len(worse) > 1 else listed(worse, NAMES)
-        but = f", but cannot be separated from {listed(rest, NAMES)}" if rest else ""
-        sentences.append(f"{first} ranks first and is significantly better than {whom}{but}.")
-    else:
-        sentences.append(f"{first} ranks first, but is not significantly better than any other model.")
-    return sentences
+    if len(tested) > 1:
+        sentences.append(f"{differ} of {len(tested)} pairs of models differ significantly ({ADJUSTED[adjustment]}).")
+    return [*sentences, _first_model_sentence(compared, found)]
+
+
+def _first_model_sentence(compared: ComparedPairs, found: Mapping[tuple[str, str], int]) -> str:
+    """Return which models the first of the shown ones differs from. `found`: pair -> its direction."""
+    first, *others = compared.models
+    way = {name: found.get((first, name), -found.get((name, first), 0)) for name in others}
+    tested = [name for name in others if (first, name) in found or (name, first) in found]
+    better, worse = ([name for name in tested if way[name] == sign] for sign in (-1, 1))
+    rest, apart = [name for name in tested if not way[name]], [name for name in others if name not in tested]
+    is_whole = len(compared.models) == compared.n_models and not compared.n_baselines
+    place = f"{first} ranks {'first' if is_whole else 'highest of these'}"
+    if better:
+        return f"{place}, but {listed(better, NAMES)} {'is' if len(better) == 1 else 'are'} significantly better."
+    if not worse:
+        return f"{place}, but is not significantly better than any other of these models."
+    whom = "every other model" if len(worse) == len(others) > 1 and is_whole else listed(worse, NAMES)
+    text = f"{place} and is significantly better than {whom}"
+    text += f", but cannot be separated from {listed(rest, NAMES)}" if rest else ""
+    return f"{text}{f'; it shares no benchmark with {listed(apart, NAMES)}' if apart else ''}."
 
 
 def in_words(compared: ComparedPairs, adjustment: Adjustment) -> list[str]:
     """Return a summary of the tests in sentences."""
-    found = compared.all_pairs
-    pairs = [pair for pair in found.pairs if pair.macro_average is not None]
+    pairs = [pair for pair in compared.pairs if pair.macro_average is not None]
     if not pairs:
         return []
-    by_kind = {
-        "Win share": [pair.win_share for pair in pairs],
-        "Macro average": [pair.macro_average for pair in pairs],
-    }
-    sentences = [f"{kind}: {_count_sentence(tests, 'pair', adjustment)}." for kind, tests in by_kind.items()]
+    sentences = []
+    if fragile := [pair for pair in pairs if _is_fragile(pair) and (overall_p(pair, adjustment) or 1.0) <= LEVEL]:
+        named = listed([f"{pair.first} and {pair.second}" for pair in fragile], NAMES)
+        sentences.append(
+            f"The difference of these models could vanish if their missing answers were known: {named}. Run again to "
+            "get them."
+        )
     if single := [test for pair in pairs for test in pair.benchmarks.values()]:
-        sentences.append(f"Single benchmarks: {_count_sentence(single, 'pair on a benchmark', adjustment)}.")
-        tied = [c.title for c in found.columns if not _count_significant(_tests_on(compared, c.benchmark), adjustment)]
-        sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied else []
+        differ = _count_significant(single, adjustment)
+        verb = "is" if differ == 1 else "are"
+        text = f"{differ:,} of {len(single):,} differences on single benchmarks {verb} significant"
+        text = text if differ else "No difference on a single benchmark is significant"
+        sentences.append(f"{text} ({ADJUSTED[adjustment]}).")
+        columns = compared.all_pairs.columns
+        tests = {column.title: _tests_on(compared, column.benchmark) for column in columns}
+        tied = [title for title, own in tests.items() if own and not _count_significant(own, adjustment)]
+        sentences += [f"Benchmarks without a significant difference: {listed(tied, NAMES)}."] if tied and differ else []
     if over := [pair for pair in pairs if pair.unit == "benchmarks"]:
         whose = "all pairs" if len(over) == len(pairs) else f"{len(over)} of {len(pairs)} pairs"
         sentences.append(
             f"Scores of instances are unknown for {whose}: the tests compare benchmark means instead. This shows how "
             "much the choice of benchmarks matters; it says nothing about a single benchmark."
         )
-    if alone := [f"{pair.first} and {pair.second}" for pair in found.pairs if pair.macro_average is None]:
+    if alone := [f"{pair.first} and {pair.second}" for pair in compared.pairs if pair.macro_average is None]:
         sentences.append(f"No benchmark in common: {listed(alone, NAMES)}.")
-    sentences.append(NULL_HYPOTHESIS)
-    return sentences
+    return [*sentences, *(WHAT_COUNTS[unit] for unit in dict.fromkeys(pair.unit for pair in pairs))]
 
 
 def _win_rate_test(pair: ModelPair) -> AdjustedDifference | None:
@@ -327,7 +395,7 @@ def _test_table(compared: ComparedPairs, adjustment: Adjustment, format: str) ->
             _p_cell(pair.benchmarks[name].p_adjusted(adjustment), format),
         ]
         for name in titles
-        for pair in compared.all_pairs.pairs
+        for pair in compared.pairs
         if name in pair.benchmarks
     ]
     caption = (
@@ -339,7 +407,7 @@ def _test_table(compared: ComparedPairs, adjustment: Adjustment, format: str) ->
 
 def _tests_on(compared: ComparedPairs, benchmark: str) -> list[AdjustedDifference]:
     """Return the tests of all pairs on one benchmark."""
-    return [pair.benchmarks[benchmark] for pair in compared.all_pairs.pairs if benchmark in pair.benchmarks]
+    return [pair.benchmarks[benchmark] for pair in compared.pairs if benchmark in pair.benchmarks]
 
 
 def _is_significant(test: AdjustedDifference | None, adjustment: Adjustment) -> bool:
@@ -349,16 +417,6 @@ def _is_significant(test: AdjustedDifference | None, adjustment: Adjustment) -> 
 def _count_significant(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> int:
     """Return the number of significant tests after adjustment."""
     return sum(_is_significant(test, adjustment) for test in tests)
-
-
-def _count_sentence(tests: Sequence[AdjustedDifference | None], noun: str, adjustment: Adjustment) -> str:
-    """Return a sentence such as `22 of 36 pairs differ at the 5% level, 15 after adjustment (Holm)`."""
-    known = [test for test in tests if test is not None]
-    before, after = sum(test.difference.p_value <= LEVEL for test in known), _count_significant(known, adjustment)
-    plural = noun if len(known) == 1 else noun.replace("pair", "pairs", 1)
-    verb, kept = "differs" if before == 1 or len(known) == 1 else "differ", "none" if after == 0 else str(after)
-    way = ADJUSTED[adjustment]
-    return f"{before or 'none'} of {len(known)} {plural} {verb} at {AT_LEVEL}, {kept} after adjustment ({way})"
 
 
 def _counts_json(tests: Sequence[AdjustedDifference | None], adjustment: Adjustment) -> dict[str, int]:

@@ -6,15 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from medhelm.reports.formats.json_output import select
-from medhelm.reports.formats.tables import Value, decimal, number, render, tabulate
+from medhelm.reports.formats.tables import Value, decimal, number, render, shows_all, tabulate
 
 if TYPE_CHECKING:
     from medhelm.analysis.comparison.power import Noise, PowerDesign
     from medhelm.analysis.comparison.power_of_suite import AdjacentModels, BenchmarkPower, SuitePower
 
+FEW_NEED = ("SD of differences", "Design effect", "Metric")
+"""Columns of benchmarks that only `--wide` and CSV show."""
+
+NEARLY = 1.05
+"""Ratio of two detectable differences up to which they are shown as equal."""
+
 BENCHMARK_JSON = (
     "id=column.benchmark title=column.title metric=column.metric n=observed.n n_pairs=observed.n_pairs "
-    "sd=observed.noise.sd disagreement=observed.disagreement design_effect=observed.noise.design_effect detectable "
+    "sd=observed.noise.sd disagreement=observed.disagreement design_effect=observed.noise.design_effect detectable mde "
     "power_reached=power needed"
 )
 """JSON of a benchmark: key and field."""
@@ -22,7 +28,8 @@ BENCHMARK_JSON = (
 ADJACENT_JSON = (
     "first second n_benchmarks seen=observed_difference standard_error difference=power_estimate.difference "
     "detectable=power_estimate.detectable power_reached=power_estimate.power "
-    "times_instances=power_estimate.times_instances benchmarks_needed=power_estimate.benchmarks_needed"
+    "times_instances=power_estimate.times_instances benchmarks_needed=power_estimate.benchmarks_needed "
+    "benchmarks_needed_low=power_estimate.benchmarks_needed_low"
 )
 """JSON of two adjacent models: key and field."""
 
@@ -58,6 +65,8 @@ def _benchmarks_table(found: SuitePower, format: str) -> str:
         "Design effect": lambda one: decimal(one.observed.noise.design_effect, 2),
         "Detectable now": lambda one: decimal(one.detectable),
     }
+    if not shows_all(format):
+        columns = {name: cell for name, cell in columns.items() if name not in FEW_NEED}
     if found.difference is not None:
         columns |= {
             "Power now": lambda one: decimal(one.power, 2),
@@ -67,8 +76,15 @@ def _benchmarks_table(found: SuitePower, format: str) -> str:
     rows, headers = tabulate(found.benchmarks, columns)
     whose = " and ".join(found.models) if len(found.models) == 2 else f"all pairs of {len(found.models)} models"
     goal = "" if found.difference is None else f"; a true difference of {found.difference:g}"
+    if any(map(_exceeds_mde, found.benchmarks)):
+        goal += "; with few instances, more than the leaderboard's mde is needed to be detected"
     drop = ("Design effect", "SD of differences", "Metric", "More")
     return render(rows, headers, format=format, caption=f"{whose}: {_design_text(found.design)}{goal}", drop=drop)
+
+
+def _exceeds_mde(one: BenchmarkPower) -> bool:
+    """Return whether instances are so few that the leaderboard's mde cannot be detected with them."""
+    return bool(one.mde) and (one.detectable is None or one.detectable > NEARLY * (one.mde or 0.0))
 
 
 def _more_instances(one: BenchmarkPower) -> int | None:
@@ -89,13 +105,24 @@ def _adjacent_table(found: SuitePower, format: str) -> str:
         columns |= {
             "Power now": lambda one: decimal(one.power_estimate.power, 2),
             "Multiply instances by": lambda one: decimal(one.power_estimate.times_instances, 1),
-            "Benchmarks needed": lambda one: one.power_estimate.benchmarks_needed,
         }
+        if shows_all(format):
+            columns["Benchmarks needed"] = _benchmarks_needed if format != "csv" else _most_benchmarks
         caption += f", if the true difference is {found.difference:g}"
     else:
         caption += "; add --difference to see the power, and what is needed, to detect a difference that matters"
     drop = ("Benchmarks", "Multiply instances by", "Power now")
     return render(*tabulate(found.adjacent_models, columns), format=format, caption=caption, drop=drop)
+
+
+def _benchmarks_needed(one: AdjacentModels) -> str | None:
+    """Return the range of the benchmarks needed: if these differ as they seem to, and as much as they may."""
+    low, high = one.power_estimate.benchmarks_needed_low, one.power_estimate.benchmarks_needed
+    return None if low is None or high is None else f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _most_benchmarks(one: AdjacentModels) -> int | None:
+    return one.power_estimate.benchmarks_needed
 
 
 def calculated(

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from medhelm.domain import RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain import JURY, RULES, Estimate, JuryResult, Rule, Run
+from medhelm.domain.failure_code import caused_in_words
 from medhelm.domain.run_folder import Removal, RemovalEffect, RunOnDisk
 from medhelm.domain.text import duration, listed, plural
 from medhelm.domain.titles import metric_title
@@ -50,12 +51,21 @@ def _run_json(run: Run, rule: Rule) -> dict[str, Any]:
     return {
         **select(run, names),
         **({"shard": str(run.shard)} if run.shard else {}),
-        "metrics": plain_json(run.estimates[rule])
+        "metrics": {name: _metric_json(run, rule, name) for name in run.estimates[rule]}
         | {name: _not_computed_json(run, reason) for name, reason in run.not_computed.items()},
         **select(run, "metrics_by_rule=estimates groups main_metric"),
         "jury": _jury_json(run, run.jury_result) if run.jury_result else None,
         **select(run, "run_dir=folder"),
     }
+
+
+def _metric_json(run: Run, rule: Rule, name: str) -> dict[str, Any]:
+    """Return a metric; where failures count as the worst answer, also their number and the mean without them."""
+    found: dict[str, Any] = plain_json(run.estimates[rule][name])
+    if rule == "corrected" and (completers := run.completers.get(name)):
+        found["n_failed_by_model"] = completers.n_failed - run.estimates[rule][name].n_failed
+        found["completers"] = plain_json(completers)
+    return found
 
 
 def _count_judge_requests(run: Run) -> int:
@@ -92,7 +102,8 @@ def to_table(runs: Sequence[Run], rule: Rule) -> str:
 
 
 def _notes(runs: Sequence[Run]) -> list[str]:
-    return [*_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs), *_not_computed_notes(runs)]
+    notes = [*_failure_notes(runs), *_truncation_notes(runs), *_unsupported_notes(runs), *_jury_notes(runs)]
+    return [*notes, *_not_computed_notes(runs)]
 
 
 def _bullets(notes: Sequence[str]) -> list[str]:
@@ -123,6 +134,16 @@ def _table(runs: Sequence[Run], rule: Rule, format: str) -> str:
     rows, headers = tabulate(runs, columns, optional=["unfinished", "retried", "duplicate"])
     drop = ("retried", "duplicate", "cached", "sent", other, "metric", "status", "cost USD")
     return render(rows, headers, format=format, drop=drop)
+
+
+def _failure_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note per run with failures that count as the worst answer."""
+    return [
+        f"{run.benchmark} with {run.model}: {caused_in_words(run.failures)}, counted as "
+        f"{'the worst grade' if run.main_metric == JURY else 'wrong'} (published: left out)."
+        for run in runs
+        if run.main_metric in run.completers
+    ]
 
 
 def _truncation_notes(runs: Sequence[Run]) -> list[str]:
@@ -336,7 +357,12 @@ def stored_run_to_text(one: RunOnDisk, *, is_counted: bool | None) -> str:
     width = max(map(len, shown))
     lines += [f"{name:<{width}}  {printable(text)}" for name, text in shown.items()]
     if run:
-        notes = [*_truncation_notes([run]), *_unsupported_notes([run]), *_not_computed_notes([run])]
+        notes = [
+            *_failure_notes([run]),
+            *_truncation_notes([run]),
+            *_unsupported_notes([run]),
+            *_not_computed_notes([run]),
+        ]
         lines += ["", _metrics_table(run).rstrip(), *_bullets(notes)]
         lines += _judges_table(run)
     return "\n".join(lines)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Required, TypedDict, Unpack, get_args
 
-import numpy as np
-
 from medhelm.analysis.comparison.all_pairs import ComparedPairs, compare_all_pairs
 from medhelm.analysis.comparison.minimum_detectable_effect import detectable_effects
 from medhelm.analysis.comparison.multiple_testing import Adjustment
@@ -60,7 +58,8 @@ def compare(
     stores
         Folder of a store, or a list of folders.
     models
-        Names of two models or more; empty for every model.
+        Names of two models or more; empty for every model. Win shares and adjusted p-values are those of the
+        leaderboard, among all of its models, whichever are named.
     rule, tier, suite, benchmark_folders, wanted
         As in `leaderboard`.
     adjustment
@@ -106,11 +105,7 @@ def compare_models(
     Parameters: as in `leaderboard`.
     Raises: UserError for a model without a finished run, for one model given twice, or if the two share no instance.
     """
-    finished, _ = _selected_inputs(stores, [], suite, **options)
-    first, second = _full_names([first, second], finished)
-    if short_names and {first, second} <= finished.short_names.keys():
-        first, second = finished.short_names[first], finished.short_names[second]
-        finished = renamed_inputs(finished, finished.short_names)
+    finished, (first, second) = _selected_inputs(stores, [first, second], suite, short_names=short_names, **options)
     return compare_inputs(finished, first, second, adjustment=adjustment)
 
 
@@ -120,7 +115,7 @@ def compare_inputs(
     """Return the paired differences between two models of runs that were read before. Raises: as `compare_models`."""
     left_out = _left_out_of(finished, [first, second])
     _refuse_names([first, second], {cell.model for cell in finished.cells}, "no finished run of", left_out)
-    cells = without_baselines(finished.cells, keep=[first, second])
+    cells = _competing(finished.cells, [first, second])
     found = compare_two_models(cells, finished.columns, first, second, adjustment=adjustment)
     if found is None:
         message = f"{first} and {second} have no instance in common: run both on the same benchmark."
@@ -142,7 +137,7 @@ def compare_all_models(
     Raises: UserError for a model without a finished run, or if there is no pair to compare.
     """
     finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
-    found = compare_cells(without_baselines(finished.cells, keep=names), finished.columns, finished.rule)
+    found = compare_cells(finished.cells, finished.columns, finished.rule, names=names)
     left_out = _left_out_of(finished, names)
     remarks = [*found.remarks, *left_out_remarks(left_out), *finished.remarks_on(finished.columns, names)]
     remarks += unfinished_remarks(finished.unfinished)
@@ -159,30 +154,55 @@ def compare_published_models(names: Sequence[str] = (), *, suite: str = "all") -
     from medhelm.results.published.cells import published_cells
 
     cells, columns = published_cells()
-    columns = _columns_of_suite(columns, suite)
     _refuse_names(names, {cell.model for cell in cells}, "no published results of")
-    found = compare_cells([cell for cell in cells if not names or cell.model in names], columns, "published")
+    found = compare_cells(cells, _columns_of_suite(columns, suite), "published", names=names)
     return replace(found, suite=suite, scoring="published")
 
 
-def compare_cells(cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected") -> ComparedPairs:
-    """Compare every pair of models; cells without single scores are compared over benchmarks only.
+def compare_cells(
+    cells: Sequence[Cell], columns: Sequence[Column], scoring: Rule = "corrected", *, names: Sequence[str] = ()
+) -> ComparedPairs:
+    """Compare every pair of models, or of the named ones; cells without single scores count over benchmarks only.
 
+    All models of the cells are tested, so that a pair has the same numbers whichever models are named. Pairs with a
+    named baseline are tested among models and baselines, as by `leaderboard --rank-baselines`.
     Raises: UserError if there are fewer than two models, or no two of them share a benchmark.
     """
-    models = sorted({cell.model for cell in cells if cell.value is not None})
+    shown = {column.benchmark for column in columns}
+    kept = [cell for cell in cells if cell.value is not None and cell.benchmark in shown]
+    board = without_baselines(kept)
+    order = rank_models(board, columns, scoring)
+    baselines = [model for model in rank_models(kept, columns, scoring) if model not in order]
+    baselines = baselines if set(baselines) & set(names) else []
+    models = [model for model in [*order, *baselines] if not names or model in names]
     if len(models) < 2:
         only = f"only {models[0]} has" if models else "no model has"
         raise UserError(
             f"{only} a score: a comparison needs two models. `medhelm run` adds models, and `medhelm rescore` computes "
             "missing scores of imported runs."
         )
-    shown = {column.benchmark for column in columns}
-    kept = [cell for cell in cells if cell.value is not None and cell.benchmark in shown]
-    found = compare_all_pairs(kept, columns, models=rank_models(kept, columns, scoring))
-    if np.isnan(found.macro_average.differences.value).all():
+    found = compare_all_pairs(board, columns, models=order)
+    pairs = found.pairs_among(models)
+    if baselines:
+        ranked = compare_all_pairs(kept, columns, models=[*order, *baselines]).pairs_among(models)
+        known = {(pair.first, pair.second): pair for pair in pairs}
+        pairs = tuple(known.get((pair.first, pair.second), pair) for pair in ranked)
+    if all(pair.macro_average is None for pair in pairs):
         raise UserError(f"{', '.join(models)} have no instance in common: run them on the same benchmark.")
-    return ComparedPairs(all_pairs=found, effects=detectable_effects(cells, columns))
+    return ComparedPairs(
+        all_pairs=found,
+        models=tuple(models),
+        pairs=pairs,
+        n_models=len(order),
+        n_baselines=len(baselines),
+        effects=detectable_effects(board, columns),
+    )
+
+
+def _competing(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+    """Return the cells of the leaderboard: without baselines, unless one of them is named."""
+    board = without_baselines(cells)
+    return list(cells) if set(names) - {cell.model for cell in board} else board
 
 
 def measure_power(
@@ -201,8 +221,9 @@ def measure_power(
     the rest as in `leaderboard`.
     Raises: UserError for a model without a finished run, or if no two models share two independent instances.
     """
-    finished, _ = _selected_inputs(stores, names, suite, short_names=short_names, **options)
-    found = suite_power(finished.cells, finished.columns, design=design, difference=difference)
+    finished, names = _selected_inputs(stores, names, suite, short_names=short_names, **options)
+    cells = [cell for cell in finished.cells if not names or cell.model in names]
+    found = suite_power(without_baselines(cells, keep=names), finished.columns, design=design, difference=difference)
     if not found.benchmarks:
         models = ", ".join(sorted({cell.model for cell in finished.cells}))
         raise UserError(
@@ -224,7 +245,7 @@ def _selected_inputs(
     wanted: RunFilter = EVERY_RUN,
     short_names: bool = False,
 ) -> tuple[LeaderboardInputs, list[str]]:
-    """Read the results of the named models on the benchmarks of a suite; also return the models' full names.
+    """Read the results of all models on the benchmarks of a suite; also return the full names of the named ones.
 
     Raises: UserError for a name that is unknown or given twice, or if no model was run on the suite.
     """
@@ -237,7 +258,7 @@ def _selected_inputs(
         finished = renamed_inputs(finished, finished.short_names)
     columns = _columns_of_suite(finished.columns, suite, benchmark_folders)
     shown = {column.benchmark for column in columns}
-    cells = [cell for cell in finished.cells if cell.benchmark in shown and (not names or cell.model in names)]
+    cells = [cell for cell in finished.cells if cell.benchmark in shown]
     return replace(finished, columns=columns, cells=cells), names
 
 

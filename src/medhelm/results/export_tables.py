@@ -10,7 +10,7 @@ from typing import Any
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
-from medhelm.domain import JURY, RULES, Run, Usage
+from medhelm.domain import JURY, RULES, Rule, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
 from medhelm.reports.exchange import ExportResult
@@ -22,6 +22,7 @@ from medhelm.results.export_selection import (
     folder_size,
     select_for_export,
 )
+from medhelm.results.runs.counted_failures import counted_runs
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.export_tables import (
     PROMPTS,
@@ -187,7 +188,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
-    for run in selection.runs:
+    for run in counted_runs(selection.runs):
         for metric in run_metrics(run):
             for rule in RULES:
                 if estimate := run.estimates.get(rule, {}).get(metric):
@@ -198,11 +199,22 @@ def _estimates(selection: ExportSelection) -> Iterator[dict[str, Any]]:
                         "scoring": rule,
                         **select(estimate, "value value_low=low value_high=high n n_failed"),
                         "method": estimate.method or None,
+                        **_completers(run, metric, rule),
                     }
 
 
+def _completers(run: Run, metric: str, rule: Rule) -> dict[str, Any]:
+    """Return how many failures count as the worst answer, and the mean without them; empty cells if there are none."""
+    own = run.completers.get(metric) if rule == "corrected" else None
+    counted = own.n_failed - run.estimates[rule][metric].n_failed if own else None
+    values = select(
+        own, "completers_value=value completers_low=low completers_high=high completers_n=n completers_method=method"
+    )
+    return {"n_failed_by_model": counted, **values}
+
+
 def _groups(selection: ExportSelection) -> Iterator[dict[str, Any]]:
-    for run in selection.runs:
+    for run in counted_runs(selection.runs):
         for group, means in run.groups.items():
             for rule in RULES:
                 yield {**_keys(run), "group": group, "scoring": rule, "value": means.get(rule), "n": means.get("n")}

@@ -172,6 +172,8 @@ def _compare(store: Path, against: str, options: GateOptions) -> GateResult:
     tier = options.tier or reference.tier
     reference = reference.on_tier(tier)
     runs = [run for run in load_runs(opened) if run.tier == tier]
+    if not runs:
+        raise UserError(f"no finished run on {tier} data in {store}, so there is nothing to compare with {against}.")
     comparer = _Comparer(runs, reference, scoring)
     pairs = _model_pairs(comparer, options)
     tests: list[GateTest] = []
@@ -298,7 +300,7 @@ def _model_pairs(comparer: _Comparer, options: GateOptions) -> list[tuple[str, s
     both = [name for name in both if not name.startswith(BASELINE)] or both
     if not both:
         raise UserError(
-            f"the store and {label} have no model in common: {listed(sorted(here), NAMES) or 'none'} here, "
+            f"the store and {label} have no model in common: {listed(sorted(here), NAMES)} here, "
             f"{listed(sorted(there), NAMES) or 'none'} there. Name them with --model and --baseline-model."
         )
     return [(name, name) for name in both]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 from medhelm.analysis.leaderboard.build import Resample, build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.constant_answers import MAJORITY
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.numbers_cache import NumbersCache
 from medhelm.benchmarks.suites import load_suite
@@ -408,10 +409,12 @@ def _inputs_of(
         shards = "".join(f"\n{remark}" for remark in shard_remarks(stores))
         cached = "" if found or shards else f" {cached_completions_text(stores)}".rstrip()
         raise UserError(f"no finished run{kind} in {places}. `medhelm run` makes some{unfinished}.{cached}{shards}")
-    baselines = _constant_baselines(stores, chosen.values())
+    baselines, prompts = _constant_baselines(stores, chosen.values())
     by_benchmark = {run.benchmark: run for run in chosen.values()}
     names = sorted(by_benchmark, key=suite_sort_key)
     columns = {name: column_of(by_benchmark[name], baselines.get(name), rule) for name in names}
+    if single_scores:
+        columns = _with_constant_scores(columns, chosen, baselines, prompts, rule)
     keys = sorted(chosen, key=lambda key: key[1])
     runs = [chosen[key] for key in keys]
     scores: Iterable[tuple[Run, RunScores | None]] = (
@@ -467,13 +470,39 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
     )
 
 
-def _constant_baselines(stores: Sequence[Path], runs: Iterable[Run]) -> dict[str, ConstantBaseline]:
-    """Return the known constant baseline of each benchmark, on the data of the run with the most instances."""
+def _with_constant_scores(
+    columns: Mapping[str, Column],
+    chosen: Mapping[tuple[str, str], Run],
+    baselines: Mapping[str, ConstantBaseline],
+    prompts: Mapping[str, Path],
+    rule: Rule,
+) -> dict[str, Column]:
+    """Return the columns with the scores of their constant answers, unless `baseline/majority` was run on them."""
+    found = dict(columns)
+    has_run = {run.benchmark for run in chosen.values() if run.model == MAJORITY}
+    for name, column in columns.items():
+        if name in has_run or column.constant_baseline is None:
+            continue
+        from medhelm.results.constant_scores import constant_scores  # lazy: few leaderboards lack the baseline
+
+        scores = constant_scores(prompts[name], baselines[name], column.metric, rule)
+        found[name] = replace(column, constant_scores=scores)
+    return found
+
+
+def _constant_baselines(
+    stores: Sequence[Path], runs: Iterable[Run]
+) -> tuple[dict[str, ConstantBaseline], dict[str, Path]]:
+    """Return the known constant baseline of each benchmark, and the prompts that it belongs to.
+
+    They are those of the data of the run with the most instances.
+    """
     found: dict[str, ConstantBaseline] = {}
+    prompts: dict[str, Path] = {}
     opened = [open_store(path) for path in stores]
     ordered = sorted(runs, key=lambda run: (-run.n, run.model))
     for benchmark, *digests in dict.fromkeys((run.benchmark, run.benchmark_digest, run.data_digest) for run in ordered):
         for store in opened if benchmark not in found else ():
             if baseline := read_baseline(store.baseline_file(benchmark, *digests)):
-                found[benchmark] = baseline
-    return found
+                found[benchmark], prompts[benchmark] = baseline, store.prompts_file(benchmark, *digests)
+    return found, prompts

@@ -129,7 +129,7 @@ RUN = JsonForm(
         "shard": SHARD.one_or_none,
     },
     not_if_empty=("completion_days", "shard"),
-    not_stored=("folder", "requests_retried", "requests_duplicate"),
+    not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""
 

@@ -18,10 +18,13 @@ from medhelm.analysis.comparison.power import (
     PowerDesign,
     detectable_difference,
     estimate_power,
+    needed_benchmarks,
     needed_instances,
     observed_noise,
     power_at,
+    sd_limit_factor,
 )
+from medhelm.analysis.comparison.sign_flip_test import sign_flip_tests
 from medhelm.analysis.leaderboard.alignment import align
 from medhelm.analysis.leaderboard.cells import Cell, Column
 from tests.support.sign_flips import sign_flip_test
@@ -238,13 +241,13 @@ def test_the_noise_of_clusters_by_hand() -> None:
     assert found.noise.design_effect == pytest.approx(float(totals @ totals) / float(d @ d))
 
 
-def test_the_noise_of_several_pairs_is_their_root_mean_square() -> None:
+def test_the_noise_of_several_pairs_is_their_mean_as_on_the_leaderboard() -> None:
     generator = np.random.default_rng(1)
     rows = generator.random((3, 40))
     found = seen(rows.tolist())
     assert found is not None
-    variances = [(rows[i] - rows[j]).var() for i, j in ((0, 1), (0, 2), (1, 2))]
-    assert found.noise.sd == pytest.approx(math.sqrt(np.mean(variances)))
+    spreads = [(rows[i] - rows[j]).std() for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert found.noise.sd == pytest.approx(np.mean(spreads))
     assert (found.n_pairs, found.disagreement) == (3, None)
 
 
@@ -260,12 +263,19 @@ def test_nothing_shared_or_one_cluster_only_shows_no_noise() -> None:
 
 
 def test_an_outlook_by_hand() -> None:
-    found = estimate_power(0.02, 0.008, 0.05, USUAL)
+    found = estimate_power(0.02, 0.008, 0.05, USUAL, n_benchmarks=30)
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
     assert found.detectable == pytest.approx(z * 0.008)
     assert found.power == pytest.approx(stats.norm.sf(1.959964 - 2.5) + stats.norm.sf(1.959964 + 2.5))
     assert found.times_instances == pytest.approx((z * 0.008 / 0.02) ** 2)
-    assert found.benchmarks_needed == math.ceil((z * 0.05 / 0.02) ** 2)
+    # By t quantiles 52 benchmarks, where normal ones give 50; more if the SD of 30 benchmarks is at its upper limit.
+    for n, sd in ((found.benchmarks_needed_low, 0.05), (found.benchmarks_needed, 0.05 * sd_limit_factor(30))):
+        assert n is not None
+        for k, is_enough in ((n, True), (n - 1, False)):
+            errors = stats.t.ppf(0.975, k - 1) + stats.t.ppf(0.8, k - 1)
+            assert (k >= (errors * sd / 0.02) ** 2) == is_enough
+    assert sd_limit_factor(30) == pytest.approx(math.sqrt(29 / stats.chi2.ppf(0.2, 29)), rel=0.01)
+    assert sd_limit_factor(4) == pytest.approx(math.sqrt(3 / stats.chi2.ppf(0.2, 3)), rel=0.02)
 
 
 def test_without_a_difference_only_the_detectable_one_is_known() -> None:
@@ -277,4 +287,35 @@ def test_without_a_difference_only_the_detectable_one_is_known() -> None:
 def test_an_outlook_without_noise_or_with_a_single_benchmark() -> None:
     found = estimate_power(0.1, 0.0, None, USUAL)
     assert (found.power, found.times_instances, found.benchmarks_needed) == (1.0, 0.0, None)
-    assert estimate_power(0.9, 0.01, 0.001, USUAL).benchmarks_needed == 2
+    # Six benchmarks at least can be significant, and then only if all six differ in one direction.
+    assert USUAL.fewest == 6
+    least = estimate_power(0.9, 0.01, 0.001, USUAL, n_benchmarks=4)
+    assert (least.benchmarks_needed_low, least.benchmarks_needed) == (7, 7)
+
+
+def power_of_the_advice(n_pilot: int, ratio: float, pilots: int, seed: int) -> float:
+    """Power of sign-flip tests over as many benchmarks as pilots of `n_pilot` benchmarks advise.
+
+    `ratio`: SD of the differences between benchmarks, over their mean.
+    """
+    generator = np.random.default_rng(seed)
+    found = 0
+    for _ in range(pilots):
+        spread = float(generator.normal(1, ratio, n_pilot).std(ddof=1))
+        n = needed_benchmarks(spread * sd_limit_factor(n_pilot), 1.0, USUAL)
+        assert n is not None
+        assert n > USUAL.fewest
+        found += bool(sign_flip_tests(generator.normal(1, ratio, (1, min(n, 400))))[0] <= 0.05)
+    return found / pilots
+
+
+def test_the_benchmarks_advised_after_a_small_pilot_have_the_power() -> None:
+    """By normal quantiles and the SD of four benchmarks they had 0.35 to 0.56, and none at all below six."""
+    assert power_of_the_advice(4, 1.0, 200, 1) >= 0.75
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n_pilot", [3, 4, 8, 12, 35])
+@pytest.mark.parametrize("ratio", [0.3, 0.7, 1.0, 1.5, 2.5])
+def test_the_benchmarks_advised_have_the_power(n_pilot: int, ratio: float) -> None:
+    assert power_of_the_advice(n_pilot, ratio, 1000, n_pilot) >= 0.75

@@ -99,7 +99,7 @@ def test_neighbours_by_hand() -> None:
     assert one.standard_error == pytest.approx(math.hypot(0.75 * errors[0], 0.25 * errors[1]))
     clusters = 1 / (0.75**2 / 6 + 0.25**2 / 4)
     spread = float(np.std(means, ddof=1))
-    assert one.power_estimate == estimate_power(0.1, one.standard_error, spread, AIM, clusters=clusters)
+    assert one.power_estimate == estimate_power(0.1, one.standard_error, spread, AIM, clusters=clusters, n_benchmarks=2)
     assert (one.first, one.second, one.n_benchmarks) == ("m0", "m1", 2)
 
 

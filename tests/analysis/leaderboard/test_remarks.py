@@ -10,7 +10,6 @@ import pytest
 
 from medhelm.analysis.leaderboard.build import build_leaderboard
 from medhelm.analysis.leaderboard.cells import Cell, Column
-from medhelm.analysis.leaderboard.remarks import beats_constant_answer
 from medhelm.domain import Estimate, Tier
 from tests.support.remarks import texts
 
@@ -157,55 +156,11 @@ def test_known_means_alone_are_explained() -> None:
     assert found[-1].startswith("Instance scores are not known for all results")
 
 
-def test_constant_answers_that_do_as_well_as_models_are_named() -> None:
-    floors = {"a": 0.975, "b": 0.5, "c": 0.0}
-    columns = [
-        replace(c, constant_baseline=floors.get(c.benchmark), constant_answer="a very long answer " * 3)
-        for c in COLUMNS
-    ]
-    cells = [cell(model, name, scores) for name in "abcd" for model, scores in (("x", GOOD), ("y", BAD))]
-    found = warnings(cells, columns=columns)
-    answer = "a very long answer a very long..."
-    assert f"No model is shown to be better than a constant answer on a (`{answer}`: 0.975)." in found
-    names = f"b (`{answer}`: 0.500), c (`{answer}`: 0.000)"
-    assert f"Only some models are shown to be better than a constant answer on {names}." in found
-    assert not any(" d (" in warning for warning in found)
-
-
 def test_failures_that_the_model_caused_are_told_from_missing_scores() -> None:
     mixed = replace(cell("x", "a", [*GOOD[:30], 0.0, 0.0, np.nan]), n_failed=3, n_failed_by_model=2)
     found = warnings([mixed, cell("y", "a", [1.0] * 33)])
     assert "x: 2 refusals or exhausted limits, counted as wrong, on a." in found
     assert "x: 1 instance without a score, left out of its means, on a." in found
-
-
-def test_a_model_no_better_than_the_majority_baseline_is_not_shown_to_be_better() -> None:
-    """Four questions more than the constant answer are chance; a model that got twenty more is better."""
-    constant = cell("baseline/majority", "a", [1.0] * 20 + [0.0] * 20)
-    near = cell("x", "a", [0.0] * 8 + [1.0] * 12 + [1.0] * 12 + [0.0] * 8)
-    far = cell("y", "a", [1.0] * 40)
-    found = warnings([constant, near, far])
-    assert "Only some models are shown to be better than a constant answer on a." in found
-
-
-def test_baselines_that_are_ranked_are_compared_with_the_constant_answer_like_models() -> None:
-    constant = cell("baseline/majority", "a", [1.0] * 20 + [0.0] * 20)
-    near = cell("baseline/lexical", "a", [0.0] * 8 + [1.0] * 12 + [1.0] * 14 + [0.0] * 6)
-    columns = [replace(COLUMNS[0], constant_baseline=0.5)]
-    assert "No model is shown to be better than a constant answer on a (0.500)." in warnings(
-        [constant, near], columns=columns
-    )
-
-
-def test_the_opposite_of_the_constant_answer_is_rarely_shown_to_be_better() -> None:
-    """Both are right half of the time, but never together: a test against the mean alone would often err."""
-    rng, shown = np.random.default_rng(4), 0
-    for _ in range(200):
-        constant = (rng.random(40) < 0.5).astype(float)
-        columns = [replace(COLUMNS[0], constant_baseline=float(constant.mean()))]
-        board = build_leaderboard([cell("x", "a", (1 - constant).tolist())], columns)
-        shown += bool(beats_constant_answer(board, board.rows[0], columns[0]))
-    assert shown / 200 <= 0.05
 
 
 def test_a_benchmark_that_only_baselines_have_is_named() -> None:

@@ -104,6 +104,36 @@ def test_a_temperature_of_the_user_is_named_as_such(tmp_path: Path) -> None:
     runs.append(stored(tmp_path / "s", "x", **COLD, estimates=MEAN, resolved_model=hot))
     (one,) = select_runs(("", run) for run in runs).left_out
     assert one.reason == "sampled at temperature 0.7, the others at 0 (its temperature is set in models.yaml)"
+    (remark,) = left_out_remarks([one])
+    # To repeat the run alone would change nothing.
+    assert str(remark).endswith(
+        "Set `temperature: 0` in models.yaml for it; then `medhelm run toy --model x` brings it in."
+    )
+
+
+def test_a_model_without_a_temperature_of_its_own_is_told_that_of_the_others(tmp_path: Path) -> None:
+    runs = [
+        stored(
+            tmp_path / "s",
+            name,
+            **COLD,
+            estimates=MEAN,
+            resolved_model=make_model(name, parameters={"temperature": 0.8}),
+        )
+        for name in "ab"
+    ]
+    runs.append(stored(tmp_path / "s", "x", **COLD, estimates=MEAN))
+    left_out = select_runs(("", run) for run in runs).left_out
+    (remark,) = left_out_remarks(left_out)
+    assert "sampled at temperature 0, the others at 0.8" in str(remark)
+    assert "Set `temperature: 0.8` in models.yaml for it; then `medhelm run toy --model x` brings it in." in str(remark)
+
+
+def test_other_conditions_need_no_change_of_models(tmp_path: Path) -> None:
+    runs = [stored(tmp_path / "s", name, estimates=MEAN) for name in "ab"]
+    runs.append(stored(tmp_path / "s", "x", **FIRST, estimates=MEAN))
+    (remark,) = left_out_remarks(select_runs(("", run) for run in runs).left_out)
+    assert "models.yaml" not in str(remark)
 
 
 def test_a_command_names_the_store_if_there_are_several(tmp_path: Path) -> None:

@@ -235,6 +235,12 @@ class AllPairs:
         """Every pair once, in the order of the models."""
         return tuple(self[place] for place in range(len(self.by_instance)))
 
+    def pairs_among(self, models: Sequence[str]) -> tuple[ModelPair, ...]:
+        """Return every pair of some of the models, in the order of the models."""
+        first, second = pair_indices(len(self.models))
+        wanted = np.array([model in models for model in self.models], dtype=np.bool_)
+        return tuple(self[place] for place in np.flatnonzero(wanted[first] & wanted[second]).tolist())
+
     def __getitem__(self, place: int) -> ModelPair:
         """Return one pair, by its place in the arrays."""
         first, second = pair_indices(len(self.models))
@@ -260,7 +266,15 @@ class ComparedPairs(Displayable):
     VIEW: ClassVar[str] = "medhelm.reports.comparison:PAIRS_VIEW"
 
     all_pairs: AllPairs
-    """The tests."""
+    """The tests of all models of the leaderboard."""
+    models: tuple[str, ...]
+    """The models that are shown, in order of rank."""
+    pairs: tuple[ModelPair, ...]
+    """Every pair of them once, in their order. P-values are adjusted for all pairs of the leaderboard."""
+    n_models: int
+    """Models on the leaderboard, whose pairs the p-values are adjusted for."""
+    n_baselines: int = 0
+    """Baselines that pairs with a named baseline are tested with, in addition to the models."""
     effects: Mapping[str, BenchmarkEffects]
     """Benchmark -> its detectable effects, if instance scores are known."""
     suite: str = "all"

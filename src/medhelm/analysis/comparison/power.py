@@ -23,6 +23,7 @@ import numpy as np
 
 from medhelm.analysis.comparison.paired import Pair
 from medhelm.analysis.leaderboard.alignment import AlignedScores
+from medhelm.analysis.statistics.distributions import t_quantile
 from medhelm.analysis.statistics.means import NORMAL, population_standard_error
 
 MOST = 10**12
@@ -30,6 +31,9 @@ MOST = 10**12
 
 LEVEL = 0.05
 """Usual level of a test."""
+
+SD_CONFIDENCE = 0.8
+"""Confidence of the upper limit of an SD between benchmarks."""
 
 POWER = 0.8
 """Usual power: a true difference is detected with probability 0.8."""
@@ -154,7 +158,7 @@ class ObservedNoise:
     n_pairs: int
     """Number of pairs."""
     noise: Noise
-    """Root mean square over pairs."""
+    """Mean over pairs."""
     disagreement: float | None
     """With 0/1 scores, the share of instances on which two models differ; None for other scores."""
 
@@ -175,12 +179,12 @@ def observed_noise(aligned: AlignedScores, pairs: Sequence[Pair]) -> ObservedNoi
         if (sizes > 0).sum() < 2:
             continue
         n = len(values)
-        of_mean = n * population_standard_error(values, codes, aligned.k) ** 2
-        found.append((n, float(values.var()), of_mean, float(sizes @ sizes) / n, float((values != 0).mean())))
+        of_mean = math.sqrt(n) * population_standard_error(values, codes, aligned.k)
+        found.append((n, float(values.std()), of_mean, float(sizes @ sizes) / n, float((values != 0).mean())))
     if not found:
         return None
     instances, alone, together, size, differ = (float(np.mean(column)) for column in zip(*found, strict=True))
-    noise = Noise(sd=math.sqrt(alone), design_effect=together / alone if alone > 0 else 1.0, cluster_size=size)
+    noise = Noise(sd=alone, design_effect=(together / alone) ** 2 if alone > 0 else 1.0, cluster_size=size)
     return ObservedNoise(n=round(instances), n_pairs=len(found), noise=noise, disagreement=differ if binary else None)
 
 
@@ -198,7 +202,10 @@ class PowerEstimate:
     times_instances: float | None
     """Factor for the instances of every benchmark; at most 1 if they suffice; None if no difference was given."""
     benchmarks_needed: int | None
-    """Number of benchmarks needed, if they are a random sample of many; None if unknown or no difference was given."""
+    """Benchmarks needed, if they are a random sample of many and differ as much as these may do: by the upper limit of
+    their SD (one-sided, 80%). None if unknown, more than `MOST`, or no difference was given."""
+    benchmarks_needed_low: int | None
+    """The same if they differ as much as these do."""
 
 
 def estimate_power(
@@ -208,17 +215,23 @@ def estimate_power(
     design: PowerDesign,
     *,
     clusters: float = math.inf,
+    n_benchmarks: int = 0,
 ) -> PowerEstimate:
     """Plan the comparison of two macro averages by the same test as that of single benchmarks.
 
     Parameters: difference, above 0, None for the detectable one alone; standard_error, of the difference, from the
-    instances; spread, sample SD of the benchmarks' differences, None for fewer than two benchmarks; clusters, effective
-    number of independent instances behind the difference, infinite for the normal limit.
+    instances; spread, sample SD of the differences of `n_benchmarks` benchmarks, None for fewer than two; clusters,
+    effective number of independent instances behind the difference, infinite for the normal limit.
     """
     detectable = _detectable(standard_error, clusters, design)
     if difference is None:
         return PowerEstimate(
-            difference=None, detectable=detectable, power=None, times_instances=None, benchmarks_needed=None
+            difference=None,
+            detectable=detectable,
+            power=None,
+            times_instances=None,
+            benchmarks_needed=None,
+            benchmarks_needed_low=None,
         )
     limit = design.threshold * math.hypot(standard_error, difference / math.sqrt(clusters))
     if clusters < design.fewest * (1 - 1e-9):
@@ -228,14 +241,54 @@ def estimate_power(
     else:
         power = float(difference >= limit)
     times = ((limit + NORMAL.inv_cdf(design.power) * standard_error) / difference) ** 2
-    needed = None if spread is None else math.ceil((design.errors * spread / difference) ** 2)
+    low = high = None
+    if spread is not None and n_benchmarks > 1:
+        low = needed_benchmarks(spread, difference, design)
+        high = needed_benchmarks(spread * sd_limit_factor(n_benchmarks), difference, design)
     return PowerEstimate(
         difference=difference,
         detectable=detectable,
         power=power,
         times_instances=max(times, design.fewest / clusters),
-        benchmarks_needed=None if needed is None else max(needed, 2),
+        benchmarks_needed=high,
+        benchmarks_needed_low=low,
     )
+
+
+def needed_benchmarks(sd: float, difference: float, design: PowerDesign) -> int | None:
+    """Return how many benchmarks detect a difference by the sign-flip test over benchmarks; None if more than `MOST`.
+
+    The t test's approximation, with normal differences, at the level that the flips of so many signs attain. With the
+    fewest benchmarks that can be significant at all, every single difference must have one sign: one more is needed.
+    Parameters: sd, of the differences between benchmarks; difference, their mean, above 0.
+
+    >>> needed_benchmarks(0.001, 0.1, PowerDesign()), needed_benchmarks(0.05, 0.04, PowerDesign())
+    (7, 15)
+    """
+    ratio = (sd / difference) ** 2
+    n = max(design.fewest + 1, math.ceil(design.errors**2 * ratio))
+    while n <= MOST:
+        level = design.alpha / design.comparisons
+        attained = math.floor(level * 2.0 ** (n - 1)) / 2.0 ** (n - 1) if n < 60 else level
+        errors = t_quantile(1 - attained / 2, n - 1) + t_quantile(design.power, n - 1)
+        if (least := math.ceil(errors**2 * ratio - 1e-9)) <= n:
+            return n
+        n = max(n + 1, min(least, n + max(1, n // 50)))
+    return None
+
+
+def sd_limit_factor(n: int) -> float:
+    """Return the factor from the SD of n normal values to its upper limit, one-sided with 80% confidence.
+
+    So much is added to the SD of a small pilot study (Browne 1995, Stat. Med. 14). The quantile of chi-squared is that
+    of Wilson and Hilferty (1931, PNAS 17).
+
+    >>> round(sd_limit_factor(4), 2), round(sd_limit_factor(30), 2)
+    (1.72, 1.14)
+    """
+    df = n - 1
+    cube = 1 - 2 / (9 * df) + NORMAL.inv_cdf(1 - SD_CONFIDENCE) * math.sqrt(2 / (9 * df))
+    return 1 / math.sqrt(cube**3)
 
 
 def _detectable(standard_error: float, clusters: float, design: PowerDesign) -> float | None:

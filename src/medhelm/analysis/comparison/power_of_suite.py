@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from medhelm.analysis.comparison.paired import Pair
+from medhelm.analysis.comparison.paired import Pair, PairedScores
 from medhelm.analysis.comparison.power import (
     ObservedNoise,
     PowerDesign,
@@ -35,6 +35,9 @@ class BenchmarkPower:
     """Its instances and the noise between models."""
     detectable: float | None
     """Smallest true difference that its instances detect with the desired power; None if none is large enough."""
+    mde: float | None
+    """Minimum detectable effect of the leaderboard for this power and level: it takes no account of how few clusters
+    there are. None if no two models share two instances."""
     power: float | None
     """Probability that its instances detect the given difference; None if none was given."""
     needed: int | None
@@ -99,7 +102,9 @@ def suite_power(
         difference=difference,
         models=tuple(models[i] for i in order),
         benchmarks=tuple(
-            _benchmark_power(column, observed, design, difference) for column, observed in found if observed is not None
+            _benchmark_power(column, aligned[column.benchmark], observed, design, difference)
+            for column, observed in found
+            if observed is not None
         ),
         adjacent_models=tuple(one for one in near if one is not None),
     )
@@ -120,13 +125,15 @@ def _by_macro_average(
 
 
 def _benchmark_power(
-    column: Column, observed: ObservedNoise, design: PowerDesign, difference: float | None
+    column: Column, aligned: AlignedScores, observed: ObservedNoise, design: PowerDesign, difference: float | None
 ) -> BenchmarkPower:
     """Estimate the power of one benchmark."""
+    mde = PairedScores(aligned.tested, aligned.codes, aligned.k).minimum_detectable_effect()
     return BenchmarkPower(
         column=column,
         observed=observed,
         detectable=detectable_difference(observed.noise, observed.n, design),
+        mde=None if mde is None else mde * design.errors / PowerDesign().errors,
         power=None if difference is None else power_at(observed.noise, observed.n, difference, design),
         needed=None if difference is None else needed_instances(observed.noise, difference, design),
     )
@@ -168,6 +175,11 @@ def _adjacent_models(
         observed_difference=abs(observed),
         standard_error=error,
         power_estimate=estimate_power(
-            difference, error, spread, design, clusters=1 / float(shares**2 @ (1 / np.array(clusters)))
+            difference,
+            error,
+            spread,
+            design,
+            clusters=1 / float(shares**2 @ (1 / np.array(clusters))),
+            n_benchmarks=len(means),
         ),
     )

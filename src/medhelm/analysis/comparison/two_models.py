@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
-from medhelm.analysis.comparison.all_pairs import AdjustedDifference, Unit, compare_all_pairs
+from medhelm.analysis.comparison.all_pairs import AdjustedDifference, AllPairs, ModelPair, Unit, compare_all_pairs
 from medhelm.analysis.comparison.multiple_testing import Adjustment, adjust_p_values
 from medhelm.analysis.comparison.paired import PairedDifference
 from medhelm.analysis.leaderboard.cells import Cell, Column
@@ -23,7 +24,9 @@ class ComparedBenchmark:
     difference: PairedDifference
     """First minus second."""
     p_adjusted: float
-    """P-value adjusted for the number of benchmarks."""
+    """P-value adjusted for all pairs of models on the leaderboard and all benchmarks."""
+    p_adjusted_alone: float
+    """P-value adjusted for the benchmarks of these two models only: for two that were named before any result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -48,6 +51,8 @@ class Comparison(Displayable):
     """Models on the leaderboard, whose pairs the overall p-values are adjusted for."""
     unit: Unit
     """Unit of the overall tests: instances within benchmarks, or benchmarks."""
+    pair: ModelPair
+    """The two among all pairs of the leaderboard, which these overall numbers come from."""
     adjustment: Adjustment
     """Adjustment of the p-values of benchmarks."""
     left_out: tuple[LeftOut, ...] = ()
@@ -61,31 +66,42 @@ def compare_two_models(
 ) -> Comparison | None:
     """Compare two models on the benchmarks that have scores of both.
 
-    Parameters: cells, of all models of the leaderboard: the win share and its adjustment depend on them, so that the
-    verdict is the one that the leaderboard shows.
+    Parameters: cells, of all models of the leaderboard: win shares and adjusted p-values depend on them, so that the
+    verdict is the one that the leaderboard shows, and the numbers are those of a comparison of all models.
     Returns: None if the two share nothing.
     """
-    cells = list(cells)
-    others = sorted({cell.model for cell in cells if cell.value is not None} - {first, second})
-    pair = compare_all_pairs(cells, columns, models=[first, second, *others], single_benchmarks=False)[0]
+    tested = _test_all(tuple(cells), tuple(columns))
+    if not {first, second} <= set(tested.models):
+        return None
+    rest = [model for model in tested.models if model not in (first, second)]
+    pair = tested.reordered([tested.models.index(model) for model in (first, second, *rest)])[0]
     if pair.macro_average is None or pair.win_share is None:
         return None
-    both = [cell for cell in cells if cell.model in (first, second)]
-    single = compare_all_pairs(both, columns, models=[first, second])[0].benchmarks
-    names = [column.benchmark for column in columns if column.benchmark in single]
-    adjusted = adjust_p_values([single[name].difference.p_value for name in names], adjustment)
-    described = {column.benchmark: column for column in columns}
+    shared = [column for column in columns if column.benchmark in pair.benchmarks]
+    alone = adjust_p_values([pair.benchmarks[one.benchmark].difference.p_value for one in shared], adjustment)
     return Comparison(
         first=first,
         second=second,
         benchmarks=tuple(
-            ComparedBenchmark(column=described[name], difference=single[name].difference, p_adjusted=float(p))
-            for name, p in zip(names, adjusted, strict=True)
+            ComparedBenchmark(
+                column=column,
+                difference=pair.benchmarks[column.benchmark].difference,
+                p_adjusted=pair.benchmarks[column.benchmark].p_adjusted(adjustment),
+                p_adjusted_alone=float(p),
+            )
+            for column, p in zip(shared, alone, strict=True)
         ),
         n_benchmarks=pair.n_benchmarks,
         macro_average=pair.macro_average,
         win_share=pair.win_share,
-        n_models=len(others) + 2,
+        n_models=len(tested.models),
         unit=pair.unit,
+        pair=pair,
         adjustment=adjustment,
     )
+
+
+@lru_cache(maxsize=1)
+def _test_all(cells: tuple[Cell, ...], columns: tuple[Column, ...]) -> AllPairs:
+    """Test every pair of models; kept for the next pair of the same models, as a site shows one pair after another."""
+    return compare_all_pairs(cells, columns)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.analysis.cost.use import RunUse
@@ -45,6 +45,8 @@ class Column:
     """Score of always giving the most frequent correct answer; None if unknown."""
     constant_answer: str = ""
     """That answer."""
+    constant_scores: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
+    """Instance id -> score of that answer, in the metric's own unit; None if only the mean is known."""
     weight: float = 1.0
     """Weight in averages over benchmarks, above 0."""
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from medhelm.analysis.comparison.all_pairs import MOST_MODELS, AllPairs
-from medhelm.analysis.comparison.paired import LEVEL, paired_difference
 from medhelm.analysis.leaderboard.cells import Column
+from medhelm.analysis.leaderboard.constant_answers import constant_answer_remarks
 from medhelm.analysis.leaderboard.rival_panel import panel_remarks
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
-from medhelm.analysis.statistics.means import wilson_interval
 from medhelm.domain.remark import Remark
 from medhelm.domain.text import plural
 
@@ -21,12 +18,6 @@ NAMES = 5
 
 WIDEST = 0.9
 """Width of an interval, on a scale of 1, from which it says nothing."""
-
-LONGEST_ANSWER = 30
-"""Characters of a constant answer that are shown."""
-
-MAJORITY = "baseline/majority"
-"""The model that always gives the most frequent answer."""
 
 SAMPLE_TIER = Remark(
     code="sample_tier",
@@ -81,7 +72,7 @@ def all_remarks(board: Leaderboard, context: RemarkContext) -> Iterator[Remark]:
     yield from panel_remarks(board)
     yield from _instances(context)
     yield from _failures(board)
-    yield from _constant_answers(board)
+    yield from constant_answer_remarks(board)
     yield from _weights(columns)
     yield from _size(board)
     if board.pairs is not None:
@@ -241,59 +232,6 @@ def _failures(board: Leaderboard) -> Iterator[Remark]:
         if row.rank_bounds and row.rank is not None and row.rank_bounds[1] > row.rank:
             text += f" With the worst score for each, its rank would fall from {row.rank} to {row.rank_bounds[1]}."
         yield Remark("instances_without_score", row.model, text)
-
-
-def _constant_answers(board: Leaderboard) -> Iterator[Remark]:
-    """Yield benchmarks on which no model, or only some, are shown to be better than a constant answer."""
-    none: list[str] = []
-    some: list[str] = []
-    for column in board.columns:
-        found = [better for row in board.rows if (better := beats_constant_answer(board, row, column)) is not None]
-        if found and not all(found):
-            answer = " ".join(column.constant_answer.split())
-            shown = answer if len(answer) <= LONGEST_ANSWER else answer[:LONGEST_ANSWER] + "..."
-            quoted = f"`{shown}`: " if shown else ""
-            value = "" if column.constant_baseline is None else f" ({quoted}{column.constant_baseline:.3f})"
-            (some if any(found) else none).append(f"{column.title}{value}")
-    if none:
-        text = f"No model is shown to be better than a constant answer on {_names(none)}."
-        yield Remark("constant_baseline_not_beaten", "", text)
-    if some:
-        text = f"Only some models are shown to be better than a constant answer on {_names(some)}."
-        yield Remark("constant_baseline_partly_beaten", "", text)
-
-
-def beats_constant_answer(board: Leaderboard, row: Row, column: Column) -> bool | None:
-    """Return whether a model is shown to be better than a constant answer; None if that is not known.
-
-    If `baseline/majority` was run on the same instances, by the one-sided paired test at the 5% level. Otherwise only
-    the mean of the constant answer is known, and the model's 95% interval must lie above that of this mean: a test
-    against the mean alone would take it as exact, and how the two vary together is unknown.
-    """
-    cell = row.cells.get(column.benchmark)
-    if cell is None or _is_majority(row):
-        return None
-    majority = next((other.cells.get(column.benchmark) for other in board.all_rows if _is_majority(other)), None)
-    if cell.scores is not None and majority is not None and majority.scores is not None:
-        place = {name: i for i, name in enumerate(majority.ids)}
-        rival = np.array([majority.scores[place[name]] if name in place else np.nan for name in cell.ids])
-        found = paired_difference(column.normalize(cell.scores), column.normalize(rival), cell.clusters)
-        return None if found is None else found.value > 0 and found.p_value / 2 <= LEVEL
-    if column.constant_baseline is None:
-        return None
-    constant = column.normalize(column.constant_baseline)
-    if cell.scores is not None:
-        found = paired_difference(column.normalize(cell.scores), np.zeros(len(cell.ids)), cell.clusters)
-        return None if found is None else found.low > wilson_interval(constant * found.n_clusters, found.n_clusters)[1]
-    if cell.estimate is None:
-        return None
-    low = min(column.normalize(cell.estimate.low), column.normalize(cell.estimate.high))
-    return bool(low > wilson_interval(constant * cell.estimate.n, cell.estimate.n)[1])
-
-
-def _is_majority(row: Row) -> bool:
-    """Return whether a row is `baseline/majority`, whatever its store."""
-    return row.model.split(" ")[0] == MAJORITY
 
 
 def _significance(pairs: AllPairs) -> Iterator[Remark]:

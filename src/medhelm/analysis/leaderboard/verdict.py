@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from medhelm.analysis.comparison.all_pairs import AllPairs
 from medhelm.analysis.comparison.paired import pair_indices
-from medhelm.analysis.leaderboard.remarks import beats_constant_answer
+from medhelm.analysis.leaderboard.constant_answers import constant_answer_sentences
 from medhelm.analysis.leaderboard.types import Leaderboard, Row
 from medhelm.domain.text import listed, plural
 
@@ -40,7 +40,7 @@ def verdict(board: Leaderboard) -> list[str]:
         return []
     found = [] if board.tier == "real" else [SAMPLE_ROWS]
     found += [] if len(rows) == 1 else _leaders(board)
-    found += _constant_answers(board)
+    found += constant_answer_sentences(board)
     if len(rows) > 1:
         found += _costs(board)
     return found
@@ -155,28 +155,6 @@ def _opposed(pairs: AllPairs) -> Iterator[str]:
         yield f"{worse} is better than {better} on more questions, but worse on average: its bad answers are worse."
     if len(found) > FEW:
         yield f"{len(found) - FEW:,} more pairs differ in the same way."
-
-
-def _constant_answers(board: Leaderboard) -> Iterator[str]:
-    """Yield on how many benchmarks the leader is shown to be better than always giving one answer."""
-    row = board.rows[0]
-    found = {column: beats_constant_answer(board, row, column) for column in board.columns}
-    tested = [column.title or column.benchmark for column, better in found.items() if better is not None]
-    not_better = [column.title or column.benchmark for column, better in found.items() if better is False]
-    n = len(tested)
-    if not tested or row.model.split("/")[0] == "baseline":
-        return
-    text = f"{row.model} is shown to be better than a constant answer"
-    named = f"{', '.join(not_better[:NAMES])}{' and others' if len(not_better) > NAMES else ''}"
-    if n == 1:
-        yield f"{row.model} is {'not ' if not_better else ''}shown to be better than a constant answer on {tested[0]}."
-    elif len(not_better) == n:
-        text = text.replace("is shown", "is not shown")
-        yield f"{text} on any of the {n} benchmarks where that was tested."
-    elif not_better:
-        yield f"{text} on {n - len(not_better)} of {n} benchmarks where that was tested, not on {named}."
-    else:
-        yield f"{text} on all {n} benchmarks where that was tested."
 
 
 def _costs(board: Leaderboard) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from functools import wraps
 from io import StringIO
 from pathlib import Path
@@ -47,11 +47,14 @@ def table_options(command: Command) -> Command:
     def with_width(*args: Any, wide: bool, **options: Any) -> int:
         from medhelm.reports.formats.tables import fitted
 
-        width = None if wide else terminal_width()
-        with fitted(width) if width else nullcontext():
+        with fitted(None if wide else terminal_width(), wide=wide):
             return command(*args, **options)
 
-    wide = click.option("--wide", is_flag=True, help="Show all columns, even if they do not fit the terminal.")
+    wide = click.option(
+        "--wide",
+        is_flag=True,
+        help="Show all columns, also those that few readers need and those that do not fit the terminal.",
+    )
     return wide(output_option(with_width))
 
 

@@ -63,14 +63,28 @@ _terminal: ContextVar[int | None] = ContextVar("terminal", default=None)
 """Width that text tables must fit; None if they go to a file, a pipe or Python."""
 
 
+_is_wide: ContextVar[bool] = ContextVar("is_wide", default=False)
+"""True if tables show the columns that most readers do not need."""
+
+
 @contextmanager
-def fitted(width: int | None) -> Iterator[None]:
-    """Make text tables fit a terminal of this width; None: every column is shown."""
-    before = _terminal.set(width)
+def fitted(width: int | None, *, wide: bool = False) -> Iterator[None]:
+    """Make text tables fit a terminal of this width.
+
+    Parameters: width, None if they may be as wide as their columns; wide, True to show columns that most readers do not
+    need, see `shows_all`.
+    """
+    before, was_wide = _terminal.set(width), _is_wide.set(wide)
     try:
         yield
     finally:
         _terminal.reset(before)
+        _is_wide.reset(was_wide)
+
+
+def shows_all(format: str) -> bool:
+    """Return True if a table shows the numbers that most readers do not need: in CSV, and with `--wide`."""
+    return format == "csv" or _is_wide.get()
 
 
 def render(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from medhelm.analysis.leaderboard.cells import Column
-from medhelm.analysis.leaderboard.remarks import beats_constant_answer
+from medhelm.analysis.leaderboard.constant_answers import beats_constant_answer
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain import Rule
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
@@ -94,7 +94,7 @@ def limits(selection: ExportSelection, board: Leaderboard, names: Mapping[str, s
             "Only the first questions of the data were used, so intervals are wider than with all of them."
         )
     if not_beaten := [column.title for column in board.columns if _is_not_beaten(board, column)]:
-        sentences.append(f"No model is shown to be better than a constant answer on {listed(not_beaten)}.")
+        sentences.append(f"On {listed(not_beaten)}, no model is clearly better than always giving the same answer.")
     if board.baselines:
         sentences.append("Baselines are simple rules, not models: they have no rank.")
     if any(row.cost_usd is None for row in board.rows):

@@ -73,12 +73,19 @@ def left_out(one: Candidate, group: RunGroup, differences: Sequence[Difference])
     run = one.run
     parts = {difference.part for difference in differences}
     reason = "; ".join(difference.reason for difference in differences)
-    if "temperature" in parts and run.resolved_model and "temperature" in run.resolved_model.parameters:
+    if "temperature" in parts and _are_set_by_user(run):
         reason += " (its temperature is set in models.yaml)"
     remedy = _find_remedy(one, group, parts)
+    if "temperature" in parts and _are_set_by_user(run, group.example):
+        remedy = replace(remedy, preparation=f"Set `temperature: {group.conditions.temperature:g}` in models.yaml for")
     if one.store:
         remedy = replace(remedy, options=(*remedy.options, "--store", one.store))
     return LeftOut(model=one.model, benchmark=run.benchmark, title=run.title, reason=reason, remedy=remedy)
+
+
+def _are_set_by_user(*runs: Run) -> bool:
+    """Return whether the temperature of one of these models is set in models.yaml, so that a new run repeats it."""
+    return any(run.resolved_model and "temperature" in run.resolved_model.parameters for run in runs)
 
 
 def _find_remedy(one: Candidate, group: RunGroup, parts: set[Part]) -> Remedy:
@@ -189,5 +196,6 @@ def _remark(groups: Sequence[Sequence[LeftOut]]) -> Remark:
     titles = listed([group[0].title for group in groups], NAMES)
     brings = f"brings {'it' if len(models) == 1 else 'them'} in{' and sends nothing' if remedy.sends_nothing else ''}"
     command = remedy.command([group[0].benchmark for group in groups])
-    text = f"Left out of {titles}: {listed(models, NAMES)} ({first.reason}). `{command}` {brings}."
+    first_change = f"{remedy.preparation} {'it' if len(models) == 1 else 'them'}; then " if remedy.preparation else ""
+    text = f"Left out of {titles}: {listed(models, NAMES)} ({first.reason}). {first_change}`{command}` {brings}."
     return Remark("measured_differently", first.benchmark if len(groups) == 1 else "", text)

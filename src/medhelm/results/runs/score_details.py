@@ -9,13 +9,12 @@ import numpy as np
 
 from medhelm.analysis.leaderboard.cells import Column
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
-from medhelm.analysis.statistics.means import estimate
-from medhelm.analysis.statistics.ratio_metrics import estimate_ratios, linearized
+from medhelm.analysis.statistics.ratio_metrics import estimate_ratios
 from medhelm.domain import Estimate, Rule, Run
-from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
+from medhelm.results.runs.cells import cell_of
 from medhelm.storage.run_scores import read_all
-from medhelm.storage.runs import RunScores, read_columns
+from medhelm.storage.runs import CodedTexts, RunScores, read_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,28 +41,38 @@ def score_details(
         yield (
             run,
             ScoreDetails(
-                values=np.asarray(scored.values, dtype=float), subgroups=_subgroups(scored, names, column, rule)
+                values=np.asarray(scored.values, dtype=float),
+                subgroups=subgroup_means(run, scored, names, column, rule),
             ),
         )
 
 
-def _subgroups(
-    scored: RunScores, names: Sequence[str | None], column: Column, rule: Rule
+def subgroup_means(
+    run: Run, scored: RunScores, names: Sequence[str | None], column: Column, rule: Rule
 ) -> dict[str, Estimate | None]:
     """Return the mean of each subgroup, by name. `names`: the subgroup of each instance."""
     places = group_by(range(len(names)), lambda place: names[place])
-    return {name: _mean(scored, places[name], column, rule) for name in sorted(name for name in places if name)}
+    return {
+        name: _mean(run, _selected(scored, places[name]), column, rule)
+        for name in sorted(name for name in places if name)
+    }
 
 
-def _mean(scored: RunScores, places: Sequence[int], column: Column, rule: Rule) -> Estimate | None:
-    """Return the mean of the instances of a run at these places."""
-    values = np.asarray(scored.values, dtype=float)[list(places)]
-    parts = None if scored.parts is None else [scored.parts[i] for i in places]
-    clusters = None if scored.clusters is None else [scored.clusters[i] for i in places]
-    codes = [] if scored.failure_codes is None or rule != "corrected" else [scored.failure_codes[i] for i in places]
-    caused = np.array([code in CAUSED_BY_MODEL for code in codes], dtype=bool)
-    if caused.any() and (caused & np.isnan(values)).any():
-        worst = column.low if column.higher_is_better else column.high
-        counted = np.where(caused & np.isnan(values), worst, linearized(values, parts))
-        return estimate(counted, clusters, low=column.low, high=column.high)
-    return estimate_ratios(values, parts, clusters, low=column.low, high=column.high)
+def _mean(run: Run, scored: RunScores, column: Column, rule: Rule) -> Estimate | None:
+    """Return the mean of some instances of a run; the failures that the model caused count as on the leaderboard."""
+    cell = cell_of(run.model, run, column, scored, rule=rule, as_worst=rule == "corrected")
+    if cell.n_failed_by_model:
+        return cell.estimate
+    return estimate_ratios(scored.values, scored.parts, scored.clusters, low=column.low, high=column.high)
+
+
+def _selected(scored: RunScores, places: Sequence[int]) -> RunScores:
+    """Return the scores of the instances at these places."""
+    codes = scored.failure_codes
+    return RunScores(
+        ids=[scored.ids[i] for i in places],
+        values=np.asarray(scored.values, dtype=float)[list(places)],
+        clusters=None if scored.clusters is None else [scored.clusters[i] for i in places],
+        parts=None if scored.parts is None else [scored.parts[i] for i in places],
+        failure_codes=None if codes is None else CodedTexts(codes.codes[list(places)], codes.names),
+    )

@@ -232,7 +232,7 @@ COMPARISON = record(
             **keys("id metric", STRING),
             **keys("difference low high", NUMBER),
             **keys("n n_left_out n_clusters", INTEGER),
-            **keys("p_value p_adjusted", NUMBER),
+            **keys("p_value p_adjusted p_adjusted_all_pairs", NUMBER),
         )
     ),
     overall=record(**COMPARED, n_benchmarks=INTEGER, unit=STRING),

@@ -46,7 +46,7 @@ def differences_chart(comparison: Comparison) -> Chart:
     )  # fmt: skip
     notes = [
         f"{short(comparison.first)} minus {short(comparison.second)} on the instances that both have, with 95% "
-        "intervals. Filled points differ significantly at the 5% level, adjusted over benchmarks "
+        "intervals. Filled points differ significantly at the 5% level, adjusted for all pairs and benchmarks "
         f"({ADJUSTED[comparison.adjustment]}). Diamonds are averages; the win share decides ranks."
     ]
     return Chart(

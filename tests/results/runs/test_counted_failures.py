@@ -1,0 +1,165 @@
+"""One number for a run everywhere: failures that the model caused count as the worst answer by corrected scoring."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medhelm as api
+from medhelm.domain import JURY, Completion, Failure, Run, Score
+from medhelm.results.runs.counted_failures import counted_run, counted_runs
+from medhelm.storage.runs import load_runs
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.choice import chat, make_benchmark, perfect, question_number
+from tests.support.cli import Medhelm
+from tests.support.servers.openai import Answer, Server
+from tests.support.stores import jury_of, make_record, make_store, scored_run, write_run
+
+N = 40
+"""Questions of the benchmark."""
+
+REFUSED, LOST = 9, 2
+"""The first questions are refused, and those after them are lost on the way."""
+
+
+def run_timid(medhelm: Medhelm, server: Server, folder: Path, *options: str) -> Any:
+    """Run a perfect model with these failures, and return what the command printed."""
+
+    def reply(body: dict[str, Any]) -> Answer:
+        number = question_number(body)
+        if number < REFUSED:
+            return chat(None, finish_reason="content_filter")
+        return Answer(status=400, body={}) if number < REFUSED + LOST else chat(perfect(number))
+
+    server.answer_with(reply)
+    return medhelm("run", folder, "--model", f"openai/timid@{server.url}/v1", "--model", "baseline/majority", *options)
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Path:
+    return make_benchmark(tmp_path, n=N)
+
+
+def test_every_command_has_the_number_of_the_leaderboard(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+    done = run_timid(medhelm, server, benchmark, "--json").json["runs"][0]
+    board = medhelm("leaderboard", "--json").json["models"]
+    (cell,) = [row["benchmarks"]["toy"] for row in board if "timid" in row["model"]]
+    expected = (N - REFUSED - LOST) / (N - LOST)
+    assert cell["value"] == pytest.approx(expected, abs=1e-6)
+    numbers = {key: cell[key] for key in ("value", "low", "high", "n")}
+    shown = medhelm("runs", "show", "toy", "openai/timid", "--json").json
+    (listed,) = [one for one in medhelm("runs", "list", "--json").json["runs"] if "timid" in one["model"]]
+    for found in (done["metrics"]["exact_match"], shown["metrics"]["exact_match"], shown["score"], listed["score"]):
+        assert {key: found[key] for key in numbers} == pytest.approx(numbers, abs=1e-6)
+    assert done["metrics_by_rule"]["corrected"]["exact_match"]["value"] == pytest.approx(expected)
+    counted = done["metrics"]["exact_match"]
+    assert (counted["n_failed_by_model"], counted["completers"]["value"], counted["completers"]["n"]) == (
+        cell["n_failed_by_model"], cell["completers"]["value"], cell["completers"]["n"],
+    )  # fmt: skip
+    # The reference rule leaves failures out, everywhere.
+    assert done["metrics_by_rule"]["published"]["exact_match"]["value"] == 1.0
+    # As text, and in the exported table.
+    for command in (["runs", "list"], ["runs", "show", "toy", "openai/timid"]):
+        assert f"{expected:.3f} [" in medhelm(*command).out
+    assert medhelm("export", "csv", "out").code == 0
+    text = next(Path().rglob("estimates.csv")).read_text(encoding="utf-8")
+    (row,) = [
+        row
+        for row in csv.DictReader(io.StringIO(text))
+        if "timid" in row["model"] and (row["metric"], row["scoring"]) == ("exact_match", "corrected")
+    ]
+    assert float(row["value"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_refusals_are_spoken_of_in_one_way(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+    done = run_timid(medhelm, server, benchmark)
+    said = f"{REFUSED} refusals, counted as wrong (published: left out)."
+    assert said in done.out
+    assert said in medhelm("runs", "show", "toy", "openai/timid").out
+    assert "Corrected scoring counts them as wrong." in done.err
+    assert "count as missing" not in done.out + done.err
+
+
+def test_a_run_without_such_failures_says_nothing_of_them(medhelm: Medhelm, tmp_path: Path) -> None:
+    make_store(tmp_path / "store", {"toy": {"openai/m": [1.0, 0.0, None, 1.0]}})
+    (run,) = load_runs(open_store(tmp_path / "store"))
+    assert counted_run(run) is run
+    assert "counted as wrong" not in medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
+
+
+def test_python_shows_the_same_number(medhelm: Medhelm, benchmark: Path, server: Server) -> None:
+    run_timid(medhelm, server, benchmark)
+    expected = f"{(N - REFUSED - LOST) / (N - LOST):.3f} ["
+    runs = api.load_runs("medhelm-store")
+    (run,) = [run for run in runs if "timid" in run.model]
+    assert expected in repr(run)
+    assert expected in str(runs)
+    json_of = {one["model"]: one for one in runs.to_dict()["runs"]}[run.model]
+    assert json_of["metrics"]["exact_match"]["n_failed_by_model"] == REFUSED
+
+
+def refusing(
+    metric: str, values: list[float | None], folder: Path, *, names: list[str] | None = None, **changes: Any
+) -> Run:
+    """Write a run whose missing scores are refusals. `names`: the group of each instance."""
+    changes.setdefault("main_metric", metric)
+    failure = Failure("provider", "refusal", "no")
+    failed = sum(value is None for value in values)
+    return write_run(
+        folder,
+        scored_run("toy", "openai/m", values, failures={"refusal": failed}, **changes),
+        [
+            make_record(
+                i,
+                instance_id=f"i{i:03d}",
+                group=names[i] if names else "",
+                completion=Completion(text=None if value is None else "x", failure=failure if value is None else None),
+                scores=tuple(
+                    Score(metric=metric, rule=rule, value=value, failure=failure if value is None else None)
+                    for rule in ("corrected", "published")
+                ),
+            )
+            for i, value in enumerate(values)
+        ],
+    )
+
+
+def test_only_corrected_scoring_counts_a_refusal(tmp_path: Path) -> None:
+    run = refusing("exact_match", [1.0, 1.0, None, None], tmp_path / "share")
+    counted = counted_run(run)
+    assert counted.estimates["corrected"]["exact_match"].value == 0.5
+    assert counted.completers["exact_match"].value == 1.0
+    assert counted.estimates["published"] == run.estimates["published"]
+
+
+def test_groups_count_failures_too(tmp_path: Path) -> None:
+    groups = {
+        "young": {"corrected": 1.0, "published": 1.0, "n": 2},
+        "old": {"corrected": 1.0, "published": 1.0, "n": 1},
+    }
+    run = refusing("exact_match", [1.0, 1.0, None, 1.0], tmp_path / "a", groups=groups, names=["young"] * 3 + ["old"])
+    found = counted_run(run).groups
+    assert found["young"] == {"corrected": pytest.approx(2 / 3), "published": 1.0, "n": 2, "completers": 1.0}
+    assert found["old"] == groups["old"]
+
+
+def test_a_refusal_before_a_jury_is_the_worst_grade(medhelm: Medhelm, tmp_path: Path) -> None:
+    jury: dict[str, Any] = {"jury_result": jury_of("openai/a", "openai/b"), "main_metric": JURY}
+    run = refusing(JURY, [5.0, 3.0, None, None], tmp_path / "store", **jury)
+    assert counted_run(run).estimates["corrected"][JURY].value == (5 + 3 + 1 + 1) / 4
+    said = medhelm("runs", "show", "toy", "openai/m", "--store", tmp_path / "store").out
+    assert "2 refusals, counted as the worst grade (published: left out)." in said
+
+
+def test_records_that_cannot_be_read_leave_the_stored_estimate(tmp_path: Path) -> None:
+    good = refusing("exact_match", [1.0, 1.0, None, None], tmp_path / "a")
+    lost = refusing("exact_match", [1.0, 0.0, None, None], tmp_path / "b")
+    assert lost.folder is not None
+    (lost.folder / "records.parquet").write_bytes(b"damaged")
+    first, second = counted_runs([lost, good])
+    assert first.estimates == lost.estimates
+    assert second.estimates["corrected"]["exact_match"].value == 0.5
