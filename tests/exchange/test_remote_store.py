@@ -11,7 +11,7 @@ import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.exchange.remote_store import copy_of, publish
-from medhelm.io.object_store import ObjectStore
+from medhelm.io.object_store.store import ObjectStore
 from medhelm.results.runs.run_filter import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark

@@ -258,7 +258,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     """
     from medhelm.domain.text import plural
     from medhelm.exchange.remote_store import publish
-    from medhelm.io.object_store import ObjectStore
+    from medhelm.io.object_store.store import ObjectStore
     from medhelm.reports.formats.json_output import plain_json
     from medhelm.storage.store import open_store
 

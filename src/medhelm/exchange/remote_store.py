@@ -19,7 +19,7 @@ from medhelm.domain import Benchmark, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
-from medhelm.io.object_store import ObjectStore
+from medhelm.io.object_store.store import ObjectStore
 from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
