@@ -262,8 +262,7 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     from medhelm.reports.formats.json_output import plain_json
     from medhelm.storage.store import open_store
 
-    with existing_audit_log(shared) as audit:
-        remote = ObjectStore(url, offline=shared.offline, audit=audit)
+    with existing_audit_log(shared) as audit, ObjectStore(url, offline=shared.offline, audit=audit) as remote:
         definitions = load(shared, ["all"])
         done = publish(open_store(shared.store), remote, definitions, wanted=wanted, allowed=allow_hosts)
     if shared.json:

@@ -116,6 +116,14 @@ class HttpClient:
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
+    async def put(
+        self, url: str, *, headers: Mapping[str, str], body: bytes | IO[bytes], timeout_s: float | None = None
+    ) -> HttpResponse:
+        """Send a PUT request with `body`, bytes or a file, to `url`; return the response. Raises: as `post`."""
+        size = len(body) if isinstance(body, bytes) else body.seek(0, SEEK_END)
+        named = {"Content-Type": "application/octet-stream", **headers, "Content-Length": str(size)}
+        return await self._send("PUT", url, named, body, timeout_s)
+
     async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpResponse:
         """Send a DELETE request to `url`; return the response whatever its status. Raises: as `post`."""
         return await self._send("DELETE", url, headers, None, timeout_s)

@@ -121,8 +121,8 @@ def redirected(status: int, target: str, address: URL) -> ProviderError:
     return ProviderError(
         "redirect",
         f"{address.origin()} sent a redirect (status {status}) to {target or 'an unknown address'}. "
-        "Redirects are not followed, because they can lead to a host that is not allowed. Check the model's address: "
-        "it may lead to a login page instead of the API, or need https:// instead of http://.",
+        "Redirects are not followed, because they can lead to a host that is not allowed. Check the address: it "
+        "may lead to a login page instead of the API, need https:// instead of http://, or name another region.",
         fatal=True,
     )
 

@@ -1,212 +1,205 @@
 """A folder in an object store (S3, Google Cloud Storage, Azure): list, read, and create; objects never change.
 
-`obstore` sends the requests; it is an extra. It does not use our HTTP client, so each address is checked by the egress
-policy before the first request, each object is recorded in the audit log, and proxies and credentials come from the
-variables in `VARIABLES` only, never from instance metadata.
+Requests go through `HttpClient`, as all others do: the egress policy admits every host and address, redirects are
+refused, and each request is in the audit log. Credentials come from the variables in `services.VARIABLES` only, never
+from the metadata service of the machine.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from medhelm.errors import MissingError, UserError
-from medhelm.io.http.audit import Audit, Subject
-from medhelm.io.http.egress import PIECE_BYTES, EgressPolicy
-from medhelm.io.http.hosts import host_of, is_inside, without_secrets
+from medhelm.errors import DataError, MissingError, ProviderError, UserError
+from medhelm.io.http.audit import SUBJECT, Audit, Subject
+from medhelm.io.http.client import HttpClient, HttpResponse
+from medhelm.io.http.egress import EgressPolicy
+from medhelm.io.http.hosts import host_of, is_inside
+from medhelm.io.object_store.services import Service, service_of
 
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore as Client
+REPLY_S, BYTES_PER_S = 30.0, 50_000
+"""Seconds to wait for a reply, and the slowest transfer of an object: both limit the time for one request."""
 
-VARIABLES: Mapping[str, Mapping[str, str]] = {
-    "s3": {
-        "AWS_ACCESS_KEY_ID": "access_key_id",
-        "AWS_SECRET_ACCESS_KEY": "secret_access_key",
-        "AWS_SESSION_TOKEN": "session_token",
-        "AWS_REGION": "region",
-        "AWS_ENDPOINT_URL": "endpoint",
-    },
-    "gs": {"GOOGLE_APPLICATION_CREDENTIALS": "service_account"},
-    "az": {
-        "AZURE_STORAGE_ACCOUNT_NAME": "account_name",
-        "AZURE_STORAGE_ACCOUNT_KEY": "account_key",
-        "AZURE_STORAGE_SAS_TOKEN": "sas_key",
-        "AZURE_STORAGE_ENDPOINT": "endpoint",
-    },
-}
-"""Scheme of an address -> environment variable -> setting. Without credentials only public buckets can be read."""
+GIVE_UP_S = 60.0
+"""A request that failed is not repeated if this many seconds have passed since the first attempt."""
 
-_CREDENTIALS = {"access_key_id", "service_account", "account_key", "sas_key"}
+WAIT_S, ATTEMPTS = 0.5, 6
+"""Seconds before the second attempt, doubled for each further one, and attempts in all."""
 
-_PLACE = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*/?")
-"""Addresses: scheme, bucket (for Azure, container), folder."""
+MOST_PAGES = 10_000
+"""Most pages of a list of objects; services send a thousand objects in one."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Service:
-    """The service behind an address."""
-
-    settings: Mapping[str, str]
-    """Settings of `obstore`."""
-    addresses: tuple[str, ...]
-    """Addresses that are contacted: the service itself, then the service that issues tokens."""
-
-
-def _service(url: str, environment: Mapping[str, str]) -> _Service:
-    """Return the service of an address. Raises: UserError."""
-    if not _PLACE.fullmatch(url) or ".." in url:
-        raise UserError(
-            f"`{without_secrets(url)}` is not the address of a folder in an object store. Write s3://BUCKET/FOLDER, "
-            "gs://BUCKET/FOLDER or az://CONTAINER/FOLDER, with letters, digits, `.`, `_` and `-`."
-        )
-    scheme = url.partition("://")[0]
-    settings = {key: environment[name] for name, key in VARIABLES[scheme].items() if environment.get(name)}
-    if not _CREDENTIALS & settings.keys():
-        settings["skip_signature"] = "true"  # else it would ask the metadata service of the machine
-    if scheme == "gs":
-        return _Service(settings, ("https://storage.googleapis.com", "https://oauth2.googleapis.com"))
-    if scheme == "az":
-        if "account_name" not in settings:
-            raise UserError(f"{url}: set AZURE_STORAGE_ACCOUNT_NAME to the name of the storage account.")
-        settings.setdefault("endpoint", f"https://{settings['account_name']}.blob.core.windows.net")
-        return _Service(settings, (settings["endpoint"],))
-    settings.setdefault("region", "us-east-1")
-    settings.setdefault("endpoint", f"https://s3.{settings['region']}.amazonaws.com")
-    return _Service({**settings, "virtual_hosted_style_request": "false"}, (settings["endpoint"],))
+_TRANSIENT = {409, 429, 500, 502, 503, 504}
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_CODE = re.compile(rb"<Code>([A-Za-z]{1,60})</Code>")
+_Result = TypeVar("_Result")
 
 
 class ObjectStore:
-    """A folder of an object store."""
+    """A folder of an object store. `with ObjectStore(...) as remote:` closes its connections in the end."""
 
     def __init__(
         self, url: str, *, offline: bool, environment: Mapping[str, str] = os.environ, audit: Audit | None = None
     ) -> None:
-        """Check the address; nothing is sent yet. `audit`: log of the objects that are written or read.
+        """Check the address; nothing is sent yet. `audit`: log of the requests.
 
-        Raises: UserError for an address or a host that may not be contacted; MissingError without `obstore`.
+        Raises: UserError for an address or a host that may not be contacted, and for credentials that cannot be used.
         """
         self.url = url.rstrip("/")
-        service = _service(self.url, environment)
-        self.host = host_of(service.addresses[0])
-        for address in service.addresses:
-            if urlsplit(address).scheme != "https" and not is_inside(host_of(address)):
-                raise UserError(f"{address}: use https://, or data and keys would be sent unencrypted.")
-        self._policy = EgressPolicy(offline, {host_of(address) for address in service.addresses})
-        self._policy.admit_all(service.addresses)
-        self._address = service.addresses[0]
-        self._audit = audit
-        self._client = _open(self.url, service, self._policy)
+        self._service, folder = service_of(self.url, environment)
+        address = self._service.address
+        self.host = host_of(address)
+        if urlsplit(address).scheme != "https" and not is_inside(self.host):
+            raise UserError(f"{address}: use https://, or data and keys would be sent unencrypted.")
+        policy = EgressPolicy(offline, {self.host})
+        policy.admit_all([address])
+        self._folder = f"{folder}/" if folder else ""
+        self._sizes: dict[str, int] = {}
+        self._http = HttpClient(policy, timeout_s=REPLY_S, audit=audit)
+        self._loop = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        """Return the folder itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close all connections."""
+        self._loop.run(self._http.close())
+        self._loop.close()
 
     def sizes(self) -> dict[str, int]:
         """List all objects: key below the folder -> bytes. Raises: MissingError."""
-        import obstore
-
-        with self._errors():
-            return {one["path"]: one["size"] for page in obstore.list(self._client) for one in page}
+        self._sizes = self._run(self._list())
+        return dict(self._sizes)
 
     def read(self, key: str) -> bytes | None:
         """Read an object; None if there is none. Raises: MissingError."""
-        return b"".join(pieces) if (pieces := self._pieces(key)) is not None else None
+        content = io.BytesIO()
+        return content.getvalue() if self._run(self._get(key, content)) else None
 
     def download(self, key: str, file: Path) -> None:
-        """Write an object to a new file. Raises: MissingError if there is none."""
-        pieces = self._pieces(key)
-        if pieces is None:
-            raise MissingError(f"{self.url}/{key}: the object was removed while the store was read. Try again.")
-        with self._errors(), file.open("xb") as out:
-            out.writelines(pieces)
+        """Write an object to a new file. Raises: MissingError if there is none; StoreFullError."""
+        with file.open("xb") as out:
+            if not self._run(self._get(key, out)):
+                raise MissingError(f"{self.url}/{key}: the object was removed while the store was read. Try again.")
 
     def create(self, key: str, content: Path | bytes, *, benchmark: str = "") -> bool:
         """Create an object; return False, and do not change it, if it exists. Raises: MissingError.
 
         `benchmark`: name in the audit log.
         """
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
+        with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as file:
+            return self._run(self._put(key, file, benchmark))
 
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        self._note("PUT", size, Subject(benchmark=benchmark, digest=_digest(content), requests=0))
+    def _run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         with self._errors():
+            return self._loop.run(work)
+
+    async def _list(self) -> dict[str, int]:
+        service, found, marker = self._service, dict[str, int](), ""
+        for _ in range(MOST_PAGES):
+            url = service.list_url(self._folder, marker)
+            reply = await self._repeat(lambda url=url: self._http.get(url, headers=self._headers("GET", url)))
+            objects, marker = _read_list(reply.body, service)
+            found |= {key.removeprefix(self._folder): size for key, size in objects if key != self._folder}
+            if not marker:
+                return found
+        raise MissingError(f"{self.url} cannot be used: its list of objects does not end.")
+
+    async def _get(self, key: str, into: IO[bytes]) -> bool:
+        """Write an object to a file; return False if there is none."""
+        url = self._service.object_url(self._folder + key)
+        limit_s = REPLY_S + self._sizes.get(key, 0) / BYTES_PER_S
+
+        async def send() -> HttpResponse:
+            into.seek(0)
+            into.truncate()
+            return await self._http.get(url, headers=self._headers("GET", url), timeout_s=limit_s, into=into)
+
+        return (await self._repeat(send, known=(404,))).status != 404
+
+    async def _put(self, key: str, file: IO[bytes], benchmark: str) -> bool:
+        """Create an object; return False if it exists."""
+        service, url = self._service, self._service.object_url(self._folder + key)
+        size, digest = file.seek(0, os.SEEK_END), _digest(file)
+        limit_s = REPLY_S + size / BYTES_PER_S
+
+        async def send() -> HttpResponse:
+            headers = self._headers("PUT", url, service.if_absent, digest=digest, size=size)
+            return await self._http.put(url, headers=headers, body=file, timeout_s=limit_s)
+
+        SUBJECT.set(Subject(benchmark=benchmark, digest=digest, requests=0))
+        try:
+            return (await self._repeat(send, known=service.exists)).status not in service.exists
+        finally:
+            SUBJECT.set(None)
+
+    def _headers(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, *, digest: str = _EMPTY, size: int = 0
+    ) -> dict[str, str]:
+        return self._service.headers(method, url, headers or {}, digest=digest, size=size)
+
+    async def _repeat(self, send: Callable[[], Awaitable[HttpResponse]], known: tuple[int, ...] = ()) -> HttpResponse:
+        """Send a request, again after errors that may pass. `known`: statuses that are answers, besides success.
+
+        Raises: MissingError for another status; ProviderError.
+        """
+        started = time.monotonic()
+        for attempt in range(1, ATTEMPTS + 1):
+            is_last = attempt == ATTEMPTS or time.monotonic() - started >= GIVE_UP_S
             try:
-                obstore.put(self._client, key, content, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                return False
-        return True
-
-    def _pieces(self, key: str) -> Iterator[bytes] | None:
-        """Return the content of an object in pieces; None if there is none."""
-        import obstore
-
-        self._note("GET", 0, Subject(requests=0))
-        with self._errors():
-            try:
-                return (bytes(piece) for piece in obstore.get(self._client, key).stream(min_chunk_size=PIECE_BYTES))
-            except FileNotFoundError:
-                return None
-
-    def _note(self, method: str, size: int, subject: Subject) -> None:
-        if self._audit:
-            self._audit.request_all(method, self._address, [(subject, size)])
+                reply = await send()
+            except ProviderError as error:
+                if is_last or not error.retryable or time.monotonic() - started >= GIVE_UP_S:
+                    raise
+            else:
+                if reply.status < 300 or reply.status in known:
+                    return reply
+                if is_last or reply.status not in _TRANSIENT:
+                    code = _CODE.search(reply.body[:4096])
+                    reason = f" {code[1].decode()}" if code else ""
+                    raise MissingError(f"{self.url} cannot be used: {self.host} replied {reply.status}{reason}.")
+            await asyncio.sleep(WAIT_S * 2.0 ** (attempt - 1))
+        raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Convert errors of the library to MissingError, without addresses that hold secrets."""
-        from obstore.exceptions import BaseError
-
+        """Convert errors to MissingError, without addresses that hold secrets."""
         try:
             yield
-        except BaseError as error:
-            reason = str(error).split("\n", 1)[0].split("?", 1)[0]
-            raise MissingError(f"{self.url} cannot be used ({type(error).__name__}): {reason[:300]}") from None
+        except ProviderError as error:
+            raise MissingError(f"{self.url} cannot be used: {error}") from None
 
 
-def _open(url: str, service: _Service, policy: EgressPolicy) -> Client:
-    """Open the folder. Raises: UserError for settings that the library refuses; MissingError without the library."""
+def _read_list(body: bytes, service: Service) -> tuple[list[tuple[str, int]], str]:
+    """Return the keys and sizes in a list of objects, and what continues it. Raises: MissingError."""
+    from medhelm.io.xml_reader import parse_xml
+
     try:
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ImportError:
-        raise MissingError(
-            f"{url}: object stores need obstore: in a checkout, `pip install '.[object-stores]'`."
-        ) from None
-    from yarl import URL
-
-    options: Any = {"timeout": "120s", "connect_timeout": "20s"}
-    if service.addresses[0].startswith("http://"):
-        options["allow_http"] = True
-    if proxy := policy.proxy_of(URL(service.addresses[0])):
-        options["proxy_url"] = proxy
-    settings: Any = dict(service.settings)
-    retries: Any = {"max_retries": 5}
-    with _without_proxies():
-        try:
-            found: Client = from_url(url, config=settings, client_options=options, retry_config=retries)
-            return found
-        except (BaseError, ValueError) as error:
-            raise UserError(f"{url}: {str(error).splitlines()[0]}") from None
+        root = parse_xml(body)
+        for element in root.iter():
+            element.tag = element.tag.rpartition("}")[2].rpartition(":")[2]
+        if root.tag != service.list_of:
+            raise ValueError
+        objects = [
+            (one.findtext(service.name, ""), int(one.findtext(service.size, ""))) for one in root.iter(service.item)
+        ]
+    except (DataError, ValueError):
+        raise MissingError(f"{service.address} sent a list of objects that cannot be read.") from None
+    return objects, root.findtext(service.marker, "")
 
 
-@contextmanager
-def _without_proxies() -> Iterator[None]:
-    """Hide the proxies of the environment from the library, which would use them."""
-    hidden = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    for name in hidden:
-        del os.environ[name]
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-def _digest(content: Path | bytes) -> str:
-    if isinstance(content, bytes):
-        return hashlib.sha256(content).hexdigest()
-    with content.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest(file: IO[bytes]) -> str:
+    """Return the SHA-256 of a file."""
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for more than IO
