@@ -225,7 +225,8 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
                     file.write(chunk)
     except (aiohttp.ClientError, TimeoutError) as error:
         near, proxy = is_loopback(url.raw_host or ""), way.get("proxy", "")
-        words = str(connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy)).rstrip(".")
+        problem = connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy, of_model=False)
+        words = str(problem).rstrip(".")
         kept = f" {partial} holds the received part; run the same command again to resume." if partial.exists() else ""
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 

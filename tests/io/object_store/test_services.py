@@ -25,9 +25,10 @@ def server() -> Iterator[ObjectServer]:
 
 def requests(server: ObjectServer, url: str, settings: dict[str, str]) -> list[Received]:
     """Return what obstore sends to list, read and create objects."""
-    from obstore.store import from_url
+    from obstore import store
 
-    client: Any = from_url(
+    library: Any = store
+    client = library.from_url(
         url,
         config={**settings, "endpoint": server.url},
         client_options={"allow_http": True},

@@ -153,7 +153,7 @@ def test_a_server_that_never_answers_is_given_up(
         monkeypatch.setattr(services, "GOOGLE", url)
         there = {**variables, "AWS_ENDPOINT_URL": url, "AZURE_STORAGE_ENDPOINT": url}
         with ObjectStore(f"{scheme}://bk/f", offline=True, environment=there) as remote:
-            remote._http._timeout_s = 0.2
+            remote._http.timeout_s = 0.2
             with pytest.raises(MissingError, match=r"did not answer within 0\.2 s"):
                 remote.sizes()
 

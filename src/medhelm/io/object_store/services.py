@@ -187,7 +187,9 @@ def service_of(url: str, environment: Mapping[str, str] = os.environ) -> tuple[S
     scheme, _, place = url.partition("://")
     bucket, _, folder = place.strip("/").partition("/")
     given = {name: environment.get(name, "").strip() for name in VARIABLES[scheme]}
-    return {"s3": S3, "gs": Google, "az": Azure}[scheme](bucket, given), folder
+    if scheme == "s3":
+        return S3(bucket, given), folder
+    return Google(bucket, given) if scheme == "gs" else Azure(bucket, given), folder
 
 
 def shared_key(method: str, url: str, headers: Mapping[str, str], *, size: int, account: str, key: bytes) -> str:

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
@@ -65,7 +66,7 @@ class ObjectStore:
         policy.admit_all([address])
         self._folder = f"{folder}/" if folder else ""
         self._sizes: dict[str, int] = {}
-        self._http = HttpClient(policy, timeout_s=REPLY_S, audit=audit)
+        self._http = HttpClient(policy, timeout_s=REPLY_S, audit=audit, of_models=False)
         self._loop = asyncio.Runner()
 
     def __enter__(self) -> Self:
@@ -109,7 +110,7 @@ class ObjectStore:
         service, found, marker = self._service, dict[str, int](), ""
         for _ in range(MOST_PAGES):
             url = service.list_url(self._folder, marker)
-            reply = await self._repeat(lambda url=url: self._http.get(url, headers=self._headers("GET", url)))
+            reply = await self._repeat(partial(self._http.get, url, headers=self._headers("GET", url)))
             objects, marker = _read_list(reply.body, service)
             found |= {key.removeprefix(self._folder): size for key, size in objects if key != self._folder}
             if not marker:
