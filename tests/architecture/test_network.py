@@ -27,6 +27,7 @@ STANDARD: Mapping[str, Mapping[str, str]] = {
         "models.cluster.connection": "asks whether a Ray cluster, which the policy admitted, listens",
         "models.gateway.server": "the type of a listening socket",
         "models.local.server": "finds a free port of this machine",
+        "web.connections": "the type of a listening socket",
         "web.server": "the type of a listening socket",
     },
     "ssl": {
@@ -48,7 +49,7 @@ UNUSED = {
 
 CONNECTING = {
     "create_connection": {"models.cluster.connection"},
-    "create_server": set[str](),
+    "create_server": {"web.connections"},
     "open_connection": set[str](),
     "open_unix_connection": set[str](),
     "start_server": set[str](),
@@ -81,6 +82,7 @@ LIBRARIES: Mapping[str, str] = {
     "duckdb": "`io.parquet.open_database` installs and loads no extensions, so httpfs is not there",
     "filelock": "locks files",
     "fsspec": "one file system of our own, which decrypts files, is registered with DuckDB",
+    "h11": "reads requests for uvicorn",
     "genai_prices": "prices that the package holds; `UpdatePrices`, which downloads, is not used",
     "huggingface_hub": "looks for downloaded weights with `local_files_only`",
     "inspect_ai": "evaluations that Inspect starts send their requests through Inspect, as docs/how-to say",
@@ -100,7 +102,7 @@ LIBRARIES: Mapping[str, str] = {
     "starlette": "answers requests",
     "torch": "computes",
     "transformers": "loads weights with `local_files_only`, and HF_HUB_OFFLINE is set before its import",
-    "uvicorn": "listens, by web.server: on this machine, with a certificate, or behind a proxy that has one",
+    "uvicorn": "listens, by web.connections: on this machine, with a certificate, or behind a proxy that has one",
     "vl_convert": "gets specifications with their data inside, and no address to download from",
     "xlsxwriter": "opens no socket",
     "yaml": "opens no socket",
