@@ -46,7 +46,7 @@ _SECRET = re.compile(r"(?i)^medhelm_|key|token|secret|pass|pwd|credential|login|
 """Names of environment variables that may hold keys, and all of MedHELM."""
 
 _END: Mapping[str, object] = {}
-"""Stands for the end of the rows; compared by identity."""
+"""Marks the end of the rows; compared by identity."""
 
 
 class _UncachedLoader(SourceFileLoader):

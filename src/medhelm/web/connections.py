@@ -2,7 +2,7 @@
 
 uvicorn limits neither the time for a request nor the connections of one client, and refuses everyone when there are too
 many. Here a request must arrive within seconds. Of connections without a whole request, the oldest of the client with
-the most are closed first. Clients are told apart by their address: all users of this machine are one client.
+the most are closed first. Clients are known by their address: all users of this machine are one client.
 """
 
 from __future__ import annotations

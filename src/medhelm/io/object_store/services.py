@@ -49,7 +49,7 @@ _PLACE = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+
 """Addresses: scheme, bucket (for Azure, container), folder."""
 
 
-class Service(ABC):
+class StorageService(ABC):
     """A bucket of one service, with the credentials for it."""
 
     address: str
@@ -77,7 +77,7 @@ class Service(ABC):
         """Return the headers of a request, signed. `headers`: to sign and send; `digest`: SHA-256 of the body."""
 
 
-class S3(Service):
+class S3Bucket(StorageService):
     """Amazon S3, or another server that speaks its API."""
 
     if_absent: Mapping[str, str] = {"If-None-Match": "*"}
@@ -111,7 +111,7 @@ class S3(Service):
         )
 
 
-class Google(Service):
+class GoogleBucket(StorageService):
     """Google Cloud Storage, through its XML API. A service account signs its own tokens, so no other host is asked."""
 
     if_absent: Mapping[str, str] = {"x-goog-if-generation-match": "0"}
@@ -133,7 +133,7 @@ class Google(Service):
         return {**headers, "Authorization": f"Bearer {self._token}"}
 
 
-class Azure(Service):
+class AzureContainer(StorageService):
     """Azure Blob Storage."""
 
     if_absent: Mapping[str, str] = {"If-None-Match": "*", "x-ms-blob-type": "BlockBlob"}
@@ -177,7 +177,7 @@ class Azure(Service):
         return {} if self._key else dict(self._access)
 
 
-def service_of(url: str, environment: Mapping[str, str] = os.environ) -> tuple[Service, str]:
+def service_of(url: str, environment: Mapping[str, str] = os.environ) -> tuple[StorageService, str]:
     """Return the service of an address, and the folder in its bucket. Raises: UserError, MissingError."""
     if not _PLACE.fullmatch(url) or ".." in url:
         raise UserError(
@@ -188,8 +188,8 @@ def service_of(url: str, environment: Mapping[str, str] = os.environ) -> tuple[S
     bucket, _, folder = place.strip("/").partition("/")
     given = {name: environment.get(name, "").strip() for name in VARIABLES[scheme]}
     if scheme == "s3":
-        return S3(bucket, given), folder
-    return Google(bucket, given) if scheme == "gs" else Azure(bucket, given), folder
+        return S3Bucket(bucket, given), folder
+    return GoogleBucket(bucket, given) if scheme == "gs" else AzureContainer(bucket, given), folder
 
 
 def shared_key(method: str, url: str, headers: Mapping[str, str], *, size: int, account: str, key: bytes) -> str:

@@ -26,7 +26,7 @@ from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.client import HttpClient, HttpResponse
 from medhelm.io.http.egress import EgressPolicy
 from medhelm.io.http.hosts import host_of, is_inside
-from medhelm.io.object_store.services import Service, service_of
+from medhelm.io.object_store.services import StorageService, service_of
 
 REPLY_S, BYTES_PER_S = 30.0, 50_000
 """Seconds to wait for a reply, and the slowest transfer of an object: both limit the time for one request."""
@@ -182,7 +182,7 @@ class ObjectStore:
             raise MissingError(f"{self.url} cannot be used: {error}") from None
 
 
-def _read_list(body: bytes, service: Service) -> tuple[list[tuple[str, int]], str]:
+def _read_list(body: bytes, service: StorageService) -> tuple[list[tuple[str, int]], str]:
     """Return the keys and sizes in a list of objects, and what continues it. Raises: MissingError."""
     from medhelm.io.xml_reader import parse_xml
 

@@ -83,7 +83,7 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    first, second = request.choice("a", cases.runs, ""), request.choice("b", cases.runs, "")
+    first, second = request.known_name("a", cases.runs), request.known_name("b", cases.runs)
     models = some_models(cases, [first, second, search.model, search.got, search.missed], MOST_COMPLETIONS)
     case = find_case(cases, request.text("case"), models=models)
     shown, is_whole = _completions(case, first, second)
