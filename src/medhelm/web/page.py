@@ -141,9 +141,8 @@ class PageRequest:
         """Return a parameter that must be a name that exists here. Raises: PageNotFound for another one."""
         found = self.text(name) or default
         if found not in known and found != default:
-            raise UserError(
-                f"There is no {name} `{found[:80]}` here. Known: {', '.join(sorted(known)[:40]) or 'none'}."
-            )
+            names = ", ".join(sorted(known)[:40]) or "none"
+            raise PageNotFound(f"There is no {name} `{found[:80]}` here. Known: {names}.")
         return found
 
     def number(self, name: str, default: int, *, low: int, high: int) -> int:

@@ -162,7 +162,7 @@ def test_unknown_names_are_not_found(client: TestClient, name: str, value: str) 
     for address in ("/benchmarks/toy/cases", "/api/benchmarks/toy/cases"):
         found = client.get(f"{address}?{urlencode({name: value})}")
         assert found.status_code == 404
-        assert "The parameter" in found.text
+        assert f"There is no {name} " in found.text
 
 
 @pytest.mark.parametrize(
