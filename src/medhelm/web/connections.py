@@ -63,9 +63,10 @@ class Server(uvicorn.Server):
         def connect() -> Connection:
             return Connection(config, self.server_state, waiting)
 
-        loop, tls = asyncio.get_running_loop(), {"ssl_handshake_timeout": REQUEST_S} if config.ssl else {}
+        loop, tls = asyncio.get_running_loop(), config.ssl
+        limit_s = REQUEST_S if tls else None
         self.servers = [
-            await loop.create_server(connect, sock=one, ssl=config.ssl, backlog=config.backlog, **tls)
+            await loop.create_server(connect, sock=one, ssl=tls, ssl_handshake_timeout=limit_s, backlog=config.backlog)
             for one in sockets or ()
         ]
         self.started = True
