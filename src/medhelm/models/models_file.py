@@ -160,7 +160,7 @@ class ModelDefinition(BaseModel):
     def key_notice(self, model: Model) -> str:
         """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
         is_near = all(is_loopback(host_of(address)) for address in model.addresses) and not self.endpoints
-        is_expected = not self.key and (not self.is_elsewhere or is_near)
+        is_expected = not self.key and (not self.is_elsewhere or (is_near and model.key_variable == GENERAL_KEY))
         if not self._found_at or not model.key_variable or is_expected:
             return ""
         hosts = listed(["/".join(address.split("/")[:3]) for address in model.addresses], 5)
