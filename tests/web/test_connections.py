@@ -30,6 +30,15 @@ async def hello(scope: Mapping[str, Any], receive: object, send: Callable[[Any],
     await send({"type": "http.response.body", "body": b"hello"})
 
 
+@pytest.fixture(autouse=True)
+def _many_files() -> None:
+    """Allow this process both sides of 260 connections; some systems allow 256 files unless asked."""
+    resource = pytest.importorskip("resource", reason="POSIX limits")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < 2048:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048 if hard == resource.RLIM_INFINITY else min(2048, hard), hard))
+
+
 @contextmanager
 def serving(app: Any = hello, certificate: tuple[Path, Path] | None = None) -> Iterator[int]:
     """Yield the port of a server in a thread."""
