@@ -9,24 +9,24 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/ready
 	$(BIN)/medhelm demo
 
-test: $(VENV)/ready
+test: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n auto -m "not long"
 
-test-long: $(VENV)/ready
+test-long: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n auto -m long
 
-lint: $(VENV)/ready
+lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/ready
+bench: $(VENV)/ready-dev
 	$(BIN)/python bench/bench.py
 
-bench-faults: $(VENV)/ready
+bench-faults: $(VENV)/ready-dev
 	$(BIN)/python -m bench.studies.faults
 
-reference: $(VENV)/ready
+reference: $(VENV)/ready-dev
 	$(BIN)/python -m tools.checked_definitions
 	$(BIN)/python -m tools.reference
 
@@ -36,15 +36,20 @@ docs: $(VENV)/ready-docs
 man: $(VENV)/ready
 	$(BIN)/python -m tools.man
 
-$(VENV)/ready-docs: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --group docs
-	@touch $@
-
+# The package alone; then what development needs as well; then the site's generator.
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medhelm needs Python 3.11 or newer, this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+$(VENV)/ready-docs: $(VENV)/ready-dev
+	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
 clean:

@@ -1,1 +1,1 @@
-"""Tools of the project's own documents: generated reference pages, recorded command output, man pages."""
+"""Tools of the project: generated reference pages, recorded output, man pages, and wheels with hashes."""

@@ -9,10 +9,11 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from medhelm.benchmarks import download
 from medhelm.benchmarks.data.sources import list_digest
 from medhelm.benchmarks.download import STAGING, DownloadResult, fetch
 from medhelm.domain import Benchmark, SampleRule
@@ -99,6 +100,18 @@ def test_an_interrupted_download_is_resumed(tmp_path: Path, server: Server) -> N
     assert server.headers[-1]["range"] == f"bytes={have}-"
     assert (tmp_path / "data" / "tiny" / "rows.jsonl").read_bytes() == CONTENT
     assert not partial.exists()
+
+
+@pytest.mark.parametrize("ending", ["hang", "drip"])
+def test_a_server_that_sends_next_to_nothing_is_given_up(
+    ending: Literal["hang", "drip"], tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert download.TIMEOUT_S <= 60
+    monkeypatch.setattr(download, "TIMEOUT_S", 0.3)
+    server.script(Answer(ending=ending))
+    result = got(benchmark(tmp_path, server), tmp_path)
+    assert result.state == "failed"
+    assert "did not answer within 0.3 s" in result.message
 
 
 def test_a_complete_partial_file_is_renamed(tmp_path: Path, server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,6 +44,33 @@ def test_a_hook_makes_its_own_rows(tmp_path: Path) -> None:
         {"text": "b"},
         {"text": "c"},
     ]
+
+
+def test_a_hook_sees_no_secrets_and_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither while it is loaded, nor while it makes rows; afterwards they are there again."""
+    secrets = (
+        "OPENAI_API_KEY", "MEDHELM_PROXY_LOGIN", "MEDHELM_STORE_KEY_FILE", "MEDHELM_GATEWAY", "MEDHELM_DATA", "DB_PWD",
+        "HF_TOKEN", "SSH_AUTH_SOCK", "AZURE_STORAGE_SAS", "GOOGLE_APPLICATION_CREDENTIALS", "SESSION_COOKIE",
+    )  # fmt: skip
+    for name in secrets:
+        monkeypatch.setenv(name, "hidden")
+    monkeypatch.setenv("TZ", "UTC")
+    code = """
+import os
+LOADED = sorted(os.environ)
+def rows(rows):
+    started = sorted(os.environ)
+    for row in rows:
+        yield {"seen": [*LOADED, *started, *os.environ]}
+"""
+    path = written(tmp_path, code)
+    for row in run_hook(load_hook(path), iter([{}, {}]), path):
+        seen = row["seen"]
+        assert isinstance(seen, list)
+        assert not {*secrets} & {*seen}
+        assert seen.count("TZ") == 3
+        assert os.environ["OPENAI_API_KEY"] == "hidden", "others see it between two rows"
+    assert {os.environ[name] for name in secrets} == {"hidden"}
 
 
 def test_a_hook_reads_row_by_row(tmp_path: Path) -> None:

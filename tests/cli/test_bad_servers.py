@@ -51,7 +51,7 @@ TROUBLES = {
         Answer(status=302, headers={"Location": "https://login.example/saml?token=QwErTy0123456789"}),
         "redirect",
         "sent a redirect (status 302) to https://login.example/saml. Redirects are not followed",
-        "Check the model's address: it may lead to a login page",
+        "Check the address: it may lead to a login page",
         fatal=True,
     ),
     "a firewall": Trouble(

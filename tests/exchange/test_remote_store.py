@@ -11,16 +11,23 @@ import pytest
 
 from medhelm.errors import MissingError, StoreError, UserError
 from medhelm.exchange.remote_store import copy_of, publish
-from medhelm.io.object_store import ObjectStore
+from medhelm.io.object_store.store import ObjectStore
 from medhelm.results.runs.run_filter import RunFilter
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.library import benchmark
 from tests.support.cli import Medhelm
-
-pytest.importorskip("obstore", reason="obstore is in the dev group only")
 from tests.support.servers.s3 import make_only_bucket, s3_server, send
 
 URL = "s3://board/results"
+
+
+@pytest.fixture
+def remote(variables: None) -> Iterator[ObjectStore]:
+    """The published folder."""
+    with ObjectStore(URL, offline=True) as opened:
+        yield opened
+
+
 PUBLIC = [benchmark("pubmed_qa"), benchmark("med_qa")]
 
 
@@ -70,16 +77,21 @@ def test_a_published_store_is_read_by_others(medhelm: Medhelm, evaluated: Path) 
     there = medhelm("leaderboard", "--store", URL, "--json")
     assert there.out == medhelm("leaderboard", "--store", evaluated, "--json").out
     assert medhelm("release", "--store", URL).out == medhelm("release", "--store", evaluated).out
-    copy = copy_of(ObjectStore(URL, offline=True))
+    copy = copy_of(URL, offline=True)
     assert files(copy) == files(evaluated)
     assert copy.stat().st_mode & 0o077 == 0
+    read = [json.loads(line) for line in (copy / "audit.jsonl").read_text().splitlines()]
+    assert {(line.get("action"), line.get("method", "GET")) for line in read} == {("request", "GET")}
+    assert len(read) > len(files(evaluated)), "each object, and the list of them"
     methods = [json.loads(line).get("method") for line in (evaluated / "audit.jsonl").read_text().splitlines()]
     assert methods.count("PUT") == len(files(evaluated)) + 2, "two runs of the first publication share nothing"
 
 
 @pytest.mark.usefixtures("variables")
-def test_what_is_published_never_changes_and_an_interrupted_publication_is_finished(evaluated: Path) -> None:
-    store, remote = open_store(evaluated), ObjectStore(URL, offline=True)
+def test_what_is_published_never_changes_and_an_interrupted_publication_is_finished(
+    evaluated: Path, remote: ObjectStore
+) -> None:
+    store = open_store(evaluated)
     one = RunFilter(benchmarks=["pubmed_qa"])
 
     class Stopped(Exception):  # noqa: N818 - in place of a kill
@@ -91,9 +103,9 @@ def test_what_is_published_never_changes_and_an_interrupted_publication_is_finis
                 raise Stopped
             return super().create(key, content, benchmark=benchmark)
 
-    with pytest.raises(Stopped):
-        publish(store, Stopping(URL, offline=True), PUBLIC, wanted=one)
-    assert list((copy_of(remote) / "runs").iterdir()) == [], "a run without run.json is not there"
+    with Stopping(URL, offline=True) as stopping, pytest.raises(Stopped):
+        publish(store, stopping, PUBLIC, wanted=one)
+    assert list((copy_of(URL, offline=True) / "runs").iterdir()) == [], "a run without run.json is not there"
     assert publish(store, remote, PUBLIC, wanted=one).runs == 1
     (run,) = evaluated.glob("runs/pubmed_qa/*/run.json")
     run.write_text(run.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -104,26 +116,26 @@ def test_what_is_published_never_changes_and_an_interrupted_publication_is_finis
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_copy_follows_removals_and_ignores_unknown_keys(evaluated: Path) -> None:
-    remote = ObjectStore(URL, offline=True)
+def test_a_copy_follows_removals_and_ignores_unknown_keys(evaluated: Path, remote: ObjectStore) -> None:
     publish(open_store(evaluated), remote, PUBLIC)
-    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d"):
+    for key in ("runs/x/y/z/deep.txt", "cache.sqlite", "prompts/.hidden", "runs/a b/c/d", f"prompts/{'a' * 256}"):
         remote.create(key, b"hostile")
-    copy = copy_of(remote)
+    copy = copy_of(URL, offline=True)
     assert files(copy) == files(evaluated)
     shutil.rmtree(next(copy.glob("runs/med_qa/*")))
     (copy / "runs" / "gone" / "m-0123456789").mkdir(parents=True)
-    assert files(copy_of(remote)) == files(evaluated)
+    assert files(copy_of(URL, offline=True)) == files(evaluated)
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_key_that_leaves_the_folder_is_an_error(bucket: Mapping[str, str], tmp_path: Path) -> None:
-    remote = ObjectStore(URL, offline=True)
-    remote.create("store.json", b"{}")
-    send(bucket, "PUT", "/board/results/runs/x/%2E%2E/%2E%2E/escaped", b"hostile")
-    with pytest.raises(MissingError, match="cannot be used"):
-        copy_of(remote)
-    assert not list(tmp_path.rglob("escaped"))
+def test_keys_that_leave_the_folder_or_are_no_paths_are_ignored(
+    bucket: Mapping[str, str], evaluated: Path, tmp_path: Path, remote: ObjectStore
+) -> None:
+    publish(open_store(evaluated), remote, PUBLIC)
+    for key in ("runs/x/%2E%2E/%2E%2E/escaped", "f//escaped", "prompts/%2E%2E/escaped", "prompts/a%20escaped"):
+        send(bucket, "PUT", f"/board/results/{key}", b"hostile")
+    assert files(copy_of(URL, offline=True)) == files(evaluated)
+    assert not list(tmp_path.rglob("*escaped"))
 
 
 @pytest.mark.parametrize(
@@ -148,12 +160,11 @@ def test_addresses_refused_before_anything_is_sent(url: str, environment: Mappin
 
 @pytest.mark.usefixtures("variables")
 def test_private_data_needs_consent_to_leave_the_machine(
-    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch
+    medhelm: Medhelm, evaluated: Path, monkeypatch: pytest.MonkeyPatch, remote: ObjectStore
 ) -> None:
     monkeypatch.setattr("medhelm.exchange.remote_store.is_loopback", lambda host: False)
     for path in evaluated.glob("runs/pubmed_qa/*/run.json"):
         path.write_text(path.read_text(encoding="utf-8").replace('"tier": "sample"', '"tier": "real"'))
-    remote = ObjectStore(URL, offline=True)
     with pytest.raises(UserError, match=r"of pubmed_qa to 127\.0\.0\.1\.\n.*--allow-host 127\.0\.0\.1"):
         publish(open_store(evaluated), remote, [])
     assert remote.sizes() == {}

@@ -601,6 +601,16 @@ def test_a_file_that_is_found_says_where_keys_go(tmp_path: Path, entry: str, not
     assert notes == expected, "the user named the file"
 
 
+def test_a_file_that_is_found_says_that_a_providers_key_goes_to_a_port_of_this_machine(tmp_path: Path) -> None:
+    """Any user of this machine may listen there."""
+    (tmp_path / "models.yaml").write_text("ours: {base_url: 'http://127.0.0.1:8000/v1'}\n", encoding="utf-8")
+    notes: list[str] = []
+    find_models(["ours"], environment={"OPENAI_API_KEY": "sk-o"}, note=notes.append)
+    assert notes == ["models.yaml:1: `ours` sends the key in OPENAI_API_KEY to http://127.0.0.1:8000"]
+    find_models(["ours"], environment={}, note=notes.append)
+    assert len(notes) == 1
+
+
 def test_a_list_with_commas_is_refused() -> None:
     with pytest.raises(UserError, match="Repeat the option for each: --model A --model B"):
         find("openai/a, baseline/majority")

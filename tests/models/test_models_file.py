@@ -228,3 +228,74 @@ def test_a_file_that_was_only_found_sends_no_vendors_key_to_a_pool(file: Path) -
         with pytest.raises(ConfigError, match="`key` OPENAI_API_KEY belongs to OpenAI, and is not sent to"):
             read_definitions(file, is_found=True)
         assert read_definitions(file)["qwen"].key == "OPENAI_API_KEY"
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "MEDHELM_STORE_KEY",
+        "MEDHELM_GATEWAY_TOKEN",
+        "MEDHELM_PROXY_LOGIN",
+        "MEDHELM_ANYTHING_API_KEY",
+        "MEDHELM_API_KEY_2",
+    ],
+)
+def test_settings_of_medhelm_are_never_keys(file: Path, variable: str) -> None:
+    ((line, text),) = problems(file, f"\nours: {{base_url: 'http://10.0.0.5/v1', key: {variable}}}\n")
+    assert line == 2
+    assert f"{variable} is a setting of MedHELM itself and is never sent" in text
+
+
+@pytest.mark.parametrize("where", ["base_url: 'http://127.0.0.1:1/v1'", "base_url: 'https://h.example/v1'", "model: m"])
+@pytest.mark.parametrize(
+    "variable",
+    ["HOME", "USER", "PATH", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY", "GITHUB_TOKEN",
+     "SSH_PRIVATE_KEY", "DJANGO_SECRET_KEY", "DATABASE_URL", "GOOGLE_APPLICATION_CREDENTIALS", "_KEY"],
+)  # fmt: skip
+def test_a_file_that_was_only_found_sends_only_keys_of_models(file: Path, variable: str, where: str) -> None:
+    file.write_text(f"ours: {{{where}, key: {variable}}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_definitions(file, is_found=True)
+    if variable != "_KEY":
+        assert "is not sent" in str(raised.value)
+        assert "name it with --models" in str(raised.value)
+        assert read_definitions(file)["ours"].key == variable, "the user named the file"
+
+
+@pytest.mark.parametrize("variable", ["WARD_KEY", "WARD_7_KEY", "MY_SERVER_KEY", "GROQ_API_KEY", "MEDHELM_API_KEY"])
+def test_a_file_that_was_only_found_may_name_keys_of_models(file: Path, variable: str) -> None:
+    file.write_text(f"ours: {{base_url: 'https://h.example/v1', key: {variable}}}\n", encoding="utf-8")
+    assert read_definitions(file, is_found=True)["ours"].key == variable
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("OPENAI/gpt-4o", "looks like a model of the provider `openai`"),
+        ("OpenAI/gpt-4o", "looks like a model of the provider `openai`"),
+        ("0penai/gpt-4o", "looks like a model of the provider `openai`"),
+        ("openal/gpt-4o", "looks like a model of the provider `openai`"),
+        ("Anthropic/claude-sonnet-5", "looks like a model of the provider `anthropic`"),
+        ("B\\x61seline/majority", "looks like a model of the provider `baseline`"),
+        ("openai /gpt-4o", "before a slash"),
+        ("open ai/gpt-4o", "before a slash"),
+        ("\\u043epenai/gpt-4o", "before a slash"),
+        ("openai\\u2215gpt-4o", "before a slash"),
+        ("openai\\uff0fgpt-4o", "before a slash"),
+        ("\\uff4fpenai/gpt-4o", "before a slash"),
+        ("openai\\u200b/gpt-4o", "a name must be one line of text"),
+        ("openai\\u00a0/gpt-4o", "a name must be one line of text"),
+    ],
+)
+def test_names_that_look_like_those_of_a_provider(file: Path, name: str, words: str, is_found: bool) -> None:
+    file.write_text(f'"{name}": {{base_url: "http://127.0.0.1:8000/v1"}}\n', encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_definitions(file, is_found=is_found)
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.3", "local/qwen2.5", "Klinik \u00c4", "a b"])
+def test_other_names_are_free(file: Path, name: str) -> None:
+    file.write_text(f'"{name}": {{base_url: "http://127.0.0.1:8000/v1"}}\n', encoding="utf-8")
+    assert list(read_definitions(file, is_found=True)) == [name]

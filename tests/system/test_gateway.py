@@ -96,6 +96,14 @@ def test_workers_share_cache_and_budget_and_their_runs_are_those_of_one_process(
     assert all("@" in entry["worker"] for entry in sent)
 
 
+def test_a_run_that_continues_does_not_report_a_lost_cache(folder: Path, worker: Worker) -> None:
+    with gateway(folder) as found:
+        begun, continued = worker(found, "--store", "one", "--limit", "3"), worker(found, "--store", "one")
+    assert (begun.code, continued.code) == (0, 0), begun.err + continued.err
+    assert continued.json["runs"][0]["requests_cached"] == 3
+    assert "cache.sqlite" not in continued.err, "the cache is the gateway's"
+
+
 def test_the_budget_of_the_gateway_stops_workers_and_others_are_refused(
     folder: Path, server: Server, worker: Worker
 ) -> None:
@@ -130,6 +138,7 @@ def test_with_a_certificate_the_same_is_encrypted(folder: Path, server: Server) 
         variables = {"MEDHELM_GATEWAY_TOKEN": "w" * 30}
         code, _, err = finish(start(folder, *command, **variables))
         assert (code, "set the environment variable SSL_CERT_FILE" in " ".join(err.split())) == (4, True), err
+        assert "models.yaml" not in err, "no definition can change how a gateway is reached"
         assert server.count == 0
         code, _, err = finish(start(folder, *command, **variables, SSL_CERT_FILE=str(certificate)))
         assert code == 0, err

@@ -61,10 +61,20 @@ def test_a_form_that_is_too_long_is_refused(client: TestClient) -> None:
     assert client.post("/login", content=b"token=" + b"x" * 20_000).status_code == 413
 
 
-def test_guessing_is_slowed_down_even_if_a_guess_is_right(client: TestClient, security: Security) -> None:
-    for _ in range(MOST_FAILURES):
-        client.post("/login", data={"token": "wrong"})
-    assert client.post("/login", data={"token": security.token}).status_code == 429
+def test_wrong_tokens_are_told_to_wait_and_the_right_one_never(client: TestClient, security: Security) -> None:
+    statuses = [client.post("/login", data={"token": "wrong"}).status_code for _ in range(MOST_FAILURES + 2)]
+    assert statuses == [403] * MOST_FAILURES + [429, 429]
+    found = client.post("/login", data={"token": security.token}, follow_redirects=False)
+    assert found.status_code == 303
+    assert client.get("/").status_code != 401
+
+
+def test_wrong_tokens_of_one_client_are_not_counted_for_others(security: Security) -> None:
+    for number in range(3 * MOST_FAILURES):
+        assert not security.accepts(f"wrong {number}", "10.0.0.1")
+    assert security.must_wait("10.0.0.1")
+    assert not security.accepts("wrong", "10.0.0.2")
+    assert not security.must_wait("10.0.0.2")
 
 
 @pytest.mark.parametrize("cookie", ["", ".", "9999999999", "9999999999.00", "x.y", "9" * 5000 + ".0", "1.é"])
@@ -148,8 +158,26 @@ def test_another_authorization_is_refused(client: TestClient, value: str) -> Non
 def test_guessing_tokens_of_programs_is_slowed_down(client: TestClient, security: Security) -> None:
     for _ in range(MOST_FAILURES):
         client.get("/api/benchmarks", headers={"authorization": "Bearer wrong"})
-    found = client.get("/api/benchmarks", headers={"authorization": f"Bearer {security.token}"})
+    found = client.get("/api/benchmarks", headers={"authorization": "Bearer wrong"})
     assert (found.status_code, found.headers["retry-after"]) == (429, "60")
+    right = client.get("/api/benchmarks", headers={"authorization": f"Bearer {security.token}"})
+    assert right.status_code not in (401, 429)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"host": "board.test:8443"}, ("board.test:8443 is not a host name of this server", "Host $http_host")),
+        ({"host": "<b>"}, ("what the request names is not a host name",)),
+        ({"origin": "https://board.test:8443"}, ("the browser is at board.test:8443", "http://127.0.0.1:8642")),
+    ],
+)
+def test_a_refusal_says_what_to_do_behind_a_proxy(
+    client: TestClient, headers: dict[str, str], words: tuple[str, ...]
+) -> None:
+    found = client.get("/login", headers=headers)
+    assert found.status_code == 403
+    assert all(one in found.text for one in ("--behind-proxy HOST:PORT", *words))
 
 
 def test_a_token_does_not_help_other_sites(client: TestClient, security: Security) -> None:

@@ -37,7 +37,10 @@ LARGEST_MEMBER = 4 << 30
 """Maximum size of a file in an archive, in bytes."""
 
 TIMEOUT_S = 60.0
-"""Maximum wait for data from a server, in seconds."""
+"""Maximum wait for `LEAST_BYTES` from a server, or for the end of its response, in seconds."""
+
+LEAST_BYTES = 1 << 16
+"""A server that sends fewer bytes within `TIMEOUT_S` is given up."""
 
 PARTIAL = ".part"
 """Suffix of an incomplete download, which the next one resumes."""
@@ -213,7 +216,10 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
     if downloader.audit:
         await note_request(downloader.audit, "GET", url, way.get("proxy"), None)
     try:
-        async with downloader.session.get(url, headers=headers, allow_redirects=False, **way) as response:
+        async with (
+            asyncio.timeout(TIMEOUT_S) as limit,
+            downloader.session.get(url, headers=headers, allow_redirects=False, **way) as response,
+        ):
             if start and response.status == 416:  # nothing is left to send: the file was complete
                 return
             if response.status not in (200, 206):
@@ -221,11 +227,17 @@ async def _download(downloader: _Downloader, address: str, partial: Path) -> Non
                     f"{address} cannot be downloaded: the server answered {response.status} {response.reason}."
                 )
             with partial.open("ab" if response.status == 206 and start else "wb") as file:
+                received = 0
                 async for chunk in response.content.iter_chunked(CHUNK):
                     file.write(chunk)
+                    received += len(chunk)
+                    if received >= LEAST_BYTES:
+                        received = 0
+                        limit.reschedule(asyncio.get_running_loop().time() + TIMEOUT_S)
     except (aiohttp.ClientError, TimeoutError) as error:
         near, proxy = is_loopback(url.raw_host or ""), way.get("proxy", "")
-        words = str(connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy)).rstrip(".")
+        problem = connection_problem(error, url, TIMEOUT_S, near=near, proxy=proxy, of_model=False)
+        words = str(problem).rstrip(".")
         kept = f" {partial} holds the received part; run the same command again to resume." if partial.exists() else ""
         raise DataError(f"{address} cannot be downloaded: {words}.{kept}") from None
 

@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -42,8 +42,11 @@ _MISTAKES = (
 )
 """Exceptions of a hook that does not match the data."""
 
-_SECRET = re.compile(r"(?i)key|token|secret|passw|credential")
-"""Names of environment variables that may hold keys."""
+_SECRET = re.compile(r"(?i)^medhelm_|key|token|secret|pass|pwd|credential|login|auth|cookie|sas")
+"""Names of environment variables that may hold keys, and all of MedHELM."""
+
+_END: Mapping[str, object] = {}
+"""Marks the end of the rows; compared by identity."""
 
 
 class _UncachedLoader(SourceFileLoader):
@@ -64,7 +67,7 @@ def load_hook(path: Path) -> Hook:
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look up their module there
     try:
-        with _without_keys():
+        with _without(_secrets()):
             loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}, line {error.lineno}: not Python ({error.msg}).") from None
@@ -76,10 +79,15 @@ def load_hook(path: Path) -> Hook:
     return hook  # type: ignore[no-any-return]
 
 
+def _secrets() -> list[str]:
+    """Return the variables of the environment that a hook does not see."""
+    return [name for name in os.environ if _SECRET.search(name)]
+
+
 @contextmanager
-def _without_keys() -> Iterator[None]:
-    """Remove API keys and other secrets from the environment within this block."""
-    removed = {name: os.environ.pop(name) for name in list(os.environ) if _SECRET.search(name)}
+def _without(names: Sequence[str]) -> Iterator[None]:
+    """Remove variables from the environment while code of a hook runs."""
+    removed = {name: value for name in names if (value := os.environ.pop(name, None)) is not None}
     try:
         yield
     finally:
@@ -100,8 +108,15 @@ def run_hook(hook: Hook, data: Rows | Path, path: Path, *, variant: str = "") ->
             yield row
 
     chosen = {"variant": variant} if variant else {}
+    hidden = _secrets()
     try:
-        for row in hook(data if isinstance(data, Path) else counted(data), **chosen):
+        with _without(hidden):
+            found = iter(hook(data if isinstance(data, Path) else counted(data), **chosen))
+        while True:
+            with _without(hidden):
+                row = next(found, _END)
+            if row is _END:
+                return
             if not isinstance(row, Mapping):
                 raise DataError(f"{path}: yields {type(row).__name__}; it must yield mappings of columns to values.")
             yield row

@@ -258,12 +258,11 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     """
     from medhelm.domain.text import plural
     from medhelm.exchange.remote_store import publish
-    from medhelm.io.object_store import ObjectStore
+    from medhelm.io.object_store.store import ObjectStore
     from medhelm.reports.formats.json_output import plain_json
     from medhelm.storage.store import open_store
 
-    with existing_audit_log(shared) as audit:
-        remote = ObjectStore(url, offline=shared.offline, audit=audit)
+    with existing_audit_log(shared) as audit, ObjectStore(url, offline=shared.offline, audit=audit) as remote:
         definitions = load(shared, ["all"])
         done = publish(open_store(shared.store), remote, definitions, wanted=wanted, allowed=allow_hosts)
     if shared.json:

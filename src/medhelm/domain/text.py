@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+SERVERS: Sequence[tuple[str, str]] = (
+    (r"(?i)\b[a-z][a-z0-9+.-]*://[^\s,;\"'<>()]*[^\s,;\"'<>().:]|\bunix:[^\s,;]*", "[server]"),
+    (r"(?i)\b(host name|check how|on node) [^\s,;]*[a-z0-9]", r"\1 [server]"),
+    (r"\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?|\[[0-9a-fA-F]*:[0-9a-fA-F:.]*\](?::\d+)?", "[server]"),
+    (r"(?i)\b(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:corp|internal|lan|local|svc))\b(?::\d+)?", "[server]"),
+    (r"(?i)\bport \d+", "port [number]"),
+)
+"""Pattern of the address of a server in a message -> what replaces it; for Python and for DuckDB."""
 
 
 def plural(n: int, noun: str, nouns: str = "") -> str:
@@ -53,6 +63,17 @@ def duration(seconds: float | None) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def without_servers(message: str) -> str:
+    """Return the message of a failure without the addresses of servers, for publication.
+
+    >>> without_servers("cannot connect to http://gpu7:8000: refused. See the log of the server on port 8000.")
+    'cannot connect to [server]: refused. See the log of the server on port [number].'
+    """
+    for pattern, replacement in SERVERS:
+        message = re.sub(pattern, replacement, message)
+    return message
 
 
 def value_in_words(value: object) -> str:

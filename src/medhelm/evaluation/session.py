@@ -73,7 +73,8 @@ async def open_session(
         closing(NumberLocks(store.folder / "locks" / "requests.lock")) as numbers,
         closing(AuditLog(store.audit_file)) as audit,
     ):
-        recovery = CacheRecovery(store, cache, note)
+        # With a gateway, the cache is the gateway's: that of this store stays empty.
+        recovery = None if uses_gateway(environment) else CacheRecovery(store, cache, note)
         http = HttpClient(policy, timeout_s=settings.timeout_s, connections=room.in_all, audit=audit)
         client = Client(
             cache=cache,
@@ -103,7 +104,8 @@ async def open_session(
                 finally:
                     await http.close()
                     await budget.close()
-                    recovery.report()
+                    if recovery is not None:
+                        recovery.report()
 
 
 def _store_limits(store: Store, cache: Cache) -> Sequence[StoreLimit]:

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +20,11 @@ from medhelm.domain import Benchmark, Run
 from medhelm.errors import StoreError, UserError
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
-from medhelm.io.object_store import ObjectStore
+from medhelm.io.object_store.store import ObjectStore
 from medhelm.io.output_folder import atomic_file, atomic_folder
 from medhelm.results.comparable.conditions import has_own_data
 from medhelm.results.runs.run_filter import EVERY_RUN, RunFilter
+from medhelm.storage.audit_log import AuditLog
 from medhelm.storage.imported_instances import instances_file
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import MANIFEST, release_names
@@ -30,7 +32,7 @@ from medhelm.storage.run_file import NAME
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, create, open_store
 
-_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
 _RUN_FILES = re.compile(rf"(runs/{_NAME}/{_NAME})/{_NAME}")
 _RELEASE_FILES = re.compile(rf"(releases/{_NAME})/{_NAME}")
 _OTHER_FILES = re.compile(rf"(?:prompts|instances)/{_NAME}")
@@ -161,18 +163,28 @@ def copies_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME", "").strip() or "~/.cache").expanduser() / "medhelm" / "published"
 
 
-def copy_of(remote: ObjectStore, environment: Mapping[str, str] = os.environ) -> Path:
-    """Bring the copy of a published store up to date, and return its folder.
+def copy_of(url: str, *, offline: bool, environment: Mapping[str, str] = os.environ) -> Path:
+    """Bring the copy of a published store up to date, and return its folder; the requests are in its audit log.
 
-    What was removed from the object store is removed from the copy. Raises: StoreError if there is no store,
-    MissingError if it cannot be read.
+    What was removed from the object store is removed from the copy. Raises: UserError for an address that may not be
+    contacted; StoreError if there is no store; MissingError if it cannot be read.
     """
-    name = f"{remote.url.rpartition('/')[2]}-{hashlib.sha256(remote.url.encode()).hexdigest()[:8]}"
-    folder = copies_folder(environment) / name
-    keys = remote.sizes()
+    url = url.rstrip("/")
+    name = f"{url.rpartition('/')[2]}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+    store = Store(copies_folder(environment) / name)
+    with (
+        closing(AuditLog(store.audit_file)) as audit,
+        ObjectStore(url, offline=offline, environment=environment, audit=audit) as remote,
+    ):
+        _update(create(store.folder), remote)
+    return open_store(store.folder).folder
+
+
+def _update(store: Store, remote: ObjectStore) -> None:
+    """Bring a copy up to date. Raises: as `copy_of`."""
+    folder, keys = store.folder, remote.sizes()
     if "store.json" not in keys:
         raise StoreError(f"no store at {remote.url}. `medhelm export store {remote.url}` publishes one.")
-    store = create(folder)
     groups: dict[str, list[str]] = {}
     for key in keys:
         if found := _RUN_FILES.fullmatch(key) or _RELEASE_FILES.fullmatch(key):
@@ -188,7 +200,6 @@ def copy_of(remote: ObjectStore, environment: Mapping[str, str] = os.environ) ->
     for path in [*folder.glob("runs/*/[!.]*"), *folder.glob("releases/[!.]*")]:
         if path.relative_to(folder).as_posix() not in groups:
             shutil.rmtree(path)
-    return open_store(store.folder).folder
 
 
 def _download(remote: ObjectStore, key: str, folder: Path) -> None:

@@ -203,14 +203,10 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
     """Start a private engine with limited memory, no extensions and no network."""
     import duckdb
 
-    engine = duckdb.connect(
-        config={
-            "threads": threads,
-            "memory_limit": f"{memory_mb * (MORE_MEMORY if is_active() else 1)}MB",
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "temp_directory": "" if is_active() else str(_spill_folder(os.getpid())),
-        }
+    engine = open_database(
+        threads=threads,
+        memory_limit=f"{memory_mb * (MORE_MEMORY if is_active() else 1)}MB",
+        temp_directory="" if is_active() else str(_spill_folder(os.getpid())),
     )
     if is_active():
         from medhelm.io.encryption.duckdb_files import EncryptedFiles
@@ -219,6 +215,16 @@ def open_engine(*, memory_mb: int, threads: int = 1) -> duckdb.DuckDBPyConnectio
     with suppress(duckdb.Error):  # before DuckDB 1.3 there is no such setting, and no such cache
         engine.execute("SET enable_external_file_cache = false")
     return engine
+
+
+def open_database(**settings: str | int) -> duckdb.DuckDBPyConnection:
+    """Open a database in memory that loads no extensions, which could download or contact addresses in paths."""
+    import duckdb
+
+    return duckdb.connect(
+        ":memory:",
+        config={**settings, "autoinstall_known_extensions": False, "autoload_known_extensions": False},
+    )
 
 
 def sql_name(text: str) -> str:

@@ -2,13 +2,14 @@
 
 A name `PROVIDER/NAME` always belongs to that provider: an entry can change its settings, but not where it is. A file
 that is merely found in the working folder may come from somebody else, so it cannot send a provider's key elsewhere,
-and each key that it sends is reported with its host.
+and each key that it sends is reported with its host. Other variables are keys only if their names say so.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,12 +33,30 @@ from medhelm.errors import ConfigError, Problem, suggestion
 from medhelm.io.http.hosts import host_of, is_loopback
 from medhelm.io.strict_yaml import YamlDocument, read_yaml, validate
 from medhelm.models.addresses import checked_address, checked_endpoints, checked_pool, checked_proxy
+from medhelm.models.keys import GENERAL_KEY
 from medhelm.models.price_book import PriceDefinition
 from medhelm.models.providers import SERVICES, answers_in_process
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _MAX_PLAIN_VARIABLE = 24
 """A longer text of capitals and digits without an underscore is probably a key, not the name of a variable."""
+
+_OWN_VARIABLES = "MEDHELM_"
+"""First characters of the variables of MedHELM, such as the key of a store. Only GENERAL_KEY is a key for servers."""
+
+_KEY_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_KEY")
+"""Variables of unknown servers, such as WARD_KEY or GROQ_API_KEY, that a file in the working folder may name ..."""
+
+_NOT_OF_MODELS = {
+    "ACCESS", "ACCOUNT", "AWS", "AZURE", "DATABASE", "DB", "DEPLOY", "ENCRYPTION", "GCP", "GITHUB", "GITLAB", "GOOGLE",
+    "HOST", "JWT", "MASTER", "PRIVATE", "SECRET", "SESSION", "SIGNING", "SSH", "SSL", "STORAGE", "STORE", "TLS",
+}  # fmt: skip
+"""... unless one of these words is in the name: then it is a key for something else."""
+
+_PLAIN_FIRST = re.compile(r"[A-Za-z0-9._-]+")
+_SLASHES = dict.fromkeys(map(ord, "\N{FRACTION SLASH}\N{DIVISION SLASH}\N{BIG SOLIDUS}\N{FULLWIDTH SOLIDUS}"), "/")
+_ALIKE = str.maketrans("01l", "oii")
+"""Characters that look like others in a name."""
 
 _RESERVED = {"model", "messages", "stream", "n", "system", "contents", "systemInstruction", "candidateCount", "modelId"}
 _SECRET = re.compile(r"(?i).*(api[-_]?key|authorization|password|secret|(^|[-_])token$)")
@@ -141,7 +160,7 @@ class ModelDefinition(BaseModel):
     def key_notice(self, model: Model) -> str:
         """Return a sentence on the host that gets a key of `model`; "" if the user named the file or no key is sent."""
         is_near = all(is_loopback(host_of(address)) for address in model.addresses) and not self.endpoints
-        is_expected = not self.key and (not self.is_elsewhere or is_near)
+        is_expected = not self.key and (not self.is_elsewhere or (is_near and model.key_variable == GENERAL_KEY))
         if not self._found_at or not model.key_variable or is_expected:
             return ""
         hosts = listed(["/".join(address.split("/")[:3]) for address in model.addresses], 5)
@@ -213,6 +232,8 @@ class ModelDefinition(BaseModel):
                 "must be the name of an environment variable in capitals, such as MY_SERVER_KEY. "
                 "If this is the key itself, take it out of the file and put it into that variable."
             )
+        if value.startswith(_OWN_VARIABLES) and value != GENERAL_KEY:
+            raise ValueError(f"{value} is a setting of MedHELM itself and is never sent. Name another variable.")
         return value
 
     @field_validator("parameters")
@@ -295,7 +316,20 @@ def _untrusted_setting(name: str, definition: ModelDefinition) -> str:
             f"{name}: `{keys[0]}` decides who can read your requests, so it counts only in a file that you name. If "
             "you trust this file, name it with --models or MEDHELM_MODELS."
         )
-    return _key_at_wrong_host(name, definition)
+    return _key_at_wrong_host(name, definition) or _key_of_something_else(name, definition)
+
+
+def _key_of_something_else(name: str, definition: ModelDefinition) -> str:
+    """Return the problem of a variable that need not hold the key of a model's server; "" if there is none."""
+    known = {GENERAL_KEY, "", *(one for service in SERVICES.built_in.values() for one in service.key_variables)}
+    known |= set(SERVICES[definition.provider].key_variables)
+    variable = definition.key
+    if variable in known or (_KEY_NAME.fullmatch(variable) and not _NOT_OF_MODELS & set(variable.split("_"))):
+        return ""
+    return (
+        f"{name}: `key` {variable} may hold something else than a key for this model, and is not sent. Name a variable "
+        "such as WARD_KEY or WARD_API_KEY, or, if you trust this file, name it with --models or MEDHELM_MODELS."
+    )
 
 
 def _key_at_wrong_host(name: str, definition: ModelDefinition) -> str:
@@ -342,4 +376,23 @@ def _name_problems(document: YamlDocument) -> list[Problem]:
             problems.append(Problem("a name must be one line of text without surrounding spaces.", line))
         elif name.startswith(("baseline/", "replay/")):
             problems.append(Problem(f"{name}: this name is reserved; choose another one.", line))
+        elif text := _imitation(name):
+            problems.append(Problem(text, line))
     return problems
+
+
+def _imitation(name: str) -> str:
+    """Return the problem of a name that looks like `PROVIDER/NAME` and is not; "" if there is none.
+
+    >>> _imitation("OpenAI/gpt-4o").partition(";")[0], _imitation("Qwen/Qwen3-8B")
+    ('OpenAI/gpt-4o: this looks like a model of the provider `openai`', '')
+    """
+    first, slash, _ = unicodedata.normalize("NFKC", name.translate(_SLASHES)).partition("/")
+    if not slash or name.startswith(tuple(f"{known}/" for known in SERVICES)):
+        return ""
+    if not _PLAIN_FIRST.fullmatch(first) or not name.startswith(f"{first}/"):
+        return f"{name!a}: before a slash, a name can have only the letters A to Z, digits, `.`, `_` and `-`."
+    looks = first.lower().translate(_ALIKE)
+    if known := next((known for known in SERVICES if known.translate(_ALIKE) == looks), ""):
+        return f"{name}: this looks like a model of the provider `{known}`; write {known}/..., or choose another name."
+    return ""

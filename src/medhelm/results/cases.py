@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
+from medhelm.domain.text import without_servers
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
@@ -374,6 +375,23 @@ def _completion(
         jury_coverage=record.get("jury_coverage"),
         judgments=[_judgment(row) for row in read_explanations(run, record["instance_id"])],
     )
+
+
+def without_addresses(case: Case) -> Case:
+    """Return a case whose failures do not name servers, for publication."""
+
+    def plain(found: CaseCompletion) -> CaseCompletion:
+        failure = found.completion.failure
+        said = replace(failure, message=without_servers(failure.message)) if failure else None
+        judgments = [replace(one, failure=without_servers(one.failure)) for one in found.judgments]
+        return replace(
+            found,
+            completion=replace(found.completion, failure=said),
+            score_failure=without_servers(found.score_failure),
+            judgments=judgments,
+        )
+
+    return replace(case, completions=[plain(one) for one in case.completions])
 
 
 def _judgment(row: Mapping[str, Any]) -> CaseJudgment:

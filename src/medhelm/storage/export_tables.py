@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from medhelm.domain import RULES
+from medhelm.domain.text import SERVERS
 from medhelm.io.encryption.places import address, open_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.work_folders import WorkFolder
@@ -106,6 +107,9 @@ _OPTIONAL = (
 )
 """Columns whose empty texts are exported as missing values."""
 
+_OF_SERVERS = ("failure_message", "score_failure")
+"""Columns that are exported without the addresses of servers."""
+
 _FORMULA = r"^'*[=+\-@\t\r＝＋－＠]"
 """Start of a text that a spreadsheet would run as a formula, after any apostrophes: removing one restores the text."""
 
@@ -195,6 +199,11 @@ def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> 
             return f"CASE s.main_metric {' '.join(cases)} END" if cases else "NULL"
     if name not in known:
         return "NULL"
+    if name in _OF_SERVERS:
+        text = f"f.{sql_name(name)}"
+        for pattern, replacement in SERVERS:
+            text = f"regexp_replace({text}, {sql_text(pattern)}, {sql_text(replacement)}, 'g')"
+        return text
     return f"nullif(f.{sql_name(name)}, '')" if name in _OPTIONAL else f"f.{sql_name(name)}"
 
 

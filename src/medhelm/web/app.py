@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
@@ -31,7 +31,7 @@ from medhelm.web.page import (
     check_query,
 )
 from medhelm.web.routes import ACTIONS, BY_NAME, ROUTES, function_of, handler_of
-from medhelm.web.security import FAILURE_WINDOW_S, Security, SecurityHeaders, bearer_token, session_of
+from medhelm.web.security import FAILURE_WINDOW_S, Security, SecurityHeaders, bearer_token, client_of, session_of
 from medhelm.web.site import Site
 from medhelm.web.static_files import static_file
 from medhelm.web.templating import render
@@ -161,12 +161,13 @@ class _Gate:
         if path == "/login" or path.startswith("/static/") or session_of(request, self.security):
             return None
         token = bearer_token(request)
-        if token is not None and not self.security.may_try():
+        client = client_of(request)
+        if token is not None and self.security.accepts(token, client):
+            return None
+        if token is not None and self.security.must_wait(client):
             response = _plain_error(path, 429, "Too many wrong tokens. Wait a minute, then try again.")
             response.headers["retry-after"] = str(math.ceil(FAILURE_WINDOW_S))
             return response
-        if token is not None and self.security.accepts(token):
-            return None
         if token is not None or is_json_path(path):
             response = _plain_error(path, 401, "The token is missing or wrong. Send `Authorization: Bearer TOKEN`.")
             response.headers["www-authenticate"] = 'Bearer realm="MedHELM"'
@@ -182,14 +183,17 @@ def _login(site: Site, security: Security) -> Callable[[Request], Awaitable[Resp
         if request.method == "GET":
             return RedirectResponse("/", 303) if session_of(request, security) else _login_page(site, 200)
         body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MOST_FORM_BYTES:
-                return Response("The form is too long.\n", 413, media_type="text/plain")
-        if not security.may_try():
-            return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")
-        form = dict(parse_qsl(body.decode("utf-8", "replace")))
-        if not security.accepts(form.get("token", "").strip()):
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_FORM_BYTES:
+                    return Response("The form is too long.\n", 413, media_type="text/plain")
+        except ClientDisconnect:
+            return Response("The form is not complete.\n", 400, media_type="text/plain")
+        form, client = dict(parse_qsl(body.decode("utf-8", "replace"))), client_of(request)
+        if not security.accepts(form.get("token", "").strip(), client):
+            if security.must_wait(client):
+                return _login_page(site, 429, message="Too many wrong tokens. Wait a minute, then try again.")
             message = "This token is not valid. Use the address that `medhelm serve` printed last."
             return _login_page(site, 403, message=message, next_=form.get("next", "/"))
         response = RedirectResponse(_local_path(form.get("next", "/")), 303)

@@ -137,6 +137,14 @@ class PageRequest:
             raise BadParameter(f"The parameter `{name}` is `{found[:80]}`. Known: {', '.join(sorted(known)[:40])}.")
         return found
 
+    def known_name(self, name: str, known: Collection[str], default: str = "") -> str:
+        """Return a parameter that must be a name that exists here. Raises: PageNotFound for another one."""
+        found = self.text(name) or default
+        if found not in known and found != default:
+            names = ", ".join(sorted(known)[:40]) or "none"
+            raise PageNotFound(f"There is no {name} `{found[:80]}` here. Known: {names}.")
+        return found
+
     def number(self, name: str, default: int, *, low: int, high: int) -> int:
         """Return a whole number from `low` to `high`. Raises: BadParameter for anything else."""
         found = self.text(name)

@@ -22,14 +22,14 @@ THE_STORE = "the store now"
 def compared_releases(site: Site, request: PageRequest) -> tuple[str, str]:
     """Return the names of the two releases that a URL selects; without names the latest and the store as it is.
 
-    Raises: BadParameter for an unknown name; PageNotFound without a release.
+    Raises: PageNotFound for an unknown name, and without a release.
     """
     known = [name for name, one in site.releases().items() if one.release]
     if not known:
         raise PageNotFound("The store has no release yet. `medhelm release NAME` freezes the leaderboard under a name.")
-    second = request.choice("now", [*known, CURRENT], CURRENT)
+    second = request.known_name("now", [*known, CURRENT], CURRENT)
     earlier = [name for name in known if name != second]
-    return request.choice("before", known, earlier[-1] if earlier else known[-1]), second
+    return request.known_name("before", known, earlier[-1] if earlier else known[-1]), second
 
 
 def comparison_of(site: Site, first: str, second: str) -> ReleaseComparison:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections.abc import Collection, Mapping
@@ -51,10 +52,15 @@ SESSION_S = 12 * 3600
 """Seconds that a session lasts."""
 
 MOST_FAILURES = 10
-"""Wrong tokens within `FAILURE_WINDOW_S` before further ones are refused unread."""
+"""Wrong tokens of one client within `FAILURE_WINDOW_S` before it has to wait. The right one is always accepted."""
 
 FAILURE_WINDOW_S = 60.0
 """Seconds over which wrong tokens are counted."""
+
+MOST_CLIENTS = 10_000
+"""Clients whose wrong tokens are counted."""
+
+_SHOWN_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
 
 SAFE_METHODS = ("GET", "HEAD")
 """Methods that change nothing."""
@@ -78,7 +84,7 @@ class Security:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """The token that opens a session."""
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    _failures: list[float] = field(default_factory=list)
+    _failures: dict[str, list[float]] = field(default_factory=dict)
 
     def serves_host(self, host: str) -> bool:
         """Return True if the server answers to this `Host` header, which protects against DNS rebinding."""
@@ -92,30 +98,41 @@ class Security:
         """Return why a request is refused; None if it comes from this site or from the address bar."""
         host = headers.get("host", "")
         if not self.serves_host(host):
-            return "This server does not answer to the host name in the address."
+            return (
+                f"{_shown(host)} is not a host name of this server. If a proxy with TLS leads here, start `medhelm "
+                f"serve` with --behind-proxy HOST:PORT, as browsers write it (without "
+                ":443). Let the proxy pass the header `Host` (nginx: proxy_set_header Host $http_host)."
+            )
         scheme = "https" if self.https else "http"
         origin = headers.get("origin")
         fetch_site = headers.get("sec-fetch-site", "none")
         if origin is not None and origin.lower() != f"{scheme}://{host.lower()}":
-            return "Requests from other sites are refused."
+            return (
+                f"Requests from other sites are refused: the browser is at {_shown(origin.partition('://')[2])}, and "
+                f"this server at {scheme}://{_shown(host)}. If a proxy with TLS leads here, start `medhelm serve` with "
+                "--behind-proxy HOST:PORT, and let the proxy pass the header `Host` (nginx: proxy_set_header Host "
+                "$http_host)."
+            )
         if method not in SAFE_METHODS and fetch_site not in ("same-origin", "none"):
             return "Requests from other sites are refused."
         if fetch_site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
             return "Requests from other sites are refused."
         return None
 
-    def may_try(self) -> bool:
-        """Return False after too many wrong tokens within a minute."""
+    def accepts(self, token: str, client: str) -> bool:
+        """Return True for the right token, whatever was sent before; count a wrong one of a client."""
+        if hmac.compare_digest(_digest(token), _digest(self.token)):
+            return True
+        if len(self._failures) >= MOST_CLIENTS:
+            self._failures.clear()
         start = time.monotonic() - FAILURE_WINDOW_S
-        self._failures = [moment for moment in self._failures if moment > start]
-        return len(self._failures) < MOST_FAILURES
+        recent = [moment for moment in self._failures.get(client, ()) if moment > start]
+        self._failures[client] = [*recent[-MOST_FAILURES:], time.monotonic()]
+        return False
 
-    def accepts(self, token: str) -> bool:
-        """Return True for the right token; count a wrong one."""
-        right = hmac.compare_digest(_digest(token), _digest(self.token))
-        if not right:
-            self._failures.append(time.monotonic())
-        return right
+    def must_wait(self, client: str) -> bool:
+        """Return True after too many wrong tokens of a client within a minute."""
+        return len(self._failures.get(client, ())) > MOST_FAILURES
 
     def new_session(self) -> str:
         """Return the cookie of a new session: its end, and a signature that only this process can make."""
@@ -131,6 +148,16 @@ class Security:
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def client_of(request: Request) -> str:
+    """Return the address of a client; "" on a socket file."""
+    return request.client.host if request.client else ""
+
+
+def _shown(host: str) -> str:
+    """Return a host in a request for a message."""
+    return host if _SHOWN_HOST.fullmatch(host) else "what the request names"
 
 
 def _digest(text: str) -> bytes:

@@ -24,6 +24,9 @@ BUILT_IN_SUITES = {"paper35": "35 benchmarks of the paper", "suite37": "37 publi
 PARAMETERS = ("suite", "category", "subcategory", "access")
 """Parameters of a URL that select benchmarks."""
 
+ACCESS = ("public", "gated", "private")
+"""All values of `access`, of which a site offers those of its benchmarks."""
+
 Results: TypeAlias = Literal["own", "published", "all"]
 """Source of scores: runs of the store, the published table, or both on the benchmarks that they have in common."""
 
@@ -76,10 +79,11 @@ class Choice:
 def selection_of(site: Site, request: PageRequest, results: Results | None = None) -> BoardSelection:
     """Return the selection of a URL. `results`: models that the page shows; None for own ones.
 
-    Raises: BadParameter for a value that the site does not offer.
+    Raises: PageNotFound for a name that the site does not offer; BadParameter for another value.
     """
     known = _select_options(site, results or "own")
-    chosen: dict[str, Any] = {name: request.choice(name, dict(known[name]), "") for name in PARAMETERS}
+    request.choice("access", ACCESS, "")
+    chosen: dict[str, Any] = {name: request.known_name(name, dict(known[name])) for name in PARAMETERS}
     if not results or not site.with_published:
         return BoardSelection(**chosen)
     in_url = "" if results == _default_results(site)[0] else results
@@ -89,10 +93,11 @@ def selection_of(site: Site, request: PageRequest, results: Results | None = Non
 def results_of(site: Site, request: PageRequest) -> tuple[Results, str]:
     """Return the results that a URL selects, and why own and published ones are not shown together, if so.
 
-    Raises: BadParameter.
+    Raises: BadParameter; PageNotFound for results that the site does not have.
     """
     if not site.with_published:
-        request.choice("results", ("own",), "own")
+        request.choice("results", RESULTS, "own")
+        request.known_name("results", ("own",), "own")
         return "own", ""
     default, why_not = _default_results(site)
     chosen: Any = request.choice("results", RESULTS, default)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import uvicorn
-
 from medhelm.errors import UserError
 from medhelm.io.http.listening import check_certificate, is_loopback_address, listen_on, listen_on_file
 from medhelm.web.app import LINKS, answer, create_app
+from medhelm.web.connections import server_of
 from medhelm.web.page import PageRequest
 from medhelm.web.routes import BY_NAME
 from medhelm.web.security import LOCAL_NAMES, Security
@@ -28,12 +27,6 @@ DEFAULT_PORT = 8642
 
 HTTPS_PORT = 443
 """Port of addresses that begin with `https:` and name none."""
-
-MOST_CONNECTIONS = 200
-"""Connections at a time; further ones are refused."""
-
-MOST_HEADER_BYTES = 32_768
-"""Most bytes of the first line and the headers of a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,21 +59,9 @@ def serve(site: Site, where: Listener, announce: Callable[[str], None]) -> None:
         security, address = _secure(where, listening)
         app = create_app(site, security)
         threading.Thread(target=_warm_up, args=(site,), daemon=True).start()
-        config = uvicorn.Config(
-            app,
-            access_log=False,  # addresses hold ids of cases
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,
-            lifespan="off",
-            limit_concurrency=MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
-            http="h11",
-            ssl_certfile=where.certificate and where.certificate[0],
-            ssl_keyfile=where.certificate and where.certificate[1],
-        )
+        server = server_of(app, where.certificate)
         announce(f"{address}/login#t={quote(security.token)}")
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
     finally:
         listening.close()
         if where.socket_file is not None:

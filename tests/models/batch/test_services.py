@@ -10,7 +10,7 @@ from email import message_from_bytes
 from email.policy import HTTP
 from io import BytesIO
 from time import time
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +20,7 @@ from medhelm.domain import Message, Prompt, Request
 from medhelm.errors import ProviderError, StoreFullError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models.batch import http_service
 from medhelm.models.batch.anthropic import AnthropicBatches, timestamp
 from medhelm.models.batch.api import has_batch_api, has_batches, open_batch_service, read_completion, read_results
 from medhelm.models.batch.http_service import CLOCK_SKEW_S, compact, id_of, or_no_batches
@@ -71,6 +72,30 @@ def request(provider: HttpProvider, text: str = "Is it \N{SNOWMAN}?", **settings
 def services() -> Iterator[BatchServer]:
     with BatchServer() as running:
         yield running
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["find", "status", "delete"])
+@pytest.mark.parametrize("ending", ["hang", "drip"])
+def test_a_service_that_does_not_answer_is_given_up(
+    call: str, ending: Literal["hang", "drip"], server: Server, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the timeout of completions is, which may take minutes."""
+    assert http_service.REPLY_S <= 60
+    monkeypatch.setattr(http_service, "REPLY_S", 0.2)
+    server.lists_models = True
+    server.script(Answer(ending=ending))
+
+    async def act(service: BatchService, provider: HttpProvider) -> None:
+        with pytest.raises(ProviderError, match=r"did not answer within 0\.2 s"):
+            if call == "find":
+                await service.find(NAME, since=0.0, n=1, known=frozenset())
+            elif call == "status":
+                await service.status("batch_1")
+            else:
+                await service.delete(NAME, "batch_1")
+
+    with_service(vendor, server.url, act)
 
 
 @BOTH

@@ -15,7 +15,9 @@ from medhelm.domain import Completion, Message, Model, Prompt, Request, Usage
 from medhelm.errors import ProviderError, UserError
 from medhelm.io.http.client import HttpClient
 from medhelm.io.http.egress import EgressPolicy
+from medhelm.models import model_check
 from medhelm.models.catalog import find_models
+from medhelm.models.local import local_servers
 from medhelm.models.local.local_servers import was_truncated
 from medhelm.models.model_check import ModelCheck, check
 from medhelm.models.providers import open_provider
@@ -124,6 +126,17 @@ def test_a_model_that_was_not_pulled() -> None:
     assert checked.names == ["llama3.2:latest", "qwen3:8b"]
     assert checked.advice == "Pull it first: ollama pull lama3.2. Did you mean `llama3.2:latest`?"
     assert other.advice == "Pull it first: ollama pull mistral."
+
+
+def test_a_server_that_never_answers_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model_check.TIMEOUT_S <= 60
+    monkeypatch.setattr(model_check, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(local_servers, "TIMEOUT_S", 0.3)
+    with Server(Answer(ending="hang")) as server:
+        checked = probe(f"ollama/m@{server.url}")
+        assert checked.answer.failure is not None
+        assert checked.answer.failure.code == "timeout"
+        assert server.paths == ["/v1/chat/completions"]
 
 
 def test_an_ollama_without_models() -> None:

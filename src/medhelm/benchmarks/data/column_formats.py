@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from medhelm.domain import Source
 from medhelm.errors import DataError
-from medhelm.io.parquet import sql_name
+from medhelm.io.parquet import open_database, sql_name
 from medhelm.io.rows import Row, plain
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ def read_parquet(path: Path, _source: Source) -> Iterator[Row]:
     """Read one row per record, in the file's order. Times with a zone are converted to UTC."""
     import duckdb
 
-    settings: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False, "threads": 1}
     try:
-        with duckdb.connect(":memory:", config=settings) as connection:
+        with open_database(threads=1) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             file = glob.escape(str(path))
             zoned = {

@@ -85,9 +85,8 @@ class Shared:
             return place
         if place not in self.copies:
             from medhelm.exchange.remote_store import copy_of
-            from medhelm.io.object_store import ObjectStore
 
-            self.copies[place] = copy_of(ObjectStore(place, offline=self.offline))
+            self.copies[place] = copy_of(place, offline=self.offline)
         return self.copies[place]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medhelm.domain import JURY, Model, Rule, Run
+from medhelm.domain.text import without_servers
 from medhelm.errors import StoreError
 from medhelm.exchange.helm.files import json_list, per_instance, rows, stat, write_json
 from medhelm.exchange.helm.names import (
@@ -267,7 +268,8 @@ def _result(record: Mapping[str, Any]) -> dict[str, Any]:
         "request_time": record["latency_s"] or 0.0,
     }
     if record["failure_code"] is not None:
-        result["error"] = f"{record['failure_code']}: {record['failure_message'] or ''}".rstrip(": ")
+        message = without_servers(record["failure_message"] or "")
+        result["error"] = f"{record['failure_code']}: {message}".rstrip(": ")
         result["error_flags"] = {"is_retriable": False, "is_fatal": False}
     return result
 

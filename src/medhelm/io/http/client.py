@@ -70,14 +70,17 @@ class HttpClient:
         connections: int = 0,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         audit: Audit | None = None,
+        of_models: bool = True,
     ) -> None:
         """`timeout_s`: per request. `connections`: maximum open at once over all hosts; 0: no limit.
 
-        `audit`: takes a note of every request before it is sent; None: nothing does. Time spent waiting for a
-        connection counts toward the timeout; limits per endpoint are up to the caller.
+        `audit`: takes a note of every request before it is sent; None: nothing does. `of_models`: False for hosts that
+        models.yaml cannot describe. Time spent waiting for a connection counts toward the timeout; limits per endpoint
+        are up to the caller.
         """
         self.egress_policy = egress_policy
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        self._of_models = of_models
         self._connections = connections
         self._max_reply_bytes = max_reply_bytes
         self.audit = audit
@@ -116,6 +119,14 @@ class HttpClient:
         """
         return await self._send("GET", url, headers, None, timeout_s, into)
 
+    async def put(
+        self, url: str, *, headers: Mapping[str, str], body: bytes | IO[bytes], timeout_s: float | None = None
+    ) -> HttpResponse:
+        """Send a PUT request with `body`, bytes or a file, to `url`; return the response. Raises: as `post`."""
+        size = len(body) if isinstance(body, bytes) else body.seek(0, SEEK_END)
+        named = {"Content-Type": "application/octet-stream", **headers, "Content-Length": str(size)}
+        return await self._send("PUT", url, named, body, timeout_s)
+
     async def delete(self, url: str, *, headers: Mapping[str, str], timeout_s: float | None = None) -> HttpResponse:
         """Send a DELETE request to `url`; return the response whatever its status. Raises: as `post`."""
         return await self._send("DELETE", url, headers, None, timeout_s)
@@ -139,7 +150,7 @@ class HttpClient:
         for name, value in headers.items():
             if not value.isprintable():
                 raise invalid_request(name, address)
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
         if self.audit:
             from medhelm.io.http.egress import note_request
 
@@ -171,7 +182,9 @@ class HttpClient:
                 )
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
             near, proxy = is_loopback(address.raw_host or ""), way.get("proxy", "")
-            raise connection_problem(error, address, limit_s, near=near, proxy=proxy) from error
+            raise connection_problem(
+                error, address, limit_s, near=near, proxy=proxy, of_model=self._of_models
+            ) from error
 
     async def close(self) -> None:
         """Close all connections. May be called more than once."""

@@ -33,10 +33,13 @@ _REASONS = {
 }
 
 
-def connection_problem(error: Exception, address: URL, limit_s: float, *, near: bool, proxy: str = "") -> ProviderError:
+def connection_problem(
+    error: Exception, address: URL, limit_s: float, *, near: bool, proxy: str = "", of_model: bool = True
+) -> ProviderError:
     """Convert an exception of the HTTP library.
 
-    `near`: True if the host is this machine; `proxy`: address of the proxy that the request goes through, if any.
+    `near`: True if the host is this machine; `proxy`: address of the proxy that the request goes through, if any;
+    `of_model`: True if models.yaml can describe the host.
     """
     import aiohttp
 
@@ -50,7 +53,7 @@ def connection_problem(error: Exception, address: URL, limit_s: float, *, near: 
     if isinstance(error, TimeoutError):
         return ProviderError("timeout", f"{place} did not answer within {limit_s:g} s", retryable=True, reply_lost=True)
     if isinstance(error, aiohttp.ClientSSLError):
-        return ProviderError("certificate", _insecure(error, place), fatal=True)
+        return ProviderError("certificate", _insecure(error, place, of_model=of_model), fatal=True)
     if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError):
         what = f"the host name {address.host} cannot be resolved. {_whereabouts(address, near=near)}"
         return ProviderError("connection", what, retryable=True)
@@ -121,8 +124,8 @@ def redirected(status: int, target: str, address: URL) -> ProviderError:
     return ProviderError(
         "redirect",
         f"{address.origin()} sent a redirect (status {status}) to {target or 'an unknown address'}. "
-        "Redirects are not followed, because they can lead to a host that is not allowed. Check the model's address: "
-        "it may lead to a login page instead of the API, or need https:// instead of http://.",
+        "Redirects are not followed, because they can lead to a host that is not allowed. Check the address: it "
+        "may lead to a login page instead of the API, need https:// instead of http://, or name another region.",
         fatal=True,
     )
 
@@ -137,7 +140,7 @@ def invalid_request(name: str, address: URL) -> ProviderError:
     )
 
 
-def _insecure(error: Exception, place: URL) -> str:
+def _insecure(error: Exception, place: URL, *, of_model: bool) -> str:
     """Explain why no TLS connection was established, and what to do."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
     said = f"{getattr(cause, 'reason', '') or ''} {cause}"
@@ -156,7 +159,7 @@ def _insecure(error: Exception, place: URL) -> str:
         return f"{refused} SSL_CERT_FILE names a missing file: {named}."
     return (
         f"{refused} If your institution issued it, set the environment variable SSL_CERT_FILE to the file with your "
-        "institution's certificates, or name that file under `ca_file` in models.yaml."
+        f"institution's certificates{', or name that file under `ca_file` in models.yaml' if of_model else ''}."
     )
 
 

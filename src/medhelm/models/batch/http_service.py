@@ -20,6 +20,9 @@ from medhelm.models.providers.response_fields import objects
 TRANSFER_TIMEOUT_S = 3600.0
 """Timeout for one file of requests or results, which can have hundreds of megabytes."""
 
+REPLY_S = 60.0
+"""Longest time for a reply without such a file."""
+
 MAX_PAGES = 20
 """Most pages of recent batches or files that are searched; each has 100."""
 
@@ -60,7 +63,8 @@ class HttpBatchService:
 
     async def _get(self, url: str) -> dict[str, Any]:
         """GET a JSON document. Raises: ProviderError."""
-        return self._document(await self._http.get(url, headers=self._dialect.headers(None)))
+        limit_s = min(self._http.timeout_s, REPLY_S)
+        return self._document(await self._http.get(url, headers=self._dialect.headers(None), timeout_s=limit_s))
 
     async def _post(self, url: str, body: bytes) -> dict[str, Any]:
         """POST a body, return the JSON document. Raises: ProviderError."""
@@ -73,7 +77,8 @@ class HttpBatchService:
 
     async def _delete(self, url: str) -> None:
         """Delete what an address names, if it exists. Raises: ProviderError."""
-        reply = await self._http.delete(url, headers=self._dialect.headers(None))
+        limit_s = min(self._http.timeout_s, REPLY_S)
+        reply = await self._http.delete(url, headers=self._dialect.headers(None), timeout_s=limit_s)
         if 200 <= reply.status < 300 or reply.status == 404:
             return
         error = self._error(reply)

@@ -25,7 +25,7 @@ from medhelm.io.http.hosts import is_loopback
 from medhelm.models.cluster.pool import ClusterPool
 from medhelm.models.cluster.worker import ClusterWorker
 
-PROBE_S = 60.0
+PROBE_S = 30.0
 """Longest time for Ray's own check of a cluster."""
 
 CONNECT_S = 5.0

@@ -26,9 +26,10 @@ import aiohttp
 from yarl import URL
 
 from medhelm.domain import Completion, Model, Request
-from medhelm.errors import BudgetError, MissingError, StoreError, UserError
+from medhelm.errors import BudgetError, MissingError, ProviderError, StoreError, UserError
 from medhelm.io.http.audit import Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, open_http_session
+from medhelm.io.http.hosts import without_secrets
 from medhelm.models.client import Client, ClientResult, ModelUnusable
 from medhelm.models.gateway import is_offline, wire
 from medhelm.models.gateway.address import GatewayAddress, gateway_address
@@ -50,8 +51,8 @@ LONGEST_WAIT_S = 10.0
 HEARTBEAT_S = 20.0
 """Seconds after which a connection without any sign of life counts as lost."""
 
-REPLY_S = 60.0
-"""Seconds to wait for a reply that needs no model."""
+REPLY_S = 30.0
+"""Seconds to wait for a reply that needs no model, all attempts to reach a gateway at the start included."""
 
 DIGEST_BYTES = 8
 """Bytes of the digests of what was bought before: enough to identify them."""
@@ -297,7 +298,7 @@ class _Link:
             self._give_up(_tls_problem(error, self._address))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return _reason_of(error)
-        except GatewayError as error:
+        except (GatewayError, ProviderError) as error:
             self._give_up(f"the gateway {self._address}: {error}")
         except UserError as error:
             self._give_up(str(error))
@@ -395,12 +396,22 @@ def headers_of(address: GatewayAddress) -> dict[str, str]:
 
 
 def _http_session(address: GatewayAddress, policy: EgressPolicy, audit: Audit | None) -> aiohttp.ClientSession:
-    """Open a session to the gateway alone. Raises: UserError if the policy forbids it."""
-    timeout = aiohttp.ClientTimeout(total=REPLY_S)
+    """Open a session to the gateway alone, which follows no redirects. Raises: UserError if the policy forbids it."""
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)
+    options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=REPLY_S), "trace_configs": [trace]}
     if address.socket_file:
-        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(address.socket_file), timeout=timeout)
+        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(address.socket_file), **options)
     policy.admit(address.url)
-    return open_http_session(policy, audit, timeout=timeout)
+    return open_http_session(policy, audit, **options)
+
+
+async def _refuse_redirect(_: object, __: object, found: aiohttp.TraceRequestRedirectParams) -> None:
+    """Raise ProviderError: the request that opens a WebSocket would follow a redirect to any host."""
+    from medhelm.io.http.connection_errors import redirected
+
+    target = without_secrets(found.response.headers.get("Location", ""))
+    raise redirected(found.response.status, target, found.url)
 
 
 async def _fetch_models(names: Sequence[str], environment: Mapping[str, str]) -> list[ServedModel]:
@@ -424,28 +435,43 @@ async def _get(
     session: aiohttp.ClientSession, address: GatewayAddress, path: str, payload: Mapping[str, Any] | None = None
 ) -> bytes:
     """Return the body of a reply; the gateway may be starting. Raises: UserError, MissingError, StoreError."""
-    method, reason = "GET" if payload is None else "POST", ""
-    for attempt in range(FIRST_ATTEMPTS):
-        if attempt:
-            await asyncio.sleep(FIRST_WAIT_S * 2.0 ** (attempt - 1))
-        try:
-            async with session.request(
-                method, f"{address.url}{path}", json=payload, headers=headers_of(address), allow_redirects=False
-            ) as response:
-                content = await response.read()
-                if response.status == 200:
+    reason = f"it did not reply within {REPLY_S:g} s"
+    try:
+        async with asyncio.timeout(REPLY_S):
+            for attempt in range(FIRST_ATTEMPTS):
+                if attempt:
+                    await asyncio.sleep(FIRST_WAIT_S * 2.0 ** (attempt - 1))
+                content, reason = await _get_once(session, address, path, payload)
+                if not reason:
                     return content
-                reason = _message_in(content) or f"HTTP status {response.status}"
-                if response.status < 500:
-                    raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
-        except aiohttp.ClientSSLError as error:
-            raise MissingError(f"{_tls_problem(error, address)} Nothing was sent.") from error
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            reason = _reason_of(error)
+    except TimeoutError:
+        pass
     raise MissingError(
         f"the gateway {address} cannot be reached: {reason}. Start it with `medhelm gateway`, and name it with "
         "--gateway as it prints it. Nothing was sent."
     )
+
+
+async def _get_once(
+    session: aiohttp.ClientSession, address: GatewayAddress, path: str, payload: Mapping[str, Any] | None
+) -> tuple[bytes, str]:
+    """Return the body of a reply, or why there is none, if another attempt can help. Raises: as `_get`."""
+    method = "GET" if payload is None else "POST"
+    try:
+        async with session.request(
+            method, f"{address.url}{path}", json=payload, headers=headers_of(address), allow_redirects=False
+        ) as response:
+            content = await response.read()
+            if response.status == 200:
+                return content, ""
+            reason = _message_in(content) or f"HTTP status {response.status}"
+            if response.status < 500:
+                raise UserError(f"the gateway {address}: {reason} Nothing was sent.")
+            return b"", reason
+    except aiohttp.ClientSSLError as error:
+        raise MissingError(f"{_tls_problem(error, address)} Nothing was sent.") from error
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        return b"", _reason_of(error)
 
 
 def _message_in(content: bytes) -> str:
@@ -459,7 +485,7 @@ def _tls_problem(error: Exception, address: GatewayAddress) -> str:
     """Return why there is no TLS connection, and what to do."""
     from medhelm.io.http.connection_errors import connection_problem
 
-    return str(connection_problem(error, URL(address.url), REPLY_S, near=False))
+    return str(connection_problem(error, URL(address.url), REPLY_S, near=False, of_model=False))
 
 
 def _reason_of(error: Exception) -> str:

@@ -83,7 +83,7 @@ async def check_server(model: Model, http: HttpClient, completion: Completion) -
     Never raises: a server without these details is not a problem in itself.
     """
     failure = completion.failure
-    if failure is not None and failure.code == FailureCode.CONNECTION:
+    if failure is not None and failure.code in (FailureCode.CONNECTION, FailureCode.TIMEOUT):
         return ServerCheck()
     kind = await kind_of(model, http)
     if failure is not None and failure.code == FailureCode.CONTEXT_LENGTH and kind:

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from medhelm.domain import Completion, FailureCode, Model, Request, Usage
+from medhelm.io.http.aws_signature import Credentials, signed_headers
 from medhelm.models.provider import OptionalParameter, Provider
-from medhelm.models.providers.aws_signature import Credentials, signed_headers
 from medhelm.models.providers.hosted import (
     Dialect,
     HttpProvider,

@@ -16,6 +16,7 @@ from medhelm.results.cases import (
     case_models,
     find_case,
     locate_case,
+    without_addresses,
 )
 from medhelm.storage.cases import url_key
 from medhelm.web.page import Download, Page, PageNotFound, PageRequest, json_download, text_download
@@ -83,9 +84,11 @@ def page(site: Site, request: PageRequest) -> Page:
     """Return the page of one case."""
     cases = open_text(site, request)
     search = read_search(cases, request)
-    first, second = request.choice("a", cases.runs, ""), request.choice("b", cases.runs, "")
+    first, second = request.known_name("a", cases.runs), request.known_name("b", cases.runs)
     models = some_models(cases, [first, second, search.model, search.got, search.missed], MOST_COMPLETIONS)
     case = find_case(cases, request.text("case"), models=models)
+    if request.is_static:
+        case = without_addresses(case)
     shown, is_whole = _completions(case, first, second)
     return Page(
         template="case.html",

@@ -120,14 +120,12 @@ def open_text(site: Site, request: PageRequest) -> BenchmarkCases:
 def read_search(
     cases: BenchmarkCases, request: PageRequest, choices: tuple[list[str], list[str]] | None = None
 ) -> CaseSearch:
-    """Read a search from the URL. Raises: BadParameter.
+    """Read a search from the URL. Raises: BadParameter; PageNotFound for unknown names.
 
     `choices`: the groups and failure codes that occur; None reads them if the URL names one.
     """
-    group = request.text("group")
-    groups, failures = choices or (list_choices(cases) if group or request.text("failure") else ([], []))
-    if group and group not in groups:
-        raise BadParameter(f"The parameter `group` is `{group[:80]}`. No instance of {cases.benchmark} is in it.")
+    is_narrowed = request.text("group") or request.text("failure")
+    groups, failures = choices or (list_choices(cases) if is_narrowed else ([], []))
     choices_of_form: dict[str, Any] = {
         "within": request.choice("within", WITHIN, "all"),
         "show": request.choice("show", SHOWN, "all"),
@@ -136,13 +134,13 @@ def read_search(
     return CaseSearch(
         **choices_of_form,
         text=request.text("text"),
-        model=request.choice("model", cases.runs, ""),
-        failure=request.choice("failure", failures, ""),
-        group=group or None,
+        model=request.known_name("model", cases.runs),
+        failure=request.known_name("failure", failures),
+        group=request.known_name("group", groups) or None,
         low=_score(request, "low"),
         high=_score(request, "high"),
-        got=request.choice("got", cases.runs, ""),
-        missed=request.choice("missed", cases.runs, ""),
+        got=request.known_name("got", cases.runs),
+        missed=request.known_name("missed", cases.runs),
     )
 
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.errors import DataError
+from medhelm.io.parquet import open_database
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -314,15 +315,7 @@ def _check(database: DuckDBPyConnection, folder: Path) -> None:
 
 def _connection(spill: str) -> DuckDBPyConnection:
     """Open a database in memory, with a low memory limit and a folder to spill to."""
-    import duckdb
-
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        "threads": 1,
-        "memory_limit": MEMORY_LIMIT,
-        "temp_directory": spill,
-    }
-    return duckdb.connect(":memory:", config=settings)
+    return open_database(threads=1, memory_limit=MEMORY_LIMIT, temp_directory=spill)
 
 
 def _escaped(path: Path) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
@@ -33,17 +34,19 @@ class Credentials:
 def signed_headers(
     method: str,
     url: str,
-    body: bytes,
+    body: bytes | str,
     *,
     credentials: Credentials,
     region: str,
     service: str,
     moment: datetime,
+    headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the headers that sign a request: date, session token and `Authorization`.
+    """Return the headers that sign a request: date, session token and `Authorization`, and `headers`.
 
-    `url` as it is sent, its path percent-encoded once and without a query; `moment` in UTC. The signature covers these
-    headers and the host, with its port where it is not the scheme's own.
+    Parameters: url, as it is sent, its path percent-encoded once; body, or its SHA-256 in hexadecimal; moment, in UTC;
+    headers, further ones to sign. The signature covers all of them and the host, with its port where it is not the
+    scheme's own.
 
     >>> from datetime import UTC
     >>> who = Credentials(key_id="AKIDEXAMPLE", secret="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
@@ -54,7 +57,13 @@ def signed_headers(
     '5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31'
     """
     date = moment.strftime("%Y%m%dT%H%M%SZ")
-    sent = {"X-Amz-Date": date}
+    digest = body if isinstance(body, str) else hashlib.sha256(body).hexdigest()
+    sent = {**(headers or {}), "X-Amz-Date": date}
+    path, query = urlsplit(url).path or "/", sorted(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    if service == "s3":
+        sent["X-Amz-Content-SHA256"] = digest
+    else:  # encoded a second time: what was `%3A` becomes `%253A`
+        path = quote(path, safe="/-_.~")
     if credentials.session_token:
         sent["X-Amz-Security-Token"] = credentials.session_token
     covered = {name.lower(): value for name, value in {**sent, "host": _host(url)}.items()}
@@ -62,12 +71,12 @@ def signed_headers(
     canonical = "\n".join(
         [
             method,
-            quote(urlsplit(url).path or "/", safe="/-_.~"),  # encoded a second time: what was `%3A` becomes `%253A`
-            "",
+            path,
+            "&".join(f"{quote(name, safe='-_.~')}={quote(value, safe='-_.~')}" for name, value in query),
             *(f"{name}:{covered[name]}" for name in sorted(covered)),
             "",
             names,
-            hashlib.sha256(body).hexdigest(),
+            digest,
         ]
     )
     scope = f"{date[:8]}/{region}/{service}/aws4_request"

@@ -1,0 +1,295 @@
+"""Everything that can open a socket, and how each is held to the egress policy."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from medhelm.benchmarks.personal_identifiers import PRESIDIO_ENTITIES
+from medhelm.io.parquet import connect, open_database
+from tests.architecture.test_layers import MODULES, trees
+from tests.support.servers.objects import ObjectServer
+
+STANDARD: Mapping[str, Mapping[str, str]] = {
+    "socket": {
+        "cli.gateway": "the type of a listening socket",
+        "io.http.egress": "looks up names, which it then checks",
+        "io.http.listening": "listens: on this machine, or with a certificate",
+        "models.cluster.connection": "asks whether a Ray cluster, which the policy admitted, listens",
+        "models.gateway.server": "the type of a listening socket",
+        "models.local.server": "finds a free port of this machine",
+        "web.connections": "the type of a listening socket",
+        "web.server": "the type of a listening socket",
+    },
+    "ssl": {
+        "cli.gateway": "the certificate of the gateway",
+        "io.http.connection_errors": "explains errors of certificates",
+        "io.http.egress": "certificates that models.yaml names",
+        "io.http.listening": "checks the certificate of a server",
+        "models.gateway.server": "the certificate of the gateway",
+    },
+    "multiprocessing": {"exchange.helm.importer": "processes on this machine, through pipes"},
+}
+"""Module of the standard library that can open a socket -> our modules that import it, and for what."""
+
+UNUSED = {
+    "asyncore", "ftplib", "http.client", "http.server", "imaplib", "nntplib", "poplib", "smtplib", "socketserver",
+    "telnetlib", "urllib.request", "webbrowser", "wsgiref", "xmlrpc",
+}  # fmt: skip
+"""Modules of the standard library that none of ours imports."""
+
+CONNECTING = {
+    "create_connection": {"models.cluster.connection"},
+    "create_server": {"web.connections"},
+    "open_connection": set[str](),
+    "open_unix_connection": set[str](),
+    "start_server": set[str](),
+    "urlopen": set[str](),
+    "urlretrieve": set[str](),
+    "from_url": set[str](),  # nanoarrow
+    "UpdatePrices": set[str](),  # genai-prices
+    "ClientSession": {"io.http.egress", "models.gateway.worker"},
+    "HttpClient": {
+        "evaluation.plan",
+        "evaluation.session",
+        "io.object_store.store",
+        "models.cluster.worker",
+        "models.model_check",
+    },
+}
+"""Name of a function or class that connects or listens -> our modules that call it."""
+
+DATABASES = {"connect": {"io.parquet"}}
+"""Name of a function of DuckDB that opens a database -> our modules that call it."""
+
+LIBRARIES: Mapping[str, str] = {
+    "aiohttp": "sessions are opened by io.http.egress and models.gateway.worker alone, with the checked resolver and "
+    "without redirects, proxies, cookies and credentials of the environment; as a server, by the gateway",
+    "altair": "builds specifications; its data sets and its browser are not used",
+    "anyio": "runs the threads of Starlette",
+    "click": "opens no socket",
+    "cryptography": "opens no socket",
+    "docx": "opens no socket",
+    "duckdb": "`io.parquet.open_database` installs and loads no extensions, so httpfs is not there",
+    "filelock": "locks files",
+    "fsspec": "one file system of our own, which decrypts files, is registered with DuckDB",
+    "h11": "reads requests for uvicorn",
+    "genai_prices": "prices that the package holds; `UpdatePrices`, which downloads, is not used",
+    "huggingface_hub": "looks for downloaded weights with `local_files_only`",
+    "inspect_ai": "evaluations that Inspect starts send their requests through Inspect, as docs/how-to say",
+    "jinja2": "opens no socket",
+    "markupsafe": "opens no socket",
+    "nanoarrow": "reads files; `from_url` is not used",
+    "numpy": "computes; `DataSource`, which downloads, is not used",
+    "presidio_analyzer": "an engine with an installed spaCy pipeline, which is checked before; else it would download",
+    "pydantic": "opens no socket",
+    "pydantic_core": "opens no socket",
+    "python_calamine": "opens no socket",
+    "ray": "models.cluster.connection: the policy admits each machine, a token is required, usage statistics are off",
+    "resource": "opens no socket",
+    "rich": "opens no socket",
+    "scipy": "opens no socket",
+    "spacy": "asks whether a pipeline is installed",
+    "starlette": "answers requests",
+    "torch": "computes",
+    "transformers": "loads weights with `local_files_only`, and HF_HUB_OFFLINE is set before its import",
+    "uvicorn": "listens, by web.connections: on this machine, with a certificate, or behind a proxy that has one",
+    "vl_convert": "gets specifications with their data inside, and no address to download from",
+    "xlsxwriter": "opens no socket",
+    "yaml": "opens no socket",
+    "yarl": "opens no socket",
+}
+"""Library that we import -> how it is held."""
+
+DEPENDENCIES: Mapping[str, str] = {
+    "aiohappyeyeballs": "connects for aiohttp, to the addresses of the checked resolver",
+    "aiohttp": LIBRARIES["aiohttp"],
+    "anyio": LIBRARIES["anyio"],
+    "duckdb": LIBRARIES["duckdb"],
+    "filelock": "asks for the name of this machine",
+    "httpcore2": "of httpx2",
+    "httpx": "of genai-prices before it used httpx2",
+    "httpcore": "of httpx",
+    "httpx2": "of genai-prices, for `UpdatePrices`, which is not used",
+    "lxml": "of python-docx, whose parser resolves no entities; documents are checked by io.office before",
+    "nanoarrow": LIBRARIES["nanoarrow"],
+    "numpy": LIBRARIES["numpy"],
+    "pygments": "of rich; lists the functions of other languages by name",
+    "starlette": LIBRARIES["starlette"],
+    "truststore": "of httpx2",
+    "uvicorn": LIBRARIES["uvicorn"],
+}
+"""Installed package, base install -> how it is held, if its code can open a socket."""
+
+EXTRAS: Mapping[str, str] = {
+    "aiobotocore": "of inspect-ai",
+    "altair": LIBRARIES["altair"],
+    "boto3": "of inspect-ai",
+    "botocore": "of inspect-ai",
+    "cloudpathlib": "of spaCy, for paths in buckets, which it never gets",
+    "cryptography": LIBRARIES["cryptography"],
+    "debugpy": "of inspect-ai",
+    "fastapi": "of inspect-ai",
+    "fsspec": LIBRARIES["fsspec"],
+    "huggingface-hub": LIBRARIES["huggingface_hub"],
+    "hf-xet": "of huggingface-hub, for downloads",
+    "inspect-ai": LIBRARIES["inspect_ai"],
+    "jsonref": "of inspect-ai",
+    "jsonschema": "of altair; schemas are in its package",
+    "psutil": "of inspect-ai",
+    "ray": LIBRARIES["ray"],
+    "requests": "of presidio-analyzer, ray and tldextract",
+    "s3fs": "of inspect-ai",
+    "s3transfer": "of boto3",
+    "setuptools": "of torch and spaCy",
+    "smart-open": "of weasel, for paths in buckets, which it never gets",
+    "spacy": LIBRARIES["spacy"],
+    "tldextract": "of presidio-analyzer, for e-mail addresses, which it is not asked for",
+    "torch": LIBRARIES["torch"],
+    "transformers": LIBRARIES["transformers"],
+    "universal-pathlib": "of inspect-ai",
+    "urllib3": "of requests",
+    "vl-convert-python": LIBRARIES["vl_convert"],
+}
+"""Installed package of an extra -> how it is held, if its code can open a socket."""
+
+_OPENS = re.compile(
+    rb"^\s*(?:import|from)\s+(?:socket|ssl|http\.client|http\.server|urllib\.request|ftplib|smtplib|poplib|imaplib"
+    rb"|telnetlib|xmlrpc|socketserver)\b"
+    rb"|\b(?:create_connection|open_connection|start_server)\(|^\s*from urllib import .*request",
+    re.MULTILINE,
+)
+_BINARY = re.compile(r"\.(so|pyd|dylib)$")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield what a module imports, with the modules of `from package import module`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def called(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield what each call calls: the name before the last dot, and the last name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                yield (node.func.value.id if isinstance(node.func.value, ast.Name) else ""), node.func.attr
+            elif isinstance(node.func, ast.Name):
+                yield "", node.func.id
+
+
+def library_trees() -> dict[str, ast.Module]:
+    """Return all modules, those of benchmarks included."""
+    root = Path(__file__).parents[2] / "src" / "medhelm"
+    paths = [path for path in root.rglob("*.py") if path not in MODULES.values()]
+    found = {".".join(path.relative_to(root).with_suffix("").parts): ast.parse(path.read_text()) for path in paths}
+    return trees() | {name: tree for name, tree in found.items() if not name.startswith("docs.")}
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    return library_trees()
+
+
+def test_every_imported_library_is_in_the_table(modules: Mapping[str, ast.Module]) -> None:
+    standard = sys.stdlib_module_names | {"medhelm", "_typeshed", "medhelm_ward"}
+    names = {name.partition(".")[0] for tree in modules.values() for name in imported(tree)} - standard
+    assert names - LIBRARIES.keys() == set(), "say in LIBRARIES how it is held"
+
+
+def test_modules_of_the_standard_library_that_open_sockets(modules: Mapping[str, ast.Module]) -> None:
+    found: dict[str, set[str]] = {name: set() for name in STANDARD}
+    for module, tree in modules.items():
+        for name in imported(tree):
+            assert name not in UNUSED, f"{module} imports {name}"
+            for known in STANDARD:
+                if name == known or name.startswith(f"{known}."):
+                    found[known].add(module)
+    assert found == {name: set(uses) for name, uses in STANDARD.items()}
+
+
+def test_only_known_modules_connect_or_listen(modules: Mapping[str, ast.Module]) -> None:
+    found: dict[str, set[str]] = {name: set() for name in CONNECTING}
+    for module, tree in modules.items():
+        for _, name in called(tree):
+            if name in found:
+                found[name].add(module)
+    assert found == CONNECTING
+
+
+def test_every_database_is_opened_without_extensions(modules: Mapping[str, ast.Module]) -> None:
+    opened = {module for module, tree in modules.items() for call in called(tree) if call == ("duckdb", "connect")}
+    assert opened == DATABASES["connect"]
+    with ObjectServer() as server:
+        for connection in (connect(), open_database(threads=1)):
+            for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
+                assert connection.execute(f"SELECT current_setting('{name}')").fetchall() == [(False,)]
+            loaded = connection.execute("SELECT extension_name FROM duckdb_extensions() WHERE loaded").fetchall()
+            assert not {"httpfs", "aws", "azure"} & {name for (name,) in loaded}
+            with pytest.raises(Exception, match="httpfs"):
+                connection.execute(f"SELECT * FROM read_parquet('{server.url}/x.parquet')")
+        assert server.received == []
+
+
+def installed(*, extras: bool) -> dict[str, Distribution]:
+    """Return the packages that an installation needs; those that are not there are left out."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"].values() if extras else ()
+    waiting = [*map(Requirement, chain(project["dependencies"], *optional))]
+    found: dict[str, Distribution] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        one = waiting.pop()
+        name, wanted = re.sub(r"[-_.]+", "-", one.name).lower(), frozenset({"", *one.extras})
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            continue
+        needed = map(Requirement, found[name].requires or ())
+        waiting += [one for one in needed if not one.marker or any(one.marker.evaluate({"extra": e}) for e in wanted)]
+    return found
+
+
+def can_open(package: Distribution) -> bool:
+    """Return True if a package's code can open a socket."""
+    for file in package.files or ():
+        path = Path(str(file.locate()))
+        if "tests" in path.parts or not path.is_file():
+            continue
+        if path.suffix == ".py" and _OPENS.search(path.read_bytes()):
+            return True
+        if _BINARY.search(path.name) and b"getaddrinfo" in path.read_bytes():
+            return True
+    return False
+
+
+def test_every_package_of_the_base_install_that_can_open_a_socket_is_in_the_table() -> None:
+    found = {name for name, package in installed(extras=False).items() if can_open(package)}
+    assert found - DEPENDENCIES.keys() == set(), "say in DEPENDENCIES how it is held"
+    assert {"aiohttp", "duckdb", "uvicorn"} <= found, "the search finds packages"
+
+
+def test_presidio_is_not_asked_for_what_it_would_download_a_list_for() -> None:
+    assert not {"EMAIL_ADDRESS", "URL"} & PRESIDIO_ENTITIES.keys()
+
+
+@pytest.mark.long
+def test_every_package_of_the_extras_that_can_open_a_socket_is_in_the_table() -> None:
+    found = {name for name, package in installed(extras=True).items() if can_open(package)}
+    assert found - DEPENDENCIES.keys() - EXTRAS.keys() == set(), "say in EXTRAS how it is held"
