@@ -6,6 +6,7 @@ STORE/
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
 ├── budget.sqlite        spending limit of all commands, if there is one (see `storage.budget_ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
+├── audit.head           number, place and hash of its last entry on the disk (see `storage.audit_chain`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
@@ -26,6 +27,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
@@ -132,11 +134,17 @@ def create(folder: Path) -> Store:
     return store
 
 
-def open_store(folder: Path) -> Store:
-    """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
+def find_store(folder: Path) -> Store:
+    """Return the store in `folder`, for reading files that are never encrypted: it is not unlocked, nor repaired.
 
-    Raises: StoreError if it is missing, a file, or of another version.
+    Raises: StoreError as `open_store`.
     """
+    _read_manifest(folder)
+    return Store(folder)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the content of `store.json`. Raises: StoreError if it is missing, damaged, or of another version."""
     manifest = folder / "store.json"
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
@@ -157,8 +165,17 @@ def open_store(folder: Path) -> Store:
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT} "
             f"and {ENCRYPTED}. Use the version that wrote it, or name another folder with --store."
         )
+    return cast("dict[str, Any]", content)
+
+
+def open_store(folder: Path) -> Store:
+    """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
+
+    Raises: StoreError if it is missing, a file, or of another version.
+    """
+    content = _read_manifest(folder)
     store = Store(folder)
-    if found == ENCRYPTED:
+    if content["medhelm_store"] == ENCRYPTED:
         from medhelm.io.encryption.unlock import unlock  # lazy: `cryptography` is optional
 
         unlock(folder, content)
