@@ -298,17 +298,19 @@ def test_a_removed_token_is_refused_at_once(folder: Path) -> None:
 
             connector = aiohttp.UnixConnector(str(folder / "g.sock"))
             headers = {"Authorization": f"Bearer {first}"}
-            async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-                async with session.ws_connect(f"http://localhost{wire.REQUESTS_PATH}") as socket:
-                    text = wire.write_request(request(), wire.tag_of(OUTSIDE), public=True)
-                    await socket.send_str(f'[{{"id":1,{text}]')
-                    assert "yes" in (await socket.receive()).data
-                    accept(f"b {second}\n", 0o644)
-                    assert [await status(first), await status(second)] == [200, 200]
-                    accept(f"b {second}\n")
-                    assert [await status(first), await status(second)] == [401, 200]
-                    await socket.send_str(f'[{{"id":2,{text}]')
-                    assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+            async with (
+                aiohttp.ClientSession(connector=connector, headers=headers) as session,
+                session.ws_connect(f"http://localhost{wire.REQUESTS_PATH}") as socket,
+            ):
+                text = wire.write_request(request(), wire.tag_of(OUTSIDE), public=True)
+                await socket.send_str(f'[{{"id":1,{text}]')
+                assert "yes" in (await socket.receive()).data
+                accept(f"b {second}\n", 0o644)
+                assert [await status(first), await status(second)] == [200, 200]
+                accept(f"b {second}\n")
+                assert [await status(first), await status(second)] == [401, 200]
+                await socket.send_str(f'[{{"id":2,{text}]')
+                assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
             assert "other users can read" in here.notes[0]
             assert "1 token is accepted" in here.notes[1]
 
