@@ -39,6 +39,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
 from medhelm.io.encryption.places import key_of, open_file
+from medhelm.io.shared_files import file_mode
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import ClientResult
@@ -279,7 +280,8 @@ def _merge(own: Sequence[StoredShard], benchmark: Benchmark, target: Store, rene
     recorder = _recorder(own, benchmark)
     model = recorder.model.name
     try:
-        with FileLock(target.lock_file(benchmark.name, model), blocking=False):
+        file = target.lock_file(benchmark.name, model)
+        with FileLock(file, mode=file_mode(file), blocking=False):
             recorder.open(target)
             try:
                 _add_records(recorder, own, renew)

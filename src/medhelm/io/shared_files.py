@@ -54,36 +54,38 @@ def open_shared(path: Path, flags: int) -> int:
     return file
 
 
-def check_regular(path: Path) -> None:
-    """Raise OSError if there is something other than a regular file; links count as something else."""
+def prepare_database(path: Path, *, create: bool = True) -> None:
+    """Create an empty file for a database of SQLite, which gives its other files the same mode, or correct its mode.
+
+    Raises: OSError if it is there and not a regular file.
+    """
+    # An existing one is not opened: closing it would release the locks that this process holds on it.
     try:
         about = path.lstat()
     except FileNotFoundError:
+        if create:
+            with suppress(FileExistsError):
+                os.close(open_shared(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         return
     if not stat.S_ISREG(about.st_mode):
         raise _not_regular()
-
-
-def share_file(path: Path) -> None:
-    """Give a file of this user the mode of its folder, if it was created with another one."""
-    if os.name == "posix":
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         with suppress(OSError):
-            _share(path, path.lstat(), file_mode(path))
+            _share(file, file.lstat(), file_mode(path))
 
 
 def make_shared_folder(folder: Path) -> None:
-    """Create a folder that those can use who can use the one around it. Raises: OSError."""
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return
-    if os.name == "posix" and (mask := file_mask(folder.parent)) != 0o077:
-        folder.chmod(folder.stat().st_mode | 0o770 & ~mask)  # keeps the bit that passes the group on
+    """Create a folder that those can use who can use the one around it, or correct its mode. Raises: OSError."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about, shared = folder.stat(), 0o770 & ~file_mask(folder.parent)
+    if os.name == "posix" and about.st_uid == os.geteuid() and ~about.st_mode & shared:
+        folder.chmod(stat.S_IMODE(about.st_mode) | shared)  # keeps the bit that passes the group on
 
 
 def _share(file: int | Path, about: os.stat_result, mode: int) -> None:
-    """Set the mode of a file that belongs to this user."""
-    if hasattr(os, "geteuid") and about.st_uid == os.geteuid() and stat.S_IMODE(about.st_mode) != mode:
+    """Set the mode of a regular file that belongs to this user."""
+    is_own = hasattr(os, "geteuid") and about.st_uid == os.geteuid() and stat.S_ISREG(about.st_mode)
+    if is_own and stat.S_IMODE(about.st_mode) != mode:
         with suppress(OSError):  # a file system without modes
             os.chmod(file, mode)  # noqa: PTH101 - a descriptor or a path
 

@@ -24,6 +24,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import key_of
+from medhelm.io.shared_files import prepare_database
 
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
@@ -167,6 +168,12 @@ class Cache:
         except OSError as error:
             raise StoreError(
                 f"{path.parent} cannot be used as a folder: {error.strerror}. Choose another store with --store."
+            ) from error
+        try:
+            prepare_database(path)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be opened for writing: {error.strerror or error}. Choose another store with --store."
             ) from error
         try:
             self._reader = _connect(path)

@@ -32,6 +32,7 @@ from typing import Any, cast
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import output_error, write_file
+from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.run_file import MOVED
 
 FORMAT, ENCRYPTED = 1, 2
@@ -126,7 +127,7 @@ def create(folder: Path) -> Store:
             write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
             store = Store(folder)
         for part in ("runs", "prompts", "locks"):
-            (folder / part).mkdir(mode=0o770, exist_ok=True)
+            make_shared_folder(folder / part)
         _check_writable(folder)
     except OSError as error:
         advice = "name another folder with --store. Nothing was sent"

@@ -22,6 +22,7 @@ from medhelm.io.encryption.files import is_encrypted, open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
 from medhelm.io.encryption.unlock import SECTION, STATE
 from medhelm.io.output_folder import atomic_file, write_file
+from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.sqlite_errors import store_error
 from medhelm.models.cache import (
     APPLICATION_ID,
@@ -138,9 +139,9 @@ def _locked_store(store: Store) -> Iterator[None]:
     busy = [f"evaluation {one.status.id}" for one in known_evaluations(store) if one.is_alive]
     busy += processes_in(store)
     with ExitStack() as held, _disk_errors(store.folder):
-        (store.folder / "locks").mkdir(exist_ok=True)
+        make_shared_folder(store.folder / "locks")
         for file in sorted({*store.folder.glob("locks/*.lock"), store.folder / "locks" / "encryption.lock"}):
-            lock = FileLock(file)
+            lock = FileLock(file, mode=file_mode(file))
             try:
                 lock.acquire(blocking=False)
             except Timeout:
