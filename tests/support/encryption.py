@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from medhelm.io.encryption import places
-from medhelm.io.encryption.files import MAGIC
 from medhelm.io.encryption.keys import KEY_BYTES, VARIABLE
+from medhelm.io.encryption.places import MAGIC
 
 KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
 """Invented keys, as the environment gives them."""
@@ -25,6 +26,14 @@ def store_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(places, "_keys", {})
     monkeypatch.setenv(VARIABLE, KEYS[0])
     yield KEYS[0]
+
+
+@contextmanager
+def without_key() -> Iterator[None]:
+    """Take the key out of the environment: with a key, plain stores are refused."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv(VARIABLE)
+        yield
 
 
 def plain_files(folder: Path, *texts: str) -> list[str]:

@@ -38,7 +38,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
-from medhelm.io.encryption.places import key_of, open_file
+from medhelm.io.encryption.places import open_file
 from medhelm.io.shared_files import file_mode
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
@@ -54,7 +54,7 @@ from medhelm.storage.runs import (
     read_records,
     score_column,
 )
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store
 from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
 
 _NAMED = 8
@@ -204,18 +204,6 @@ def _as_divided(run: Run, benchmark: Benchmark) -> Benchmark:
             f"{_version_text(here)}. Merge with the same versions. Nothing was merged."
         )
     return replace(used, title=run.title, taxonomy=run.taxonomy)
-
-
-def check_encryption(shards: Iterable[StoredShard], target: Path) -> None:
-    """Raises: UserError if texts of encrypted stores would be written to a plain one."""
-    encrypted = {str(one.store.folder): None for one in shards if key_of(one.store.cache_file)}
-    is_plain = not (target / "store.json").exists() or not key_of(open_store(target).cache_file)
-    if encrypted and is_plain:
-        are = "is" if len(encrypted) == 1 else "are"
-        raise UserError(
-            f"{listed(list(encrypted), _NAMED)} {are} encrypted, and {target} is not: "
-            f"`medhelm encrypt --store {target}`. Nothing was merged."
-        )
 
 
 # --- merging ----------------------------------------------------------------------------------------------------------

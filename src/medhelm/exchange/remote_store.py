@@ -17,6 +17,7 @@ from pathlib import Path
 
 from medhelm.domain import Benchmark, Run
 from medhelm.errors import StoreError, UserError
+from medhelm.io.encryption.places import leave_plain
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
 from medhelm.io.object_store import ObjectStore
@@ -172,6 +173,7 @@ def copy_of(remote: ObjectStore, environment: Mapping[str, str] = os.environ) ->
     keys = remote.sizes()
     if "store.json" not in keys:
         raise StoreError(f"no store at {remote.url}. `medhelm export store {remote.url}` publishes one.")
+    leave_plain(folder)
     store = create(folder)
     groups: dict[str, list[str]] = {}
     for key in keys:

@@ -15,6 +15,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -181,6 +182,8 @@ class Cache:
             raise _store_error(error, path) from error
         try:
             _prepare(self._reader, path)
+            if self._key is None:
+                refuse_sealed(self._reader, path)
         except sqlite3.Error as error:
             self._reader.close()
             raise _store_error(error, path) from error
@@ -348,6 +351,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     _use_write_ahead_log(connection, path)
+
+
+def add_columns(path: Path) -> None:
+    """Add the columns that an older file lacks. Raises: StoreError."""
+    try:
+        with closing(_connect(path)) as connection:
+            _prepare(connection, path)
+    except sqlite3.Error as error:
+        raise _store_error(error, path) from error
 
 
 def create_table(connection: sqlite3.Connection) -> None:
@@ -548,6 +560,17 @@ def opened_row(row: Row, key: StoreKey) -> Row:
         if row[place] is not None:
             opened[place] = key.decrypt(row[place], name + row[0]).decode()
     return (*opened, checksum(*opened))
+
+
+def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreError for encrypted rows in a store that is not: they would count as damaged, and be bought again."""
+    kinds = ", ".join(f"typeof({name.decode()})" for name in SEALED.values())
+    rows = connection.execute(f"SELECT {kinds} FROM completions LIMIT 16")  # noqa: S608 - our own names
+    if any("blob" in row for row in rows):
+        raise StoreError(
+            f"{path} is encrypted, and the store.json beside it says that the store is not: it was replaced by an "
+            "older copy, or changed. Restore the one that `medhelm encrypt` wrote. Nothing was changed."
+        )
 
 
 def _public_checksum(row: Row) -> int:

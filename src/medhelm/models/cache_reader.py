@@ -24,6 +24,7 @@ from medhelm.models.cache import (
     create_table,
     find_completion,
     read_row,
+    refuse_sealed,
     restore,
     row_of,
     select,
@@ -76,6 +77,18 @@ class CacheReader:
         self._connection, self._version, self._key = None, SCHEMA_VERSION, key_of(path)
         if path.is_file() and path.stat().st_size:
             self._connection, self._version = _open(path)
+            if self._key is None:
+                self._check_plain(self._connection)
+
+    def _check_plain(self, connection: sqlite3.Connection) -> None:
+        try:
+            refuse_sealed(connection, self.path)
+        except sqlite3.Error as error:
+            connection.close()
+            raise _unreadable(self.path, error) from error
+        except StoreError:
+            connection.close()
+            raise
 
     @property
     def is_empty(self) -> bool:

@@ -7,7 +7,6 @@ store is being converted, so that the same command continues an interrupted conv
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +17,10 @@ from typing import Any, Literal
 
 from medhelm.errors import StoreError, StoreFullError, UserError
 from medhelm.io.encryption import keys, places
-from medhelm.io.encryption.files import is_encrypted, open_encrypted
+from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.unlock import SECTION, STATE
+from medhelm.io.encryption.places import is_encrypted
+from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.sqlite_errors import store_error
@@ -28,8 +28,8 @@ from medhelm.models.cache import (
     APPLICATION_ID,
     COLUMNS,
     SCHEMA_VERSION,
-    Cache,
     Row,
+    add_columns,
     checksum,
     create_table,
     opened_row,
@@ -38,7 +38,7 @@ from medhelm.models.cache import (
 )
 from medhelm.storage.derived.folder import FOLDER
 from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, open_store
+from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
 from medhelm.storage.store_host import processes_in
 
 TIMEOUT_S = 10.0
@@ -75,8 +75,9 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
     Raises: MissingError without a key; StoreError for a wrong key, or if the store is in use; UserError.
     """
     user_keys = keys.read_user_keys(environment)
-    _refuse_key_inside(folder, environment)
-    if not (folder / "store.json").exists():
+    refuse_key_inside(folder, environment)
+    is_new = not (folder / "store.json").exists()
+    if is_new:
         create(folder)
     section = _read_section(folder)
     if new_key:
@@ -87,12 +88,12 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
             _write_section(folder, {**section, **changed})
         return ConvertedStore(state="encrypted", changed=True, fingerprint=changed["wrapped_by"])
     if section is None:
-        open_store(folder)  # removes what killed processes left
+        repair(find_store(folder))
         section = keys.new_section(user_keys[0])
     key = keys.open_section(section, user_keys)
     unchanged = ConvertedStore(state="encrypted", changed=False, fingerprint=section["wrapped_by"])
     if section.get(STATE) == "complete":
-        return unchanged
+        return replace(unchanged, changed=is_new)
     with _locked_store(Store(folder)), _disk_errors(folder):
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
@@ -122,13 +123,6 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
     return ConvertedStore(
         state="plain", changed=True, fingerprint="", files=n_files, completions=n_rows, damaged=damaged
     )
-
-
-def _refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
-    """Refuse a key that would be copied with the store."""
-    file = Path(environment.get(f"{keys.VARIABLE}_FILE") or os.devnull).expanduser().resolve()
-    if file.is_relative_to(folder.resolve()):
-        raise UserError(f"{file} is inside the store that it protects. Move the key elsewhere. Nothing was changed.")
 
 
 @contextmanager
@@ -244,7 +238,7 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
     path = Store(folder).cache_file
     if not path.is_file() or not path.stat().st_size:
         return 0, 0
-    Cache(path).close()  # adds columns that older files lack
+    add_columns(path)
     n_damaged = 0
 
     def converted(rows: Iterator[Row]) -> Iterator[Row]:
