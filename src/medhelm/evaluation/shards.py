@@ -126,6 +126,8 @@ def _problems(own: Sequence[StoredShard]) -> Iterator[str]:
             f"{names} {'is' if len(missing) == 1 else 'are'} missing. Name the stores of all shards, or run: "
             f"{_command(own[0].run, missing[0], Path('STORE'))}"
         )
+    if len(totals := {one.shard.n_in_run for one in own}) > 1:
+        yield f"its shards name different numbers of instances ({', '.join(map(str, sorted(totals)))}). Run them again."
     versions = {json.dumps(dict(one.run.versions), sort_keys=True): one for one in own}
     if len(versions) > 1:
         found = "; ".join(f"{_version_text(one.run.versions)} ({one.name})" for one in versions.values())
@@ -319,21 +321,24 @@ def _metrics(run: Run, benchmark: Benchmark) -> list[Any]:
 def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Callable[[], None]) -> None:
     """Add the records and request counts of all shards. Raises: StoreError if they are not those of one run."""
     n = own[0].shard.n_in_run
-    missing = bytearray(b"\1" * n)
+    ids: set[str] = set()
+    positions: set[int] = set()
     for one in own:
         renew()
         for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
-            if not (0 <= record.position < n and missing[record.position] and one.shard.has(record.instance_id)):
+            is_new = record.instance_id not in ids and record.position not in positions
+            if not (0 <= record.position < n and is_new and one.shard.has(record.instance_id)):
                 folder = stored_folder(one.run)
                 raise DamagedRunError(
                     f"{folder} is damaged: instance {record.instance_id} at position {record.position} is not one of "
                     f"shard {one.shard}, or is there twice.",
                     folder,
                 )
-            missing[record.position] = 0
+            ids.add(record.instance_id)
+            positions.add(record.position)
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
-    if any(missing):
-        raise StoreError(f"{sum(missing):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
+    if len(ids) < n:
+        raise StoreError(f"{n - len(ids):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
     recorder.totals.requests_sent = sum(one.run.requests_sent for one in own)
     recorder.totals.requests_cached = sum(one.run.requests_cached for one in own)
     for name, judge in recorder.jury.judges.items() if recorder.jury else ():
@@ -345,12 +350,16 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
 def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the fields of the run that records do not hold. It takes from the first start to the last end."""
     runs = [one.run for one in own]
-    starts = [datetime.fromisoformat(run.started) for run in runs]
-    ends = [start + timedelta(seconds=run.seconds) for start, run in zip(starts, runs, strict=True)]
+    try:
+        starts = [datetime.fromisoformat(run.started) for run in runs]
+        ends = [start + timedelta(seconds=run.seconds) for start, run in zip(starts, runs, strict=True)]
+        seconds = round((max(ends) - min(starts)).total_seconds(), 3)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise StoreError(f"the start or the duration of a shard of {_names(own)} is damaged ({error}).") from None
     not_computed = {metric: text for run in reversed(runs) for metric, text in run.not_computed.items()}
     return {
         "started": min(starts).isoformat(timespec="milliseconds"),
-        "seconds": round((max(ends) - min(starts)).total_seconds(), 3),
+        "seconds": seconds,
         "versions": runs[0].versions,
         "not_computed": not_computed,
     }
