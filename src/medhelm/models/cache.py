@@ -537,9 +537,11 @@ def completion_of_row(
     )
 
 
-SEALED = {list(COLUMNS).index(name): name.encode() for name in ("text", "failure_message")}
-"""Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text of
-requests or completions."""
+TEXTS, REPORTED = ("text", "failure_message"), ("finish_reason", "reported_model", "fingerprint")
+"""Columns with text, and with what a server reports about itself; earlier versions did not encrypt the latter."""
+
+SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTED)}
+"""Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text."""
 
 
 def sealed_row(row: Row, key: StoreKey) -> Row:
@@ -548,7 +550,7 @@ def sealed_row(row: Row, key: StoreKey) -> Row:
     for place, name in SEALED.items():
         if row[place] is not None:
             sealed[place] = key.encrypt(row[place].encode(), name + row[0])
-    return (*sealed[:-1], _public_checksum(row))
+    return (*sealed[:-1], _public_checksum(sealed))
 
 
 def opened_row(row: Row, key: StoreKey) -> Row:
@@ -557,14 +559,17 @@ def opened_row(row: Row, key: StoreKey) -> Row:
         raise ValueError("wrong checksum")
     opened = list(row[:-1])
     for place, name in SEALED.items():
-        if row[place] is not None:
-            opened[place] = key.decrypt(row[place], name + row[0]).decode()
+        value = row[place]
+        if isinstance(value, bytes):
+            opened[place] = key.decrypt(value, name + row[0]).decode()
+        elif value is not None and name.decode() in TEXTS:
+            raise ValueError("not encrypted")
     return (*opened, checksum(*opened))
 
 
 def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
     """Raise StoreError for encrypted rows in a store that is not: they would count as damaged, and be bought again."""
-    kinds = ", ".join(f"typeof({name.decode()})" for name in SEALED.values())
+    kinds = ", ".join(f"typeof({name})" for name in TEXTS)
     rows = connection.execute(f"SELECT {kinds} FROM completions LIMIT 16")  # noqa: S608 - our own names
     if any("blob" in row for row in rows):
         raise StoreError(
@@ -573,9 +578,10 @@ def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _public_checksum(row: Row) -> int:
-    public: list[Any] = [None if place in SEALED else value for place, value in enumerate(row[:-1])]
-    return checksum(*public)
+def _public_checksum(row: Sequence[Any]) -> int:
+    """Return the checksum of a row without its encrypted values."""
+    sealed = [place in SEALED and isinstance(value, bytes) for place, value in enumerate(row[:-1])]
+    return checksum(*(None if is_sealed else value for value, is_sealed in zip(row, sealed, strict=False)))
 
 
 def _nowhere(digest: bytes) -> None:

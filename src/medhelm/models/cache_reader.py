@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -82,10 +83,8 @@ class CacheReader:
 
     def _check_plain(self, connection: sqlite3.Connection) -> None:
         try:
-            refuse_sealed(connection, self.path)
-        except sqlite3.Error as error:
-            connection.close()
-            raise _unreadable(self.path, error) from error
+            with suppress(sqlite3.Error):  # damage is reported where a row is read
+                refuse_sealed(connection, self.path)
         except StoreError:
             connection.close()
             raise

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
 import sqlite3
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
 from medhelm.io.encryption import places
 from medhelm.io.encryption.keys import VARIABLE
 from medhelm.io.encryption.places import is_encrypted
 from medhelm.io.output_folder import atomic_file
-from medhelm.models.cache import Cache
+from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.runs import encryption
 from medhelm.results.runs.encryption import ConvertedStore, decrypt_store, encrypt_store
@@ -299,6 +302,51 @@ def test_damaged_and_swapped_rows_of_the_cache_are_found(store: Path) -> None:
         assert [cache.get(digest) for digest in (a, b, c, d)] == [None] * 4
         assert cache.damaged == {a, b, c, d}
         cache.recover = lambda digest: None
+
+
+REPORTED = "Mr. John Doe, who was admitted with chest pain"
+
+
+def test_what_a_server_reports_is_encrypted_and_never_a_sentence(tmp_path: Path, store_key: str) -> None:
+    """It can repeat the prompt in the name of its model."""
+    folder = create(tmp_path / "store").folder
+    named = Completion(
+        text="x", reported_model="model-of-a-server", fingerprint="fp_12345678", finish_reason="end_turn"
+    )
+    said = Completion(text="y", reported_model=REPORTED, fingerprint=REPORTED * 9, finish_reason=REPORTED)
+    assert all(text.startswith("sha256:") for text in (said.reported_model, said.fingerprint, said.finish_reason))
+    assert replace(said, text="z").reported_model == said.reported_model
+
+    async def put() -> None:
+        with Cache(folder / "cache.sqlite") as cache:
+            await cache.put(b"a" * 32, named, model="m")
+            await cache.put(b"b" * 32, said, model="m")
+
+    asyncio.run(put())
+    with Cache(folder / "cache.sqlite") as cache:
+        assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [named, said]
+    content = b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
+    for text in ("model-of-a-server", "fp_1234567", "John", said.fingerprint):
+        assert text.encode() not in content
+
+
+def test_rows_that_an_earlier_version_encrypted_are_read(
+    tmp_path: Path, store_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold what servers report as plain text."""
+    folder = create(tmp_path / "store").folder
+    before = {place: name for place, name in SEALED.items() if name in (b"text", b"failure_message")}
+    completion = Completion(text="x", reported_model="model-of-a-server", fingerprint="fp_1", finish_reason="stop")
+    refused = Completion(failure=Failure("provider", "refusal", "no"), reported_model="model-of-a-server")
+    with monkeypatch.context() as patched, Cache(folder / "cache.sqlite") as cache:
+        patched.setattr("medhelm.models.cache.SEALED", before)
+        asyncio.run(cache.put(b"a" * 32, completion, model="m"))
+        asyncio.run(cache.put(b"b" * 32, refused, model="m"))
+    assert b"model-of-a-server" in b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
+    with Cache(folder / "cache.sqlite") as cache:
+        assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [completion, refused]
+        assert cache.damaged == set()
+    assert decrypt_store(folder, os.environ).completions == 2
 
 
 def test_damaged_rows_are_left_out_of_the_conversion(store: Path) -> None:
