@@ -55,7 +55,12 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_only_a_regular_file_is_used(tmp_path: Path, kind: str) -> None:
     path, other = tmp_path / "requests.lock", tmp_path / "other"
     other.write_bytes(b"content")
-    {"link": lambda: path.symlink_to(other), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[kind]()
+    if kind == "link":
+        path.symlink_to(other)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
     with pytest.raises(StoreError, match=r"requests\.lock cannot be opened"):
         NumberLocks(path)
     assert other.read_bytes() == b"content"

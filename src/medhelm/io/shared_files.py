@@ -1,8 +1,8 @@
 """Files that several processes, and in a store for a team several users, append to or lock.
 
 Each has the permissions of the folder that holds it, whatever the umask of the process that creates it: nothing for
-other users, and for the group what the folder allows. It is a regular file, never a link to one, so that nobody who can
-write to a shared folder can direct what is appended elsewhere.
+other users, and for the group what the folder allows. It is a regular file, never a link to one, so that a
+member of a group cannot direct what another one appends to a file elsewhere.
 """
 
 from __future__ import annotations

@@ -544,6 +544,10 @@ SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTE
 """Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text."""
 
 
+_PUBLIC = range(len(COLUMNS) - 1)
+"""Positions of the columns that enter the checksum."""
+
+
 def sealed_row(row: Row, key: StoreKey) -> Row:
     """Encrypt a row of `row_of`. The checksum leaves out the texts: it would tell which guess of a text is right."""
     sealed = list(row)
@@ -580,8 +584,8 @@ def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
 
 def _public_checksum(row: Sequence[Any]) -> int:
     """Return the checksum of a row without its encrypted values."""
-    sealed = [place in SEALED and isinstance(value, bytes) for place, value in enumerate(row[:-1])]
-    return checksum(*(None if is_sealed else value for value, is_sealed in zip(row, sealed, strict=False)))
+    public: list[Any] = [None if place in SEALED and isinstance(row[place], bytes) else row[place] for place in _PUBLIC]
+    return checksum(*public)
 
 
 def _nowhere(digest: bytes) -> None:
