@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from medhelm.io.encryption import places
+from medhelm.io.encryption import MAGIC, places
 from medhelm.io.encryption.keys import KEY_BYTES, VARIABLE
-from medhelm.io.encryption.places import MAGIC
 
 KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
 """Invented keys, as the environment gives them."""

@@ -34,7 +34,8 @@ from typing import Any, cast
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
-from medhelm.io.encryption.places import given_variables, is_encrypted, key_of, must_be_encrypted
+from medhelm.io.encryption import given_variables, is_encrypted
+from medhelm.io.encryption.places import key_of, must_be_encrypted
 from medhelm.io.output_folder import output_error
 from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.run_file import MOVED

@@ -16,9 +16,8 @@ import pytest
 
 from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
-from medhelm.io.encryption import places
+from medhelm.io.encryption import is_encrypted, places
 from medhelm.io.encryption.keys import VARIABLE
-from medhelm.io.encryption.places import is_encrypted
 from medhelm.io.output_folder import atomic_file
 from medhelm.models.cache import SEALED, Cache
 from medhelm.models.cache_reader import CacheReader

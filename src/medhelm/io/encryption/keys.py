@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import MissingError, StoreError
-from medhelm.io.encryption.places import KEY_VARIABLE, given_variables
+from medhelm.io.encryption import KEY_VARIABLE, given_variables
 
 VARIABLE = KEY_VARIABLE
-"""Environment variable with the key, see `places`."""
+"""Environment variable with the key."""
 
 CIPHER = "AES-256-GCM"
 """Name of the cipher in `store.json`."""

@@ -8,19 +8,14 @@ folders these functions do the same as those of Python.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
+from medhelm.io.encryption import given_variables
+
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
-
-KEY_VARIABLE = "MEDHELM_STORE_KEY"
-"""Environment variable with the user's key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
-
-MAGIC = b"MEDHELM\x1a"
-"""First bytes of every encrypted file."""
 
 PROTOCOL = "medhelm"
 """DuckDB opens addresses of this protocol through `io.encryption.duckdb_files`."""
@@ -47,11 +42,6 @@ class Place(NamedTuple):
     """The part of its path that stays the same when the file is put in place, removed or restored."""
 
 
-def given_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that give the user's key."""
-    return [name for end in ("", "_FILE", "_COMMAND") if environment.get(name := f"{KEY_VARIABLE}{end}")]
-
-
 def must_be_encrypted(folder: Path) -> bool:
     """Return True if a key is given, so that nothing is read from or written to a store that is not encrypted."""
     return bool(given_variables(os.environ)) and key_of(folder / "x") is None and folder.absolute() not in _plain
@@ -60,12 +50,6 @@ def must_be_encrypted(folder: Path) -> bool:
 def leave_plain(folder: Path) -> None:
     """Let a store be plain although a key is given, such as a copy of one that is published."""
     _plain.add(folder.absolute())
-
-
-def is_encrypted(path: Path) -> bool:
-    """Return True if a file begins like an encrypted file. Raises: OSError."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def register(folder: Path, key: StoreKey) -> None:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.errors import StoreError, StoreFullError, UserError
-from medhelm.io.encryption import keys, places
+from medhelm.io.encryption import is_encrypted, keys, places
 from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.places import is_encrypted
 from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder
