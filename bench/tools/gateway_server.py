@@ -97,6 +97,7 @@ async def main(folder: Path, url: str) -> None:
             {model.name: means.provider},
             tokens=None,
             without_consent={},
+            public=(),
             known=known,
             note=print,
         )

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from medhelm.errors import ProviderError
+from medhelm.io.encryption import places
+from medhelm.io.encryption.keys import VARIABLE
+from medhelm.io.http.audit import Subject
 from medhelm.models.providers.hosted import HttpProvider
+from medhelm.storage.audit_log import AuditLog
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
 from tests.support.servers.proxy import TlsServer, TunnelProxy, make_certificates
@@ -150,15 +154,50 @@ def test_a_changed_log_is_reported(medhelm: Medhelm, server: Server, tmp_path: P
     intact = medhelm("audit", "verify", *store, "--json")
     assert (intact.code, intact.json["intact"]) == (0, True)
     head = medhelm("audit", "verify", *store).out.split()[-1]
-    assert medhelm("audit", "verify", *store, "--head", head).code == 0
+    later = medhelm("audit", "verify", *store, "--head", head[:16].upper())
+    assert (later.code, "0 of them since" in later.out) == (0, True)
     file = tmp_path / "store" / "audit.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:-1]))
+    shortened = medhelm("audit", "verify", *store, "--head", head)
+    assert (shortened.code, "entries were removed or changed" in shortened.err) == (1, True)
+    (tmp_path / "store" / "audit.head").unlink()
+    assert medhelm("audit", "verify", *store).code == 0
     shortened = medhelm("audit", "verify", *store, "--head", head)
     assert (shortened.code, "entries at the end were removed" in shortened.err) == (1, True)
     file.write_bytes(b"".join([lines[0], *lines[2:]]))
     changed = medhelm("audit", "verify", *store)
     assert (changed.code, "line 2 does not follow" in changed.err) == (1, True)
+
+
+@pytest.mark.parametrize("head", ["", "1", "a" * 15, "g" * 16, "0x" + "a" * 20, "a" * 65, " " * 16])
+def test_a_hash_that_could_match_by_chance_is_refused(medhelm: Medhelm, head: str, tmp_path: Path) -> None:
+    """An empty one too, such as that of a shell variable that is not set."""
+    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
+    AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
+    found = medhelm("audit", "verify", "--store", tmp_path, "--head", head)
+    assert (found.code, "must be 16 to 64 hexadecimal digits" in found.err) == (2, True)
+
+
+def test_an_auditor_needs_no_key_of_an_encrypted_store(
+    medhelm: Medhelm, store_key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = ("--store", str(tmp_path / "store"))
+    assert medhelm("encrypt", *store).code == 0
+    AuditLog(tmp_path / "store" / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 0)])
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(places, "_keys", {})
+    assert "1 entry, intact" in medhelm("audit", "verify", *store).out
+    assert "https://a.example" in medhelm("audit", "show", *store).out
+
+
+def test_a_changed_entry_is_an_error_of_the_list(medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
+    AuditLog(tmp_path / "audit.jsonl").request_all("GET", "https://a.example", [(Subject(), 7)])
+    file = tmp_path / "audit.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"bytes":7', b'"bytes":"abc"'))
+    shown = medhelm("audit", "show", "--store", tmp_path)
+    assert (shown.code, "line 1: was not written by medhelm, or was changed" in shown.err) == (2, True)
 
 
 def test_nothing_is_sent_that_cannot_be_logged(medhelm: Medhelm, server: Server, tmp_path: Path) -> None:

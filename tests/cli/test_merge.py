@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from medhelm.io.encryption.keys import VARIABLE
@@ -159,7 +160,75 @@ def test_failures_have_the_exit_code_of_a_run(medhelm: Medhelm, place: Path, ser
     assert (found.code, "1 " in found.out) == (1, True)
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2"])
+def set_shard(store: str, **numbers: object) -> None:
+    """Change the numbers in the header of a shard."""
+    (file,) = Path(store).glob("runs/toy/*/run.json")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["shard"] |= numbers
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ({"count": 10**9}, "is damaged"),
+        ({"count": 10_001}, "N up to 10,000"),
+        ({"count": 10**30, "index": 10**29}, "is damaged"),
+        ({"index": 0}, "is damaged"),
+        ({"index": -1}, "is damaged"),
+        ({"count": 10_000}, "its shards overlap"),
+        ({"n_in_run": 10**12}, "its shards name different numbers of instances"),
+        ({"n_in_run": -1}, "its shards name different numbers of instances"),
+    ],
+)
+def test_numbers_of_a_shard_are_checked_before_they_are_used(
+    medhelm: Medhelm, place: Path, server: Server, numbers: dict[str, int], words: str
+) -> None:
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        assert run(medhelm, place, server, shard, store).code == 0
+    set_shard("a", **numbers)
+    refused = merge(medhelm, place, "a", "b")
+    assert (refused.code, words in refused.err) == (2, True), refused.err
+    assert not list(Path("all").glob("runs/*/*"))
+
+
+def test_an_enormous_run_whose_instances_are_missing_is_refused(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        assert run(medhelm, place, server, shard, store).code == 0
+        set_shard(store, n_in_run=10**12)
+    refused = merge(medhelm, place, "a", "b")
+    assert (refused.code, "of 1,000,000,000,000 instances are in no shard" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"seconds": 1e999}, {"seconds": 1e300}, {"started": "soon"}, {"started": "2026-01-01"}]
+)
+def test_a_shard_without_a_time_is_refused(
+    medhelm: Medhelm, place: Path, server: Server, change: dict[str, object]
+) -> None:
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        assert run(medhelm, place, server, shard, store).code == 0
+    (file,) = Path("a").glob("runs/toy/*/run.json")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**content, **change}), encoding="utf-8")
+    refused = merge(medhelm, place, "a", "b")
+    assert (refused.code, "the start or the duration of a shard" in refused.err) == (2, True)
+
+
+def test_an_instance_that_is_there_twice_is_found_by_its_id(medhelm: Medhelm, place: Path, server: Server) -> None:
+    for shard, store in (("1/2", "a"), ("2/2", "b")):
+        assert run(medhelm, place, server, shard, store).code == 0
+    (file,) = Path("a").glob("runs/toy/*/records.parquet")
+    with duckdb.connect() as database:
+        database.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{file}')")
+        database.execute("UPDATE t SET instance_id = (SELECT min(instance_id) FROM t)")
+        file.unlink()
+        database.execute(f"COPY t TO '{file}' (FORMAT parquet)")
+    refused = merge(medhelm, place, "a", "b")
+    assert (refused.code, "or is there twice" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "2", "a/b", "1/0", "-1/2", "1/10001", f"1/1{'0' * 5000}"])
 def test_a_part_that_is_none_is_refused(medhelm: Medhelm, place: Path, text: str) -> None:
     found = medhelm("run", place, "--model", "baseline/majority", "--shard", text)
     assert (found.code, "such as 2/8" in found.err) == (2, True)
@@ -171,18 +240,18 @@ def test_stores_without_shards_are_refused(medhelm: Medhelm, place: Path) -> Non
     assert (found.code, "no shards in a. `medhelm run --shard I/N` writes them." in found.err) == (2, True)
 
 
-def test_encrypted_shards_are_merged_into_an_encrypted_store_only(
+def test_encrypted_shards_are_merged_into_a_store_that_is_encrypted_from_the_start(
     medhelm: Medhelm, place: Path, server: Server, store_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, store_key)  # the fixture `medhelm` deletes it
     for shard, store in (("1/2", "a"), ("2/2", "b")):
         assert medhelm("encrypt", "--store", store).code == 0
         assert run(medhelm, place, server, shard, store).code == 0
+    Path("all").mkdir()
+    Path("all", "store.json").write_text('{"medhelm_store": 1}', encoding="utf-8")
     found = merge(medhelm, place, "a", "b")
-    assert found.code == 2
-    assert "a and b are encrypted, and all is not: `medhelm encrypt --store all`. Nothing was merged." in found.err
-    assert not Path("all").exists()
-    assert medhelm("encrypt", "--store", "all").code == 0
+    assert (found.code, "the store all is not encrypted, and MEDHELM_STORE_KEY is set" in found.err) == (2, True)
+    shutil.rmtree("all")
     assert merge(medhelm, place, "a", "b").code == 0
     assert plain_files(Path("all"), "Question", "good", "B. bad", '"bad"') == []  # a random key may hold "bad"
     assert "Question" in medhelm("show", "toy", "q1", "--store", "all").out

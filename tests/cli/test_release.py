@@ -216,6 +216,25 @@ def test_other_signatures_are_refused(medhelm: Medhelm, place: Path, key: Path, 
     assert (changed.code, "was changed or replaced after it was signed" in changed.err) == (2, True)
 
 
+def test_a_signed_release_under_another_name_is_refused(
+    medhelm: Medhelm, place: Path, key: Path, tmp_path: Path
+) -> None:
+    """An old release cannot pass for a newer one."""
+    own, public = ("--benchmarks", str(place.parent)), key.with_suffix(".pub")
+    assert medhelm("release", "r1", "--sign", key).code == 0
+    releases = Path("medhelm-store", "releases")
+    shutil.copytree(releases / "r1", releases / "r2")
+    shutil.copytree(releases / "r1", tmp_path / "elsewhere" / "r2")
+    (releases / "r3").symlink_to(releases.absolute() / "r1")
+    for name in ("r2", "r3", str(tmp_path / "elsewhere" / "r2")):
+        for command in (("verify", name, *own, "--signed-by", public), ("verify", name, *own), ("diff", name)):
+            refused = medhelm(*command)
+            assert (refused.code, "is `r1`: its folder was renamed" in refused.err) == (2, True), (name, refused.err)
+    shutil.copytree(releases / "r1", tmp_path / "elsewhere" / "r1")
+    elsewhere = medhelm("verify", tmp_path / "elsewhere" / "r1", *own, "--signed-by", public)
+    assert elsewhere.code == 0, elsewhere.err
+
+
 def test_what_cannot_sign_leaves_no_release(
     medhelm: Medhelm, place: Path, key: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

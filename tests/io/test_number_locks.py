@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,18 @@ def test_a_process_is_alone_until_another_one_has_opened_the_file(tmp_path: Path
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="absent/lock cannot be opened"):
         NumberLocks(tmp_path / "absent" / "lock")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_only_a_regular_file_is_used(tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "requests.lock", tmp_path / "other"
+    other.write_bytes(b"content")
+    if kind == "link":
+        path.symlink_to(other)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(StoreError, match=r"requests\.lock cannot be opened"):
+        NumberLocks(path)
+    assert other.read_bytes() == b"content"

@@ -174,7 +174,11 @@ def test_a_value_no_file_can_hold_costs_nobody_else_a_completion(cache: Cache) -
     assert cache.get(digest(2)) == YES
     kept = cache.get(digest(9))
     assert kept is not None
-    assert (kept.text, kept.reported_model, kept.usage) == ("half ?", "?", Usage(input=2**63 - 1, output=0))
+    assert (kept.text, kept.reported_model, kept.usage) == (
+        "half ?",
+        strange.reported_model,
+        Usage(input=2**63 - 1, output=0),
+    )
 
 
 FIRST_VERSION = """CREATE TABLE completions (digest BLOB PRIMARY KEY, model TEXT NOT NULL, text TEXT, failure_code TEXT,
@@ -603,3 +607,26 @@ def test_a_quota_is_a_full_disk(path: Path) -> None:
     assert last == "full"
     assert committed
     assert set(range(int(committed[-1]) + 1)) <= set(stored(path))
+
+
+@pytest.mark.parametrize("name", ["missing", "empty"])
+def test_a_link_is_no_cache(tmp_path: Path, name: str) -> None:
+    """Someone with access to the folder of a team's store could direct it to another file of the user."""
+    (tmp_path / "empty").touch()
+    (tmp_path / "cache.sqlite").symlink_to(tmp_path / name)
+    with pytest.raises(StoreError, match="it is not a regular file"):
+        Cache(tmp_path / "cache.sqlite")
+    assert not (tmp_path / "missing").exists()
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+@pytest.mark.parametrize(("folder", "mode"), [(0o2770, 0o660), (0o700, 0o600), (0o750, 0o640), (0o777, 0o600)])
+def test_its_files_have_the_permissions_of_the_folder(tmp_path: Path, folder: int, mode: int) -> None:
+    tmp_path.chmod(folder)
+    before = os.umask(0)
+    try:
+        with Cache(tmp_path / "cache.sqlite") as cache:
+            asyncio.run(cache.put(b"d" * 32, Completion(text="x"), model="m"))
+            assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {mode}
+    finally:
+        os.umask(before)

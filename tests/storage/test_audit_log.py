@@ -10,12 +10,24 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.http.audit import Subject
-from medhelm.storage.audit_log import NO_LINE, AuditLog, check_chain, read_audit_log, total_requests
+from medhelm.storage.audit_chain import (
+    LONGEST_ENTRY,
+    NO_ENTRY,
+    check_chain,
+    head_file,
+    is_beginning,
+    read_audit_log,
+    total_requests,
+)
+from medhelm.storage.audit_log import AuditLog
 
 SUBJECT = Subject("openai/gpt-4o", "pubmed_qa", "ab" * 32)
 
@@ -102,47 +114,268 @@ def test_removal_at_the_end_is_found_by_a_noted_hash(path: Path) -> None:
     write(path, 10)
     noted = check_chain(path).head
     write(path, 3)
-    assert check_chain(path, noted[:16]).has_head
+    assert check_chain(path, noted[:16]).n_since == 3
+    assert check_chain(path, NO_ENTRY).n_since == 13
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join(lines[:9]) + b"\n")
+    head_file(path).unlink()
     found = check_chain(path, noted)
-    assert (found.problem, found.has_head, found.n) == ("", False, 9)
+    assert (found.problem, found.n_since, found.n) == ("", None, 9)
+
+
+def cut(path: Path, end: int) -> None:
+    """Cut a log as a power failure does: what was never synced is lost, and the head file does not name it."""
+    content = path.read_bytes()[:end]
+    path.write_bytes(content)
+    head_file(path).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("whole", [0, 5])
-def test_an_interrupted_line_does_not_break_the_chain(path: Path, whole: int) -> None:
-    """A power failure can leave half a line; its request was not sent, and the next entry begins a line of its own."""
-    write(path, whole + 1)
-    path.write_bytes(path.read_bytes()[:-100])
+@pytest.mark.parametrize("n_lost", [1, 2, 3, 100, 350, 395])
+def test_an_interrupted_line_does_not_break_the_chain(path: Path, whole: int, n_lost: int) -> None:
+    """A power failure can leave half a line; its request was not sent, and the next entry confirms what was left."""
+    write(path, whole)
+    log = AuditLog(path)
+    log.request_all("POST", "https://api.openai.com", [(Subject("m" * 100, "pubmed_qa", "ab" * 32), 1)])
+    log.close()
+    cut(path, path.stat().st_size - n_lost)
+    n_cut = int(n_lost > 1)  # without its line end alone, the entry is whole
+    assert (check_chain(path).n_interrupted, check_chain(path).problem) == (n_cut, "")
     write(path, 2)
     found = check_chain(path)
-    assert (found.n, found.problem, found.n_interrupted) == (whole + 2, "", 1)
-    assert [entry.line for entry in read_audit_log(path)] == list(range(1, whole + 3))
+    assert (found.n, found.problem, found.n_interrupted) == (whole + 3 - n_cut, "", n_cut)
+    assert [entry.line for entry in read_audit_log(path)] == list(range(1, whole + 4 - n_cut))
 
 
-@pytest.mark.parametrize("line", [b"noise", b'{"line":7,"time"', b'{"time":"2026', b"{}"])
-def test_a_line_that_is_not_the_beginning_of_an_entry_is_a_problem(path: Path, line: bytes) -> None:
+def test_what_an_interruption_left_cannot_be_changed_later(path: Path) -> None:
     write(path, 3)
-    path.write_bytes(path.read_bytes() + line + b"\n")
+    cut(path, path.stat().st_size - 100)
     write(path, 2)
-    found = check_chain(path)
-    assert (found.n, found.n_interrupted, found.problem) == (3, 0, "line 4 was not written by medhelm, or was changed")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for changed in (
+        [*lines[:2], *lines[3:]],
+        [*lines[:2], lines[2][:-2] + b"\n", *lines[3:]],
+        [*lines[:2], lines[2], lines[2], *lines[3:]],
+        [*lines[:3], lines[3].replace(b',"interrupted":', b',"interruptee":'), *lines[4:]],
+        [*lines, lines[2]],
+    ):
+        path.write_bytes(b"".join(changed))
+        assert check_chain(path).problem, changed
 
 
-def test_an_entry_without_its_end_is_a_problem(path: Path) -> None:
-    write(path, 5)
-    lines = path.read_bytes().splitlines()
-    lines[2] = lines[2][:-5]
-    path.write_bytes(b"\n".join(lines) + b"\n")
-    assert "line 4 does not follow" in check_chain(path).problem
+INSERTED = (
+    b"noise",
+    b"",
+    b"{",
+    b'{"line":4,',
+    b'{"line":4,"destination":"https://evil.example","note":"INSERTED TEXT"}',
+    b'{"line":4,"time":"2026-11-01T00:00:00.000Z","note":"INSERTED',
+    b'{"line":7,"time"',
+    b'{"time":"2026',
+    b"{}",
+    b"\0\0\0",
+)
 
 
-def test_bytes_that_a_power_failure_left_empty_are_an_interrupted_entry(path: Path) -> None:
+@pytest.mark.parametrize("line", INSERTED)
+@pytest.mark.parametrize("n", [1, 1000])
+def test_an_inserted_line_is_a_problem(path: Path, line: bytes, n: int) -> None:
+    """Even one that looks like the beginning of an entry: the next entry does not confirm it."""
     write(path, 3)
-    path.write_bytes(path.read_bytes() + b"\0" * 200)
+    before = path.read_bytes()
     write(path, 2)
+    after = path.read_bytes()[len(before) :]
+    path.write_bytes(before + (line + b"\n") * n + after)
     found = check_chain(path)
-    assert (found.n, found.n_interrupted, found.problem) == (5, 1, "")
+    assert (found.n, found.problem != "") == (3, True)
+
+
+CHANGED_ENDS: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "last entry removed": lambda content: b"".join(content.splitlines(keepends=True)[:-1]),
+    "half removed": lambda content: b"".join(content.splitlines(keepends=True)[:3]),
+    "last entry cut": lambda content: content[:-80],
+    "last entry changed and cut": lambda content: (
+        content[:-300] + content[-300:].replace(b"api.openai.com", b"evil.example")[:-150]
+    ),
+    "rewritten": lambda content: content.replace(b"pubmed_qa", b"pubmed_qb"),
+    "text appended": lambda content: content + b"A sentence.\n",
+    "empty line appended": lambda content: content + b"\n",
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_ENDS.values(), ids=list(CHANGED_ENDS))
+def test_a_changed_end_is_found_and_not_continued(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Without a noted hash too, unless the file that names the last entry is changed as well."""
+    write(path, 6)
+    path.write_bytes(change(path.read_bytes()))
+    changed = path.read_bytes()
+    assert check_chain(path).problem
+    with pytest.raises(StoreError, match="nothing is sent without it"):
+        write(path, 1)
+    assert path.read_bytes() == changed
+
+
+def test_a_removed_log_is_not_begun_again(path: Path) -> None:
+    write(path, 3)
+    path.unlink()
+    with pytest.raises(StoreError, match=r"lacks entry 3, which audit.head names"):
+        write(path, 1)
+
+
+@pytest.mark.parametrize("content", [b"0" * 127, b"x", b"1" * 200])
+def test_a_damaged_head_file_is_found(path: Path, content: bytes) -> None:
+    write(path, 3)
+    head_file(path).write_bytes(content)
+    assert "audit.head was changed" in check_chain(path).problem
+    with pytest.raises(StoreError, match=r"audit.head was changed"):
+        write(path, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 127])
+def test_a_head_file_that_a_power_failure_left_empty_is_written_again(path: Path, content: bytes) -> None:
+    write(path, 3)
+    whole = head_file(path).read_bytes()
+    head_file(path).write_bytes(content)
+    assert check_chain(path).problem == ""
+    write(path, 1)
+    assert len(head_file(path).read_bytes()) == len(whole)
+    assert check_chain(path).n == 4
+
+
+OLD = (
+    '{"line":1,"time":"2026-10-01T08:00:00.123Z","user":"u","machine":"m","pid":1,"command":"medhelm run","action":'
+    '"request","destination":"https://a.example","method":"POST","model":"m","benchmark":"Mr. John Doe %s","digest":"",'
+    '"requests":1,"bytes":5,"previous":"' + NO_ENTRY + '"}'
+)
+
+
+def test_a_log_of_an_earlier_version_is_continued(path: Path) -> None:
+    """However long its last line is."""
+    path.write_text(OLD % ("x" * 200_000) + "\n", encoding="utf-8")
+    assert check_chain(path).problem == ""
+    write(path, 2)
+    assert (check_chain(path).n, check_chain(path).problem) == (3, "")
+
+
+def test_an_interruption_of_an_earlier_version_is_reported_and_does_not_stop_anything(path: Path) -> None:
+    write(path, 2)
+    before = path.read_bytes()
+    write(path, 1)
+    path.write_bytes(before + b'{"line":3,"time":"2026-1\n' + path.read_bytes()[len(before) :])
+    head_file(path).unlink()
+    assert "version 0.2.0 or earlier was interrupted there" in check_chain(path).problem
+    write(path, 1)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_writer_continues_exactly_the_logs_that_are_intact(data: st.DataObject) -> None:
+    """Whatever is at the end of a file: what one accepts the other one accepts, and what was written is intact."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "audit.jsonl")
+        write(path, data.draw(st.integers(0, 3)))
+        content = path.read_bytes() if path.exists() else b""
+        if data.draw(st.booleans()):
+            head_file(path).unlink(missing_ok=True)
+        if content:
+            content = content[: len(content) - data.draw(st.integers(0, 600))]
+        lines = content.splitlines(keepends=True) or [b""]
+        piece = st.one_of(
+            st.sampled_from(
+                [*INSERTED, b"\n", b'{"line":', b'{"line":1,"time":"2026-01', *lines, *(x[:90] for x in lines)]
+            ),
+            st.binary(max_size=20),
+        )
+        path.write_bytes(content + b"".join(data.draw(st.lists(piece, max_size=3))))
+        is_intact = not check_chain(path).problem
+        try:
+            write(path, 1)
+        except StoreError:
+            assert not is_intact
+        else:
+            assert is_intact
+            assert check_chain(path).problem == ""
+            assert list(read_audit_log(path))
+
+
+@given(st.text(max_size=400), st.text(max_size=400), st.integers(0, 2**40))
+@settings(max_examples=150, deadline=None)
+def test_every_line_is_short_and_intact_whatever_its_fields(text: str, other: str, number: int) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "audit.jsonl")
+        log = AuditLog(path)
+        subject = Subject(text, other, text, number, worker=other)
+        log.request_all("POST", text, [(subject, number)])
+        log.lookup(other, [text, other] * 500)
+        log.cluster(text, [other] * 500, has_token=True, uses=[text] * 500)
+        asyncio.run(log.request("GET", text, other, subject._replace(benchmark=", ".join([text] * 300)), number))
+        log.close()
+        assert check_chain(path).problem == ""
+        assert len(list(read_audit_log(path))) == 4
+        content = path.read_bytes()
+        assert max(map(len, content.splitlines())) < LONGEST_ENTRY
+        path.write_bytes(content[: -number % len(content)])
+
+
+def test_every_beginning_of_an_entry_is_one_and_nothing_else(path: Path) -> None:
+    log = AuditLog(path)
+    log.request_all("POST", "https://a.example", [(Subject('q"\\\u2028', "pubmed_qa", "ab", worker="w"), 12)])
+    log.lookup("a.example", ["::1", "10.0.0.1"])
+    log.cluster("ray://x", ["a", "b"], has_token=False, uses=["bertscore"])
+    log.cluster("ray://x", [], has_token=True, uses=[])
+    log.close()
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        assert all(is_beginning(line[:end], number) for end in range(1, len(line)))
+        assert not is_beginning(line, number)
+        assert not is_beginning(line[:-1] + b',"note":"x', number)
+        assert not is_beginning(line[:60], number + 1)
+        assert is_beginning(line[:50] + b"\0" * 9, number)
+
+
+def test_text_in_place_of_a_name_is_not_written(path: Path) -> None:
+    log = AuditLog(path)
+    said = "Mr. John Doe, MRN 123"
+    log.request_all("POST", "https://a.example", [(Subject("m", f"{said}, pubmed_qa", said, worker=said), 1)])
+    log.close()
+    assert "John" not in path.read_text(encoding="utf-8")
+    [entry] = read_audit_log(path)
+    assert entry.content["benchmark"] == "(not a name), (not a name), pubmed_qa"
+    assert (entry.content["worker"], entry.content["digest"]) == ("(not a name)", "")
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.head"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a device", "pipe", "folder"])
+def test_only_a_regular_file_is_a_log(path: Path, name: str, kind: str) -> None:
+    """Someone with access to the folder of a team's store could direct the lines elsewhere."""
+    place, other = path.with_name(name), path.with_name("other")
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "link to a device":
+        place.symlink_to(os.devnull)
+    else:
+        place.symlink_to(other)
+        if kind == "link":
+            other.write_bytes(b"")
+    with pytest.raises(StoreError, match="nothing is sent without it"):
+        write(path, 1)
+    assert not other.exists() or other.read_bytes() == b""
+    if name == "audit.jsonl":
+        with pytest.raises(StoreError, match="cannot be read"):
+            check_chain(path)
+        with pytest.raises(StoreError, match="cannot be read"):
+            list(read_audit_log(path))
+
+
+@pytest.mark.parametrize("field", [b'"bytes":"abc"', b'"bytes":1e999', b'"bytes":[]', b'"note":{}'])
+def test_a_line_with_other_types_is_no_entry(path: Path, field: bytes) -> None:
+    write(path, 3)
+    path.write_bytes(path.read_bytes().replace(b'"bytes":1', field, 1))
+    with pytest.raises(StoreError, match=r"line 2: was not written by medhelm, or was changed"):
+        total_requests(read_audit_log(path))
+    assert "line 2 was not written by medhelm, or was changed" in check_chain(path).problem
 
 
 def test_a_file_that_is_no_log_is_not_continued(path: Path) -> None:
@@ -223,6 +456,6 @@ def test_names_are_escaped_and_lines_are_json(path: Path) -> None:
     log.close()
     [line] = path.read_bytes().splitlines()
     content = json.loads(line)
-    assert (content["model"], content["benchmark"]) == ('a"b\n\u2028ä', "x\x1b[0m")
-    assert content["previous"] == NO_LINE
+    assert (content["model"], content["benchmark"]) == ('a"b\n\u2028ä', "(not a name)")
+    assert content["previous"] == NO_ENTRY
     assert line.isascii()

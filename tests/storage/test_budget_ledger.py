@@ -126,3 +126,11 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_the_file_is_its_owners(tmp_path: Path) -> None:
     with opened(tmp_path, 1):
         assert (tmp_path / "budget.sqlite").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_is_no_ledger(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "budget.sqlite").symlink_to(tmp_path / "other")
+    with pytest.raises(StoreError, match="it is not a regular file"):
+        Ledger(tmp_path / "budget.sqlite", create=True)
+    assert not (tmp_path / "other").exists()

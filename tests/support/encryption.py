@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from medhelm.io.encryption import places
-from medhelm.io.encryption.files import MAGIC
+from medhelm.io.encryption import MAGIC, places
 from medhelm.io.encryption.keys import KEY_BYTES, VARIABLE
 
 KEYS = tuple(base64.b64encode(bytes([number]) * KEY_BYTES).decode() for number in range(3))
@@ -27,6 +27,14 @@ def store_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield KEYS[0]
 
 
+@contextmanager
+def without_key() -> Iterator[None]:
+    """Take the key out of the environment: with a key, plain stores are refused."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.delenv(VARIABLE)
+        yield
+
+
 def plain_files(folder: Path, *texts: str) -> list[str]:
     """Return the files below a folder that hold one of these texts, in any case and two encodings, or plain Parquet."""
     wanted = [text.lower().encode(encoding) for text in texts for encoding in ("utf-8", "utf-16-le")]
@@ -34,7 +42,7 @@ def plain_files(folder: Path, *texts: str) -> list[str]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         content = path.read_bytes()
         lower = content.lower()
-        is_open = path.suffix == ".parquet" and not content.startswith(MAGIC)
+        is_open = path.suffix == ".parquet" and not MAGIC.startswith(content[: len(MAGIC)])  # killed before its start
         if is_open or content.startswith(PARQUET) or any(text in lower for text in wanted):
             found.append(path.relative_to(folder).as_posix())
     return found

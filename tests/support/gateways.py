@@ -89,6 +89,7 @@ class World:
             {OUTSIDE.name: self.provider, INSIDE.name: self.provider},
             tokens=Tokens([NamedToken("ward", TOKEN)]) if self.tokens else None,
             without_consent=self.without_consent,
+            public=("toy",),
             known=self.known,
             note=self.notes.append,
         )

@@ -77,6 +77,7 @@ def test_a_conversion_killed_at_random_moments_is_continued(
     (tmp_path / "tmp").mkdir()
     assert finish(start(store, *command))[0] == 0
     before = medhelm("leaderboard", "--format", "json", "--store", store).json
+    assert finish(start(store, "decrypt"))[0] == 0
     draw, ends = random.Random(0), []
     for attempt in range(20):
         process = start(store, "decrypt" if attempt % 4 == 3 else "encrypt")

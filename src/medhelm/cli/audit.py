@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,10 +14,11 @@ import click
 from medhelm.cli.common.output import table_options
 from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, shared_options
+from medhelm.domain.text import plural
 from medhelm.io.http.hosts import host_of
 
 if TYPE_CHECKING:
-    from medhelm.storage.audit_log import AuditEntry
+    from medhelm.storage.audit_chain import AuditCheck, AuditEntry
 
 _SHOWN = ("time", "user", "command", "worker", "destination", "model", "benchmark", "bytes", "digest")
 """Fields of an entry in the table; `worker` only if a gateway sent requests for workers."""
@@ -67,13 +69,13 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
       medhelm audit show --since 2026-11-01
       medhelm audit show --host api.openai.com --json
     """
-    from medhelm.storage.audit_log import read_audit_log, total_requests
-    from medhelm.storage.store import open_store
+    from medhelm.storage.audit_chain import read_audit_log, total_requests
+    from medhelm.storage.store import find_store
 
     shown: deque[AuditEntry] = deque(maxlen=last)
 
     def matching() -> Iterator[AuditEntry]:
-        for entry in read_audit_log(open_store(shared.store).audit_file):
+        for entry in read_audit_log(find_store(shared.store).audit_file):
             if _matches(entry, since, host.lower(), benchmark):
                 shown.append(entry)
                 yield entry
@@ -96,48 +98,70 @@ def show(shared: Shared, /, since: datetime | None, host: str, benchmark: str, l
     return 0
 
 
+def _checked_head(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a hash, or the beginning of one. Raises: BadParameter for anything else, which could match by chance."""
+    from medhelm.storage.audit_chain import HEAD_DIGITS
+
+    if value is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{HEAD_DIGITS},64}}", value):
+        raise click.BadParameter(
+            f"must be {HEAD_DIGITS} to 64 hexadecimal digits that an earlier `audit verify` printed, is {value[:80]!r}."
+        )
+    return value
+
+
 @audit.command()
 @click.option(
-    "--head", default="", metavar="HASH", help="Hash that an earlier `audit verify` printed, or the beginning of it."
+    "--head",
+    metavar="HASH",
+    callback=_checked_head,
+    help="Hash that an earlier `audit verify` printed, or its first 16 digits or more.",
 )
 @shared_options("store", "json")
 @click.pass_obj
-def verify(shared: Shared, /, head: str) -> int:
+def verify(shared: Shared, /, head: str | None) -> int:
     """Check that the log is intact.
 
-    Each entry holds the hash of the previous one. This reveals every change, insertion and removal, except entries
-    removed from the end and a rewritten log. To detect these too, save the printed hash elsewhere and give it with
-    --head later. Exit codes: 1 if the log was changed, 2 if the log is missing.
+    Each entry holds the hash of the previous one. This reveals every change, insertion and removal, except a removal
+    from the end or a rewritten log by someone who also changes STORE/audit.head. To detect these too, save the printed
+    hash elsewhere and give it with --head later: the log must still hold that entry. Needs no key of an encrypted
+    store. Exit codes: 1 if the log was changed, 2 if the log is missing.
 
     \b
     Examples:
       medhelm audit verify
       medhelm audit verify --head 5f1d...
     """
-    from medhelm.storage.audit_log import check_chain
-    from medhelm.storage.store import open_store
+    from medhelm.storage.audit_chain import check_chain
+    from medhelm.storage.store import find_store
 
-    path = open_store(shared.store).audit_file
-    found = check_chain(path, head)
+    path = find_store(shared.store).audit_file
+    found = check_chain(path, head or "")
     problem = found.problem
-    if not problem and not found.has_head:
+    if head and not problem and found.n_since is None:
         problem = f"no entry has the hash {head}: entries at the end were removed, or the log was rewritten"
     if shared.json:
         content = {"entries": found.n, "head": found.head, "interrupted": found.n_interrupted, "problem": problem}
-        print_json({"intact": not problem, **content})
+        print_json({"intact": not problem, **content, "entries_since_head": found.n_since})
     elif not problem:
-        interrupted = f"; {found.n_interrupted} more are incomplete" if found.n_interrupted else ""
-        click.echo(f"{path}: {found.n:,} entries, intact{interrupted}\nhead {found.head}")
+        click.echo(f"{path}: {plural(found.n, 'entry', 'entries')}, intact{_remarks(found)}\nhead {found.head}")
     if problem:
         click.echo(f"medhelm: {path}: {problem}", err=True)
     return int(bool(problem))
+
+
+def _remarks(found: AuditCheck) -> str:
+    """Return what else to say about an intact log."""
+    remarks = f"; {found.n_interrupted} more are incomplete" if found.n_interrupted else ""
+    if found.n_since is not None:
+        remarks += f"; {found.n_since:,} of them since the one with the given hash"
+    return remarks
 
 
 def _cell(entry: AuditEntry, name: str) -> str | int | None:
     """Return a field as shown in the table. For a lookup or a cluster, addresses are shown instead of the model."""
     value = entry.content.get(name)
     if entry.content.get("action") == "lookup" and name == "model":
-        return "lookup: " + ", ".join(map(str, entry.content.get("addresses", ())))
+        return "lookup: " + ", ".join(entry.content.get("addresses", ()))
     if entry.content.get("action") == "cluster" and name == "model":
         protected = "with a token" if entry.content.get("token") else "without a token"
         return f"cluster {protected}: " + ", ".join(map(str, entry.content.get("nodes", ())))

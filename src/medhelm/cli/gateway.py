@@ -14,7 +14,7 @@ import click
 from medhelm.cli.common import shell_completion
 from medhelm.cli.common.options import Dollars, allow_host_option, listen_options, service_options
 from medhelm.cli.common.printing import print_json, warn
-from medhelm.cli.common.shared import Shared, pricing_of, shared_options
+from medhelm.cli.common.shared import Shared, load, pricing_of, shared_options
 from medhelm.errors import MedHelmError, UserError
 from medhelm.models.gateway import GATEWAY_VARIABLE, without_gateway
 
@@ -75,7 +75,7 @@ gateway_option = click.option(
 )
 @allow_host_option
 @service_options
-@shared_options("store", "models", "offline", "json")
+@shared_options("store", "models", "benchmarks", "offline", "json")
 @click.pass_obj
 def gateway(
     shared: Shared,
@@ -248,6 +248,7 @@ async def _run(
     """Serve until the first signal, let requests in flight finish, and return the exit code."""
     import asyncio
 
+    from medhelm.benchmarks.catalog import ADDITIONAL
     from medhelm.evaluation.scheduler import on_interrupt
     from medhelm.evaluation.session import open_providers, open_session
     from medhelm.models.allowed_hosts import hosts_without_consent
@@ -265,8 +266,9 @@ async def _run(
             session.client,
             models,
             open_providers(models, session, environment, settings, ()),
-            tokens=Tokens(read_tokens(tokens)) if tokens else None,
+            tokens=Tokens(read_tokens(tokens), tokens, progress.note) if tokens else None,
             without_consent=hosts_without_consent(models, allowed=settings.allow_hosts),
+            public={one.name for one in load(shared, ("public", ADDITIONAL)) if one.access == "public"},
             known=known,
             note=progress.note,
         )

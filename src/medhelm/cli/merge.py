@@ -42,7 +42,7 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
       medhelm merge shards/* --store results --benchmark pubmed_qa
     """
     from medhelm.evaluation.settings import Evaluation
-    from medhelm.evaluation.shards import check_encryption, complete_runs, find_shards, merge_shards
+    from medhelm.evaluation.shards import complete_runs, find_shards, merge_shards
     from medhelm.storage.store import create, open_store
 
     started = perf_counter()
@@ -52,7 +52,6 @@ def merge(shared: Shared, /, folders: tuple[Path, ...], wanted: RunFilter, rule:
             f"no shards in {', '.join(map(str, folders))}. `medhelm run --shard I/N` writes them. Nothing was merged."
         )
     groups = complete_runs(wanted.apply(shards, lambda one: one.run))
-    check_encryption(shards, shared.store)
     names = sorted({own[0].run.benchmark for own in groups})
     merged = merge_shards(groups, load(shared, names), create(shared.store), note=shared.note)
     seconds = round(perf_counter() - started, 3)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from medhelm.domain.benchmark import Instance, Prompt
+from medhelm.domain.names import reported_name
 
 Boundary = Literal["data", "provider", "judge", "metric", "budget", "interrupt"]
 """Stage at which a failure happened."""
@@ -192,7 +193,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A text or a failure, never both. An empty text is a completion, not a failure."""
+    """A text or a failure, never both. An empty text is a completion, not a failure.
+
+    What servers report beside it, such as their model, is kept if it is a name, and as a hash otherwise: these fields
+    are part of results that hold no text.
+    """
 
     text: str | None = None
     """The text; None if and only if `failure` is set."""
@@ -214,3 +219,10 @@ class Completion:
     """True if it came through a batch API, at a reduced price."""
     received: float | None = field(default=None, compare=False)
     """Time of arrival in seconds since 1970, UTC; None if unknown, or computed in this process."""
+
+    def __post_init__(self) -> None:
+        """Replace what is no name."""
+        for name in ("finish_reason", "reported_model", "fingerprint"):
+            given = getattr(self, name)
+            if given and (kept := reported_name(given)) is not given:
+                object.__setattr__(self, name, kept)

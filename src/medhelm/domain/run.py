@@ -46,6 +46,10 @@ class RunStatus(StrEnum):
     """No instance has a completion."""
 
 
+MOST_SHARDS = 10_000
+"""Most parts of a run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
     """One of several parts of a run, which can be evaluated on different machines.
@@ -58,12 +62,19 @@ class Shard:
     count: int
     """Number of parts."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for numbers that are none of a part; they can come from a file."""
+        if not 1 <= self.index <= self.count <= MOST_SHARDS:
+            raise ValueError(
+                f"{self} is not a part of a run: give I/N with I from 1 to N, such as 2/8, and N up to {MOST_SHARDS:,}."
+            )
+
     @classmethod
     def parse(cls, text: str) -> Shard:
         """Parse a part written as I/N, such as `2/8`. Raises: ValueError."""
         index, _, count = text.partition("/")
-        if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
-            raise ValueError(f"{text!r} is not a part of a run: give I/N with I from 1 to N, such as 2/8.")
+        if not (index.isdecimal() and count.isdecimal() and len(text) < 20):
+            raise ValueError(f"{text[:80]!r} is not a part of a run: give I/N with I from 1 to N, such as 2/8.")
         return Shard(index=int(index), count=int(count))
 
     def __str__(self) -> str:

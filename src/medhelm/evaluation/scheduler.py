@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from medhelm.errors import BudgetError, Interrupted, MedHelmError
 from medhelm.evaluation.settings import StopReason
+from medhelm.io.shared_files import file_mode
 from medhelm.models.client import ModelUnusable
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ async def acquire_lock(
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(file)
+    lock = FileLock(file, mode=file_mode(file))
     is_waiting = False
     while not is_stopped():
         with suppress(Timeout):

@@ -38,7 +38,8 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.text import listed, plural
 from medhelm.errors import StoreError, UserError
 from medhelm.evaluation.run_recorder import RunRecorder
-from medhelm.io.encryption.places import key_of, open_file
+from medhelm.io.encryption.places import open_file
+from medhelm.io.shared_files import file_mode
 from medhelm.models.cache import Cache
 from medhelm.models.cache_reader import CacheReader
 from medhelm.models.client import ClientResult
@@ -53,7 +54,7 @@ from medhelm.storage.runs import (
     read_records,
     score_column,
 )
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store
 from medhelm.storage.store_host import StoreHost, refuse_if_used_elsewhere
 
 _NAMED = 8
@@ -125,6 +126,8 @@ def _problems(own: Sequence[StoredShard]) -> Iterator[str]:
             f"{names} {'is' if len(missing) == 1 else 'are'} missing. Name the stores of all shards, or run: "
             f"{_command(own[0].run, missing[0], Path('STORE'))}"
         )
+    if len(totals := {one.shard.n_in_run for one in own}) > 1:
+        yield f"its shards name different numbers of instances ({', '.join(map(str, sorted(totals)))}). Run them again."
     versions = {json.dumps(dict(one.run.versions), sort_keys=True): one for one in own}
     if len(versions) > 1:
         found = "; ".join(f"{_version_text(one.run.versions)} ({one.name})" for one in versions.values())
@@ -205,18 +208,6 @@ def _as_divided(run: Run, benchmark: Benchmark) -> Benchmark:
     return replace(used, title=run.title, taxonomy=run.taxonomy)
 
 
-def check_encryption(shards: Iterable[StoredShard], target: Path) -> None:
-    """Raises: UserError if texts of encrypted stores would be written to a plain one."""
-    encrypted = {str(one.store.folder): None for one in shards if key_of(one.store.cache_file)}
-    is_plain = not (target / "store.json").exists() or not key_of(open_store(target).cache_file)
-    if encrypted and is_plain:
-        are = "is" if len(encrypted) == 1 else "are"
-        raise UserError(
-            f"{listed(list(encrypted), _NAMED)} {are} encrypted, and {target} is not: "
-            f"`medhelm encrypt --store {target}`. Nothing was merged."
-        )
-
-
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +270,8 @@ def _merge(own: Sequence[StoredShard], benchmark: Benchmark, target: Store, rene
     recorder = _recorder(own, benchmark)
     model = recorder.model.name
     try:
-        with FileLock(target.lock_file(benchmark.name, model), blocking=False):
+        file = target.lock_file(benchmark.name, model)
+        with FileLock(file, mode=file_mode(file), blocking=False):
             recorder.open(target)
             try:
                 _add_records(recorder, own, renew)
@@ -329,21 +321,24 @@ def _metrics(run: Run, benchmark: Benchmark) -> list[Any]:
 def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Callable[[], None]) -> None:
     """Add the records and request counts of all shards. Raises: StoreError if they are not those of one run."""
     n = own[0].shard.n_in_run
-    missing = bytearray(b"\1" * n)
+    ids: set[str] = set()
+    positions: set[int] = set()
     for one in own:
         renew()
         for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
-            if not (0 <= record.position < n and missing[record.position] and one.shard.has(record.instance_id)):
+            is_new = record.instance_id not in ids and record.position not in positions
+            if not (0 <= record.position < n and is_new and one.shard.has(record.instance_id)):
                 folder = stored_folder(one.run)
                 raise DamagedRunError(
                     f"{folder} is damaged: instance {record.instance_id} at position {record.position} is not one of "
                     f"shard {one.shard}, or is there twice.",
                     folder,
                 )
-            missing[record.position] = 0
+            ids.add(record.instance_id)
+            positions.add(record.position)
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
-    if any(missing):
-        raise StoreError(f"{sum(missing):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
+    if len(ids) < n:
+        raise StoreError(f"{n - len(ids):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
     recorder.totals.requests_sent = sum(one.run.requests_sent for one in own)
     recorder.totals.requests_cached = sum(one.run.requests_cached for one in own)
     for name, judge in recorder.jury.judges.items() if recorder.jury else ():
@@ -355,12 +350,16 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
 def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
     """Return the fields of the run that records do not hold. It takes from the first start to the last end."""
     runs = [one.run for one in own]
-    starts = [datetime.fromisoformat(run.started) for run in runs]
-    ends = [start + timedelta(seconds=run.seconds) for start, run in zip(starts, runs, strict=True)]
+    try:
+        starts = [datetime.fromisoformat(run.started) for run in runs]
+        ends = [start + timedelta(seconds=run.seconds) for start, run in zip(starts, runs, strict=True)]
+        seconds = round((max(ends) - min(starts)).total_seconds(), 3)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise StoreError(f"the start or the duration of a shard of {_names(own)} is damaged ({error}).") from None
     not_computed = {metric: text for run in reversed(runs) for metric, text in run.not_computed.items()}
     return {
         "started": min(starts).isoformat(timespec="milliseconds"),
-        "seconds": round((max(ends) - min(starts)).total_seconds(), 3),
+        "seconds": seconds,
         "versions": runs[0].versions,
         "not_computed": not_computed,
     }

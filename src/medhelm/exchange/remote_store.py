@@ -18,6 +18,7 @@ from pathlib import Path
 
 from medhelm.domain import Benchmark, Run
 from medhelm.errors import StoreError, UserError
+from medhelm.io.encryption.places import leave_plain
 from medhelm.io.http.egress import ADMINISTRATOR_FILE, read_rules
 from medhelm.io.http.hosts import is_loopback
 from medhelm.io.object_store.store import ObjectStore
@@ -172,6 +173,7 @@ def copy_of(url: str, *, offline: bool, environment: Mapping[str, str] = os.envi
     url = url.rstrip("/")
     name = f"{url.rpartition('/')[2]}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
     store = Store(copies_folder(environment) / name)
+    leave_plain(store.folder)
     with (
         closing(AuditLog(store.audit_file)) as audit,
         ObjectStore(url, offline=offline, environment=environment, audit=audit) as remote,

@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 from medhelm.errors import StoreError
+from medhelm.io.shared_files import open_shared
 
 try:
     import fcntl
@@ -31,7 +32,7 @@ class NumberLocks:
     def __init__(self, path: Path) -> None:
         """Open or create the file. Raises: StoreError."""
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = open_shared(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be opened for writing: {error.strerror}. Check its permissions."

@@ -15,6 +15,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -24,6 +25,7 @@ from medhelm.domain import Completion, Failure, FailureCode, Request, Usage
 from medhelm.domain.grouping import group_by
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import key_of
+from medhelm.io.shared_files import prepare_database
 
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
@@ -169,11 +171,19 @@ class Cache:
                 f"{path.parent} cannot be used as a folder: {error.strerror}. Choose another store with --store."
             ) from error
         try:
+            prepare_database(path)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be opened for writing: {error.strerror or error}. Choose another store with --store."
+            ) from error
+        try:
             self._reader = _connect(path)
         except sqlite3.Error as error:
             raise _store_error(error, path) from error
         try:
             _prepare(self._reader, path)
+            if self._key is None:
+                refuse_sealed(self._reader, path)
         except sqlite3.Error as error:
             self._reader.close()
             raise _store_error(error, path) from error
@@ -341,6 +351,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     _use_write_ahead_log(connection, path)
+
+
+def add_columns(path: Path) -> None:
+    """Add the columns that an older file lacks. Raises: StoreError."""
+    try:
+        with closing(_connect(path)) as connection:
+            _prepare(connection, path)
+    except sqlite3.Error as error:
+        raise _store_error(error, path) from error
 
 
 def create_table(connection: sqlite3.Connection) -> None:
@@ -518,9 +537,15 @@ def completion_of_row(
     )
 
 
-SEALED = {list(COLUMNS).index(name): name.encode() for name in ("text", "failure_message")}
-"""Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text of
-requests or completions."""
+TEXTS, REPORTED = ("text", "failure_message"), ("finish_reason", "reported_model", "fingerprint")
+"""Columns with text, and with what a server reports about itself; earlier versions did not encrypt the latter."""
+
+SEALED = {list(COLUMNS).index(name): name.encode() for name in (*TEXTS, *REPORTED)}
+"""Position -> name of the columns that are encrypted, each value on its own, as bytes. The others hold no text."""
+
+
+_PUBLIC = range(len(COLUMNS) - 1)
+"""Positions of the columns that enter the checksum."""
 
 
 def sealed_row(row: Row, key: StoreKey) -> Row:
@@ -529,7 +554,7 @@ def sealed_row(row: Row, key: StoreKey) -> Row:
     for place, name in SEALED.items():
         if row[place] is not None:
             sealed[place] = key.encrypt(row[place].encode(), name + row[0])
-    return (*sealed[:-1], _public_checksum(row))
+    return (*sealed[:-1], _public_checksum(sealed))
 
 
 def opened_row(row: Row, key: StoreKey) -> Row:
@@ -538,13 +563,28 @@ def opened_row(row: Row, key: StoreKey) -> Row:
         raise ValueError("wrong checksum")
     opened = list(row[:-1])
     for place, name in SEALED.items():
-        if row[place] is not None:
-            opened[place] = key.decrypt(row[place], name + row[0]).decode()
+        value = row[place]
+        if isinstance(value, bytes):
+            opened[place] = key.decrypt(value, name + row[0]).decode()
+        elif value is not None and name.decode() in TEXTS:
+            raise ValueError("not encrypted")
     return (*opened, checksum(*opened))
 
 
-def _public_checksum(row: Row) -> int:
-    public: list[Any] = [None if place in SEALED else value for place, value in enumerate(row[:-1])]
+def refuse_sealed(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreError for encrypted rows in a store that is not: they would count as damaged, and be bought again."""
+    kinds = ", ".join(f"typeof({name})" for name in TEXTS)
+    rows = connection.execute(f"SELECT {kinds} FROM completions LIMIT 16")  # noqa: S608 - our own names
+    if any("blob" in row for row in rows):
+        raise StoreError(
+            f"{path} is encrypted, and the store.json beside it says that the store is not: it was replaced by an "
+            "older copy, or changed. Restore the one that `medhelm encrypt` wrote. Nothing was changed."
+        )
+
+
+def _public_checksum(row: Sequence[Any]) -> int:
+    """Return the checksum of a row without its encrypted values."""
+    public: list[Any] = [None if place in SEALED and isinstance(row[place], bytes) else row[place] for place in _PUBLIC]
     return checksum(*public)
 
 

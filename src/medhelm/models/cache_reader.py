@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from medhelm.models.cache import (
     create_table,
     find_completion,
     read_row,
+    refuse_sealed,
     restore,
     row_of,
     select,
@@ -76,6 +78,16 @@ class CacheReader:
         self._connection, self._version, self._key = None, SCHEMA_VERSION, key_of(path)
         if path.is_file() and path.stat().st_size:
             self._connection, self._version = _open(path)
+            if self._key is None:
+                self._check_plain(self._connection)
+
+    def _check_plain(self, connection: sqlite3.Connection) -> None:
+        try:
+            with suppress(sqlite3.Error):  # damage is reported where a row is read
+                refuse_sealed(connection, self.path)
+        except StoreError:
+            connection.close()
+            raise
 
     @property
     def is_empty(self) -> bool:

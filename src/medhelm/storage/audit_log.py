@@ -1,9 +1,9 @@
-"""The audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
+"""Writes the audit log of a store: `audit.jsonl`, one line for every request, written before it is sent.
 
-A line is a JSON object that ends with the SHA-256 of the previous line, so that no line can be changed, inserted or
-removed in the middle without breaking the chain. Lines removed from the end, and a rewritten log, are detected only by
-comparison with a hash that was saved elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt,
-completion or reference.
+Every line is chained to the one before it (see `storage.audit_chain`), so that no line can be changed, inserted or
+removed in the middle. Lines removed from the end, and a rewritten log, are detected for certain only by comparison with
+a hash that was saved elsewhere (`medhelm audit verify --head`). The log never holds text of a prompt, completion or
+reference: of what comes from elsewhere, only names are written.
 
 A line is passed to the operating system before its request is sent, so `kill -9` cannot lose it. It is synced to the
 disk within a second, so a power failure can lose the last second. If a line cannot be written, its request is not sent.
@@ -22,35 +22,48 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
 
+from medhelm.domain.names import LONGEST, is_benchmark_name, is_worker_name
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.http.audit import Subject
 from medhelm.io.output_folder import DISK_FULL
+from medhelm.io.shared_files import open_shared
+from medhelm.storage.audit_chain import (
+    LONGEST_LINE,
+    NO_HEAD,
+    Chain,
+    Head,
+    chain_lines,
+    head_bytes,
+    head_file,
+    missing_end,
+    read_head,
+)
 
 try:
     import fcntl
 except ImportError:  # Windows: one process at a time must write
     fcntl = None  # type: ignore[assignment]
 
-NO_LINE = "0" * 64
-"""Hash in the first line."""
-
 SYNC_INTERVAL_S = 1.0
 """Longest time until a line is on disk."""
 
 TAIL_BYTES = 2**16
-"""Bytes at the end of the file that are searched for the last line; a line has a few hundred."""
+"""Bytes at the end of a log without a head file that are searched first for its last entries."""
 
 MOST_KNOWN = 1024
 """Maximum number of cached line beginnings: one per destination, model, benchmark and worker."""
 
-_START = re.compile(rb'\{"line":(\d+),')
-_END = re.compile(rb',"previous":"([0-9a-f]{64})"\}$')
-_END_LENGTH = len(f',"previous":"{NO_LINE}"}}')
+MOST_TEXT, MOST_BENCHMARKS, MOST_LISTED = 300, 100, 200
+"""Most characters of a field, benchmarks that it names, and addresses or machines in a list."""
+
+NOT_A_NAME = "(not a name)"
+"""Written in place of a name that is none: it could be any text."""
 
 
 class AuditLog:
@@ -59,10 +72,9 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         """Nothing is opened before the first entry."""
         self.path = path
-        self._file = -1
-        self._end = -1
-        self._n = 0
-        self._previous = NO_LINE
+        self._file = self._head_file = -1
+        self._last: Head | None = None
+        """The last entry, as far as this process knows; None: the end of the file must be read."""
         self._failure: OSError | None = None
         self._writing = threading.Lock()
         self._known: dict[tuple[str, ...], str] = {}
@@ -71,9 +83,8 @@ class AuditLog:
         self._syncing: threading.Thread | None = None
         self._gathered: list[tuple[str, asyncio.Future[None]]] = []
         """Lines of this turn of the event loop, which are written together."""
-        self._who = _fields(
-            user=_user(), machine=platform.node(), pid=os.getpid(), command=" ".join(_command(sys.argv))
-        )
+        who = {"user": _user()[:MOST_TEXT], "machine": platform.node()[:MOST_TEXT]}
+        self._who = _fields(**who, pid=os.getpid(), command=" ".join(_command(sys.argv)))
 
     async def request(self, method: str, destination: str, proxy: str, subject: Subject, n_bytes: int) -> None:
         """Record a request that is about to be sent. Raises: StoreFullError, StoreError.
@@ -114,22 +125,26 @@ class AuditLog:
         if start is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            named = {"destination": destination, "method": method, **({"proxy": proxy} if proxy else {})}
+            named = {"destination": destination[:MOST_TEXT], "method": method}
+            if proxy:
+                named["proxy"] = proxy[:MOST_TEXT]
             if subject.worker:
-                named["worker"] = subject.worker
-            start = _fields(action="request", **named, model=subject.model, benchmark=subject.benchmark)
+                named["worker"] = subject.worker if is_worker_name(subject.worker) else NOT_A_NAME
+            start = _fields(
+                action="request", **named, model=subject.model[:MOST_TEXT], benchmark=_benchmarks(subject.benchmark)
+            )
             self._known[key] = start
-        return f'{start},"digest":"{subject.digest}","requests":{subject.requests},"bytes":{n_bytes}'
+        digest = subject.digest if _DIGEST.fullmatch(subject.digest) else ""
+        return f'{start},"digest":"{digest}","requests":{subject.requests:d},"bytes":{n_bytes:d}'
 
     def lookup(self, host: str, addresses: Sequence[str]) -> None:
         """Record the addresses of a host before connecting to it. Raises: as `request`."""
-        self._append([_fields(action="lookup", destination=host, addresses=list(addresses))])
+        self._append([_fields(action="lookup", destination=host[:MOST_TEXT], addresses=_listed(addresses))])
 
     def cluster(self, destination: str, nodes: Sequence[str], *, has_token: bool, uses: Sequence[str]) -> None:
         """Record a cluster that is about to run models or metrics. Raises: as `request`."""
-        self._append(
-            [_fields(action="cluster", destination=destination, nodes=list(nodes), token=has_token, uses=list(uses))]
-        )
+        named = {"destination": destination[:MOST_TEXT], "nodes": _listed(nodes)}
+        self._append([_fields(action="cluster", **named, token=has_token, uses=_listed(uses))])
 
     def close(self) -> None:
         """Sync the log to the disk and close it. Can be called more than once."""
@@ -139,9 +154,10 @@ class AuditLog:
             self._syncing.join()
             self._syncing = None
         with self._writing:
-            if self._file >= 0:
-                os.close(self._file)
-            self._file = -1
+            for file in (self._file, self._head_file):
+                if file >= 0:
+                    os.close(file)
+            self._file = self._head_file = -1
 
     def _append(self, contents: Sequence[str]) -> None:
         with self._writing:
@@ -150,13 +166,8 @@ class AuditLog:
                     raise self._failure
                 if self._file < 0:
                     self._open()
-                if fcntl:
-                    fcntl.flock(self._file, fcntl.LOCK_EX)
-                try:
+                with _locked(self._file):
                     self._write(contents)
-                finally:
-                    if fcntl:
-                        fcntl.flock(self._file, fcntl.LOCK_UN)
             except OSError as error:
                 kind = StoreFullError if error.errno in DISK_FULL else StoreError
                 raise kind(
@@ -167,54 +178,100 @@ class AuditLog:
             self._unsynced.set()
 
     def _open(self) -> None:
-        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if self._head_file < 0:
+            self._head_file = open_shared(head_file(self.path), os.O_RDWR | os.O_CREAT)
+        self._file = open_shared(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         self._closing.clear()
         self._syncing = threading.Thread(target=self._sync, name="medhelm-audit", daemon=True)
         self._syncing.start()
 
     def _write(self, contents: Sequence[str]) -> None:
         """Append lines, after whatever other processes have appended."""
-        gap = b""
+        gap = interruption = ""
         size = os.lseek(self._file, 0, os.SEEK_END)
-        if size != self._end:
-            gap = self._read_end(size)
+        if self._last is None or size != self._last.end:
+            gap, interruption = self._read_end(size)
         now = f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z"  # strftime takes three times as long
-        self._end = -1  # until all is written
-        lines, previous = [gap], self._previous
-        for number, content in enumerate(contents, self._n + 1):
-            line = f'{{"line":{number},"time":"{now}",{self._who},{content},"previous":"{previous}"}}'.encode()
-            previous = hashlib.sha256(line).hexdigest()
+        last, self._last = self._last or NO_HEAD, None  # until all is written
+        lines = [gap.encode()]
+        end = size + len(gap)
+        for content in contents:
+            confirmed = f',"interrupted":"{interruption}"' if interruption else ""
+            about = f'{{"line":{last.n + 1},"time":"{now}",{self._who},{content}{confirmed}'
+            line = f'{about},"previous":"{last.hash}"}}'.encode()
+            last = Head(last.n + 1, end, end + len(line) + 1, hashlib.sha256(line).hexdigest())
+            end, interruption = last.end, ""
             lines += (line, b"\n")
         whole = b"".join(lines)
-        written = os.write(self._file, whole)
-        while written < len(whole):
-            written += os.write(self._file, whole[written:])
-        self._end = size + len(whole)
-        self._n += len(contents)
-        self._previous = previous
+        try:
+            written = os.write(self._file, whole)
+            while written < len(whole):
+                written += os.write(self._file, whole[written:])
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, size)  # nothing incomplete stays
+            raise
+        self._last = last
 
-    def _read_end(self, size: int) -> bytes:
-        """Read number and hash of the last line; return the line end that an interrupted line lacks.
+    def _read_end(self, size: int) -> tuple[str, str]:
+        """Read what follows the last known entry; return the line end that the file lacks, and `Chain.interruption`.
 
-        Raises: StoreError for a file without such a line.
+        Raises: StoreError for anything that no writer left there.
         """
-        start = max(0, size - TAIL_BYTES)
-        os.lseek(self._file, start, os.SEEK_SET)
-        tail = b""
-        while len(tail) < size - start and (piece := os.read(self._file, size - start - len(tail))):
-            tail += piece
-        for line in reversed(tail.split(b"\n")):
-            if (found := _START.match(line)) and _END.search(line):
-                self._n, self._previous = int(found[1]), hashlib.sha256(line).hexdigest()
-                break
+        known = self._last or self._named_head()
+        if known is None:
+            chain = self._check_tail(size)
+        elif known.end <= size + 1 and self._holds(known):  # its line end may be missing
+            chain = Chain(head=known, position=min(known.end, size))
+            self._check(chain, size)
         else:
-            if start or b"\n" in tail:
-                raise StoreError(
-                    f"the audit log {self.path} does not end with a line of an audit log, and nothing is sent without "
-                    "it. `medhelm audit verify` shows where it is damaged. Keep the file, under another name."
-                )
-            self._n, self._previous = 0, NO_LINE
-        return b"" if not tail or tail.endswith(b"\n") else b"\n"
+            raise self._damaged(missing_end(self.path, known))
+        self._last = chain.head
+        is_open = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        return "\n" if is_open else "", chain.interruption
+
+    def _named_head(self) -> Head | None:
+        """Return the entry that the head file names, if any. Raises: StoreError if it is damaged."""
+        try:
+            return read_head(os.pread(self._head_file, TAIL_BYTES, 0))
+        except ValueError as error:
+            raise self._damaged(f"{head_file(self.path)} was changed: {error}") from None
+
+    def _holds(self, known: Head) -> bool:
+        """Return True if an entry is in its place."""
+        length = known.end - known.start
+        line = os.pread(self._file, length, known.start) if 0 < length <= LONGEST_LINE else b""
+        return hashlib.sha256(line.removesuffix(b"\n")).hexdigest() == known.hash
+
+    def _check_tail(self, size: int) -> Chain:
+        """Check the last entries, two or more, of a log without a head file. Raises: as `_read_end`."""
+        length = TAIL_BYTES
+        while True:
+            start = max(0, size - length)
+            chain = Chain(head=None if start else NO_HEAD, position=start, is_partial=True)
+            if self._check(chain, size) > 1 or not start:
+                return chain
+            length *= 16
+
+    def _check(self, chain: Chain, size: int) -> int:
+        """Check the rest of the file, and return the number of its entries. Raises: as `_read_end`."""
+        rest = b""
+        while piece := os.pread(self._file, size - chain.position - len(rest), chain.position + len(rest)):
+            rest += piece
+        n = 0
+        for whole in chain_lines(BytesIO(rest)):
+            before = chain.head
+            if problem := chain.add(whole):
+                raise self._damaged(f"a line at its end {problem}")
+            n += chain.head is not before
+        return n
+
+    def _damaged(self, problem: str) -> StoreError:
+        return StoreError(
+            f"the audit log {self.path} is damaged, and nothing is sent without it: {problem}. `medhelm audit verify` "
+            f"checks the whole log. To begin a new one, keep {self.path.name} and {head_file(self.path).name} under "
+            "other names."
+        )
 
     def _sync(self) -> None:
         """Sync new lines to the disk, at most once per interval, until the log is closed."""
@@ -226,10 +283,50 @@ class AuditLog:
         self._force()
 
     def _force(self) -> None:
+        with self._writing:
+            last = self._last
         try:
             os.fsync(self._file)
+            if last is not None:
+                self._write_head(last)
         except OSError as error:
             self._failure = error
+
+    def _write_head(self, last: Head) -> None:
+        """Name an entry that is on the disk as the last one, unless a later one is named. Raises: OSError."""
+        with self._writing, _locked(self._file), suppress(ValueError):  # a damaged file stays as it is
+            known = read_head(os.pread(self._head_file, TAIL_BYTES, 0))
+            if known is None or known.n < last.n:
+                os.pwrite(self._head_file, head_bytes(last), 0)
+
+
+@contextmanager
+def _locked(file: int) -> Iterator[None]:
+    """Let one process at a time use a file. Raises: OSError."""
+    if fcntl is None:
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+_DIGEST = re.compile(r"[0-9a-f]{0,128}")
+
+
+def _benchmarks(names: str) -> str:
+    """Return the names of benchmarks, separated by commas; anything else is left out."""
+    found = names.split(", ") if names else []
+    checked = [name if is_benchmark_name(name) else NOT_A_NAME for name in found[:MOST_BENCHMARKS]]
+    more = [f"{len(found) - MOST_BENCHMARKS} more"] if len(found) > MOST_BENCHMARKS else []
+    return ", ".join([*checked, *more])
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    """Return the first names of a list, none of them long."""
+    return [name[:LONGEST] for name in islice(names, MOST_LISTED)]
 
 
 def _fields(**content: object) -> str:
@@ -250,128 +347,3 @@ def _command(arguments: Sequence[str]) -> Iterator[str]:
     program = Path(arguments[0] if arguments else "").stem
     yield {"": "python", "__main__": "medhelm"}.get(program, program)
     yield from (one for one in arguments[1:2] if re.fullmatch(r"[a-z-]{2,30}", one) and not one.startswith("-"))
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
-    """One line of the log."""
-
-    line: int
-    """Its number, from 1."""
-    content: dict[str, Any]
-    """Its fields, without the hash."""
-
-
-@dataclass(slots=True)
-class AuditTotal:
-    """Sum over the requests to one destination about one benchmark."""
-
-    destination: str
-    """Scheme, host and port."""
-    benchmark: str
-    """Name of the benchmark, or several with commas; empty if its data was not sent."""
-    requests: int = 0
-    """Number of HTTP requests."""
-    bytes: int = 0
-    """Bytes of their bodies."""
-    first: str = ""
-    """Time of the first one."""
-    last: str = ""
-    """Time of the last one."""
-
-
-def total_requests(entries: Iterable[AuditEntry]) -> list[AuditTotal]:
-    """Return the sums by destination and benchmark, sorted."""
-    found: dict[tuple[str, str], AuditTotal] = {}
-    for entry in entries:
-        content = entry.content
-        if content.get("action") != "request":
-            continue
-        key = str(content.get("destination", "")), str(content.get("benchmark", ""))
-        total = found.setdefault(key, AuditTotal(*key, first=str(content.get("time", ""))))
-        total.requests += 1
-        total.bytes += int(content.get("bytes", 0))
-        total.last = str(content.get("time", ""))
-    return [found[key] for key in sorted(found)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditCheck:
-    """Result of checking the chain of a log."""
-
-    n: int
-    """Number of entries."""
-    head: str
-    """Hash of the last entry; 64 zeros if there is none."""
-    n_interrupted: int
-    """Lines that a crash interrupted; their requests were not sent."""
-    problem: str
-    """The first break of the chain, with its line in the file; "" if there is none."""
-    has_head: bool
-    """True if the chain contains the requested hash, or none was requested."""
-
-
-def check_chain(path: Path, head: str = "") -> AuditCheck:
-    """Check that every entry holds the hash of the previous one. `head`: a hash that the chain must contain.
-
-    Raises: StoreError if the file cannot be read.
-    """
-    n = n_interrupted = 0
-    previous, problem, has_head = NO_LINE.encode(), "", not head
-    wanted = head.lower().encode()
-    with _reading(path) as file:
-        for number, whole in enumerate(file, 1):
-            line = whole.rstrip(b"\n")
-            found = _END.search(line, max(0, len(line) - _END_LENGTH))
-            if found is None or not line.startswith(b'{"line":'):
-                if not _can_begin(n + 1, line):
-                    problem = f"line {number} was not written by medhelm, or was changed"
-                    break
-                n_interrupted += 1
-                continue
-            if found[1] != previous:
-                problem = (
-                    f"line {number} does not follow the entry before it: one of them was changed, or lines between "
-                    "them were removed or inserted"
-                )
-                break
-            n += 1
-            if not line.startswith(b'{"line":%d,' % n):
-                problem = f"line {number} is entry {n}, but has another number"
-                break
-            previous = hashlib.sha256(line).hexdigest().encode()
-            has_head = has_head or previous.startswith(wanted)
-    return AuditCheck(n=n, head=previous.decode(), n_interrupted=n_interrupted, problem=problem, has_head=has_head)
-
-
-def _can_begin(number: int, line: bytes) -> bool:
-    """Return True if a line can be the beginning of an entry; a power failure can leave NUL bytes in its place."""
-    start, line = b'{"line":%d,' % number, line.rstrip(b"\0")
-    return line.startswith(start) or start.startswith(line)
-
-
-def read_audit_log(path: Path) -> Iterator[AuditEntry]:
-    """Yield the entries of a log, without checking the chain. Raises: StoreError."""
-    with _reading(path) as file:
-        for whole in file:
-            line = whole.rstrip(b"\n")
-            if not _START.match(line) or not _END.search(line):
-                continue
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            content.pop("previous")
-            yield AuditEntry(line=content.pop("line"), content=content)
-
-
-def _reading(path: Path) -> IO[bytes]:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise StoreError(f"{path} does not exist: nothing was sent from this store, or the log was removed.") from None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}.") from error

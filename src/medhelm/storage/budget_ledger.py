@@ -20,6 +20,7 @@ from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.number_locks import NumberLocks
+from medhelm.io.shared_files import prepare_database
 from medhelm.io.sqlite_errors import store_error
 
 APPLICATION_ID = 0x4D48424C
@@ -110,11 +111,16 @@ class Ledger:
         self.owner = secrets.randbelow(2**60) + 1
         self._numbers.take(self.owner)
         address = f"{path.resolve().as_uri()}?mode={'rwc' if create else 'rw'}"
+        try:
+            prepare_database(path, create=create)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be opened for writing: {error.strerror or error}. Nothing was sent."
+            ) from error
         with self._errors():
             self._db = sqlite3.connect(
                 address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
-            path.chmod(0o600)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():

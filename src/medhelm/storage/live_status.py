@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import atomic_file
+from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.json_form import TUPLE, JsonForm
 from medhelm.storage.store import Store
 
@@ -234,7 +235,7 @@ class StatusFile:
     def write(self, status: EvaluationStatus) -> None:
         """Replace the status; the first call locks the file. Raises: OSError."""
         if not self._lock.is_locked:
-            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            make_shared_folder(self._path.parent)
             try:
                 self._lock.acquire(timeout=1.0)  # a reader holds it for an instant to see whether it is free
             except Timeout as error:

@@ -18,18 +18,6 @@ def make_private_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-def file_mask(folder: Path) -> int:
-    """Return the umask for files of a store: nothing for other users, and what its folder allows for its group.
-
-    A folder that is open to all users was not shared with its group on purpose.
-    """
-    try:
-        mode = folder.stat().st_mode
-    except OSError:
-        return 0o077
-    return 0o077 if mode & 0o007 else 0o077 & ~mode
-
-
 def is_open_to_others(folder: Path) -> bool:
     """Return True if all users of this machine can enter or list the folder of a store; False if it is no store."""
     try:

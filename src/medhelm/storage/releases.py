@@ -178,6 +178,11 @@ def read_release(store: Store, name: str) -> Release:
         raise StoreError(f"the release in {folder} is damaged ({error}). Restore its files from a copy.") from error
     if version != FORMAT:
         raise StoreError(f"the release in {folder} has version {version!r}; this version of medhelm reads {FORMAT}.")
+    if release.name != folder.absolute().name:  # its signature is about the name that it had
+        raise StoreError(
+            f"the release in {folder} is `{release.name}`: its folder was renamed, or replaced by a copy of another "
+            "release. Rename it back, or restore the right one."
+        )
     if hashlib.sha256(frozen).hexdigest() != release.sha256:
         raise StoreError(
             f"{folder / BOARD} was changed after the release: its sha256 differs from the one in {MANIFEST}. "

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 from medhelm.domain.run_folder import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
+from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.derived.folder import clear_derived
 from medhelm.storage.recovery.damaged_runs import damage, run_tables
 from medhelm.storage.recovery.run_replacement import restore_run
@@ -127,8 +128,9 @@ def remove_runs(store: Store, runs: Sequence[RunOnDisk]) -> Removal:
         "runs": [{"benchmark": one.benchmark, "model": one.model, "id": one.id} for one in runs],
     }
     with _locked(store, runs, "removed"):
+        with _disk_errors(place):
+            make_shared_folder(place.parent)
         with _disk_errors(place), atomic_folder(place, replace=False, durable=True) as new:
-            place.parent.chmod(0o700)
             (new / MANIFEST).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for one in runs:
             with _disk_errors(one.folder):

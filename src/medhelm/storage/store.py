@@ -6,6 +6,7 @@ STORE/
 ├── cache.sqlite         cache of all completions received (see `models.cache`)
 ├── budget.sqlite        spending limit of all commands, if there is one (see `storage.budget_ledger`)
 ├── audit.jsonl          audit log: every request that was sent from this store (see `storage.audit_log`)
+├── audit.head           number, place and hash of its last entry on the disk (see `storage.audit_chain`)
 ├── prompts/             prompts and constant baselines, once per benchmark and data
 ├── instances/           instances of runs imported from other harnesses (see `storage.imported_instances`)
 ├── filters/             marks of references that need more than the prompt (see `storage.reference_filters`)
@@ -24,16 +25,26 @@ STORE/
 from __future__ import annotations
 
 import json
+import os
 import re
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from typing import Any, cast
 
 from medhelm.domain import Shard
 from medhelm.errors import StoreError
-from medhelm.io.output_folder import output_error, write_file
+from medhelm.io.encryption import given_variables, is_encrypted
+from medhelm.io.encryption.places import key_of, must_be_encrypted
+from medhelm.io.output_folder import output_error
+from medhelm.io.shared_files import make_shared_folder
 from medhelm.storage.run_file import MOVED
 
 FORMAT, ENCRYPTED = 1, 2
 """Versions of the layout: with plain and with encrypted files. Stores of other versions are refused."""
+
+MOST_CHECKED = 16
+"""Files of a kind that are looked at to see whether a plain store holds encrypted ones: they are converted together."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -108,9 +119,10 @@ def file_name(text: str) -> str:
 
 
 def create(folder: Path) -> Store:
-    """Open the store in `folder`, or create one.
+    """Open the store in `folder`, or create one, which is encrypted if a key is given.
 
-    Raises: StoreError if the folder is not a store, of another version, or not writable; StoreFullError.
+    Raises: StoreError if the folder is not a store, of another version, or not writable; StoreFullError; as
+    `open_store`.
     """
     manifest = folder / "store.json"
     try:
@@ -121,10 +133,10 @@ def create(folder: Path) -> Store:
             from medhelm.storage.permissions import make_private_folder  # lazy: only for a new store
 
             make_private_folder(folder)
-            write_file(manifest, json.dumps({"medhelm_store": FORMAT}) + "\n")
-            store = Store(folder)
+            _write_new_manifest(folder)
+            store = open_store(folder)
         for part in ("runs", "prompts", "locks"):
-            (folder / part).mkdir(mode=0o770, exist_ok=True)
+            make_shared_folder(folder / part)
         _check_writable(folder)
     except OSError as error:
         advice = "name another folder with --store. Nothing was sent"
@@ -132,11 +144,17 @@ def create(folder: Path) -> Store:
     return store
 
 
-def open_store(folder: Path) -> Store:
-    """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
+def find_store(folder: Path) -> Store:
+    """Return the store in `folder`, for reading files that are never encrypted: it is not unlocked, nor repaired.
 
-    Raises: StoreError if it is missing, a file, or of another version.
+    Raises: StoreError as `open_store`.
     """
+    _read_manifest(folder)
+    return Store(folder)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the content of `store.json`. Raises: StoreError if it is missing, damaged, or of another version."""
     manifest = folder / "store.json"
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
@@ -157,11 +175,30 @@ def open_store(folder: Path) -> Store:
             f"the store {folder} has layout version {found!r}; this version of medhelm reads and writes {FORMAT} "
             f"and {ENCRYPTED}. Use the version that wrote it, or name another folder with --store."
         )
+    return cast("dict[str, Any]", content)
+
+
+def open_store(folder: Path) -> Store:
+    """Open the store in `folder` for reading; runs whose replacement was interrupted return to their places.
+
+    Raises: StoreError if it is missing, a file, or of another version; for a store that is not encrypted although a key
+    is given, or although its files are; for a wrong key. MissingError without the key of an encrypted store.
+    """
+    content = _read_manifest(folder)
     store = Store(folder)
-    if found == ENCRYPTED:
+    if content["medhelm_store"] == ENCRYPTED:
         from medhelm.io.encryption.unlock import unlock  # lazy: `cryptography` is optional
 
         unlock(folder, content)
+    else:
+        _refuse_plain(folder)
+    repair(store)
+    return store
+
+
+def repair(store: Store) -> None:
+    """Return runs whose replacement was interrupted to their places, and remove what killed processes left."""
+    folder = store.folder
     if moved := sorted(folder.glob(f"runs/*/{MOVED}*")):
         from medhelm.storage.recovery.run_replacement import restore_moved_runs  # lazy: only if a process was killed
 
@@ -169,7 +206,48 @@ def open_store(folder: Path) -> Store:
     from medhelm.storage.recovery.leftovers import clear_store  # lazy: the core stays small
 
     clear_store(folder, store.lock_file_of)
-    return store
+
+
+def _write_new_manifest(folder: Path) -> None:
+    """Write the `store.json` of a new store; that of a process which creates the same one meanwhile counts."""
+    content: dict[str, Any] = {"medhelm_store": FORMAT}
+    if must_be_encrypted(folder):
+        from medhelm.io.encryption.unlock import SECTION, complete_section
+
+        content = {"medhelm_store": ENCRYPTED, SECTION: complete_section(folder)}
+    manifest = folder / "store.json"
+    from medhelm.io.work_folders import WorkFolder
+
+    with WorkFolder(folder) as work:
+        new = work.path / manifest.name
+        new.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        try:
+            manifest.hardlink_to(new)  # fails if there is one, unlike a renamed file
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            new.replace(manifest)
+
+
+def _refuse_plain(folder: Path) -> None:
+    """Raise StoreError for a plain store if it must be encrypted, or if some of its files are."""
+    if must_be_encrypted(folder):
+        names = " and ".join(given_variables(os.environ))
+        raise StoreError(
+            f"the store {folder} is not encrypted, and {names} is set. Encrypt it with `medhelm encrypt --store "
+            f"{folder}`, or unset the variable to use it as it is. Nothing was read or changed."
+        )
+    if key_of(folder / "x"):  # a temporary store of a command that uses an encrypted one
+        return
+    for pattern in ("runs/*/*/run.json", "prompts/*.parquet"):
+        for path in islice(folder.glob(pattern), MOST_CHECKED):
+            with suppress(OSError):
+                if is_encrypted(path):
+                    raise StoreError(
+                        f"{folder / 'store.json'} says that the store is not encrypted, and {path} is: it was replaced "
+                        "by an older copy, or changed. Restore the one that `medhelm encrypt` wrote. Nothing was read "
+                        "or changed."
+                    )
 
 
 def _check_writable(folder: Path) -> None:

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from medhelm.errors import StoreError
+from medhelm.io.shared_files import open_shared
 from medhelm.storage.store import Store
 
 HEARTBEAT_S = 20.0
@@ -70,8 +71,8 @@ class StoreHost:
             self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_S, self.renew)
 
     def _write(self) -> None:
-        self._path.touch(mode=0o600)
-        self._path.write_text(self._content, encoding="utf-8")
+        with os.fdopen(open_shared(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
+            file.write(self._content)
 
     def close(self) -> None:
         """Remove the mark."""

@@ -9,8 +9,8 @@ from typing import IO
 
 import pytest
 
-from medhelm.io.encryption import files
-from medhelm.io.encryption.files import CHUNK, encrypted_scratch, is_encrypted, open_encrypted, plain_size
+from medhelm.io.encryption import files, is_encrypted
+from medhelm.io.encryption.files import CHUNK, encrypted_scratch, open_encrypted, plain_size
 from medhelm.io.encryption.keys import DecryptionError, StoreKey, new_key
 
 KEY = new_key()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from medhelm.errors import BudgetError, MedHelmError, ProviderError, StoreError,
 from medhelm.io.http.audit import WORKER
 from medhelm.models.client import Client, ModelUnusable
 from medhelm.models.gateway import wire
+from medhelm.models.gateway.address import Tokens, read_tokens
 from medhelm.models.limits.budget import Budget
 from medhelm.storage.audit_log import AuditLog
 from tests.support.gateways import FINE, INSIDE, OUTSIDE, TOKEN, World, request, world
@@ -253,11 +255,64 @@ def test_a_model_that_was_given_up_is_tried_again_for_the_next_worker(folder: Pa
 def test_a_changed_definition_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with world(folder) as here, here.running():
-            monkeypatch.setattr(wire, "tag_of", lambda model: "another")
+            monkeypatch.setattr(wire, "tag_of", lambda model: "f" * 16)
             async with here.worker() as ask:
                 with pytest.raises(ModelUnusable, match="has changed since the command started"):
                     await ask(request())
         assert not here.provider.asked
+
+    run(main())
+
+
+def test_a_worker_cannot_declare_a_benchmark_public_that_is_not_in_the_catalog(folder: Path) -> None:
+    async def main() -> None:
+        without = {OUTSIDE.name: ["api.openai.com"]}
+        async with world(folder, without_consent=without) as here, here.running():
+            async with here.worker(public=("toy", "ward", "")) as ask:
+                assert (await ask(request())).completion.text == "yes"
+                for benchmark in ("ward", ""):
+                    with pytest.raises(UserError, match=r"--allow-host api\.openai\.com"):
+                        await ask(replace(request(), benchmark=benchmark))
+            assert len(here.provider.asked) == 1
+
+    run(main())
+
+
+def test_a_removed_token_is_refused_at_once(folder: Path) -> None:
+    """By a connection that is open too; a file that cannot be read changes nothing."""
+    file = folder / "tokens"
+    first, second = "one" * 10, "two" * 10
+
+    def accept(text: str, mode: int = 0o600) -> None:
+        file.unlink(missing_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(mode)
+
+    async def main() -> None:
+        accept(f"a {first}\nb {second}\n")
+        async with world(folder) as here, here.running() as gateway:
+            gateway._tokens = Tokens(read_tokens(file), file, here.notes.append)
+
+            async def status(token: str) -> int:
+                return (await post(here, "/v1/chat/completions", CHAT, Authorization=f"Bearer {token}"))[0]
+
+            connector = aiohttp.UnixConnector(str(folder / "g.sock"))
+            headers = {"Authorization": f"Bearer {first}"}
+            async with (
+                aiohttp.ClientSession(connector=connector, headers=headers) as session,
+                session.ws_connect(f"http://localhost{wire.REQUESTS_PATH}") as socket,
+            ):
+                text = wire.write_request(request(), wire.tag_of(OUTSIDE), public=True)
+                await socket.send_str(f'[{{"id":1,{text}]')
+                assert "yes" in (await socket.receive()).data
+                accept(f"b {second}\n", 0o644)
+                assert [await status(first), await status(second)] == [200, 200]
+                accept(f"b {second}\n")
+                assert [await status(first), await status(second)] == [401, 200]
+                await socket.send_str(f'[{{"id":2,{text}]')
+                assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+            assert "other users can read" in here.notes[0]
+            assert "1 token is accepted" in here.notes[1]
 
     run(main())
 

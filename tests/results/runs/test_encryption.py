@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
-from medhelm.io.encryption import places
-from medhelm.io.encryption.files import is_encrypted
+from medhelm.io.encryption import is_encrypted, places
 from medhelm.io.encryption.keys import VARIABLE
 from medhelm.io.output_folder import atomic_file
-from medhelm.models.cache import Cache
+from medhelm.models.cache import SEALED, Cache
+from medhelm.models.cache_reader import CacheReader
 from medhelm.results.runs import encryption
 from medhelm.results.runs.encryption import ConvertedStore, decrypt_store, encrypt_store
-from medhelm.storage.store import Store, open_store
+from medhelm.storage.store import Store, _write_new_manifest, create, open_store
 from tests.support.benchmarks.batched import arguments, respond, write_models
 from tests.support.cli import Medhelm
-from tests.support.encryption import KEYS, plain_files
+from tests.support.encryption import KEYS, plain_files, without_key
 from tests.support.evaluated_store import JUDGES, copy_of_store, make_store
 from tests.support.servers.batch_apis import BatchServer
 from tests.support.servers.openai import Server
@@ -44,7 +47,8 @@ COMMANDS = (
 @pytest.fixture
 def store(tmp_path: Path, medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory, store_key: str) -> Path:
     """A plain store with runs and judgments, and a key in the environment."""
-    return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "store-to-encrypt")
+    with without_key():
+        return copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "store-to-encrypt")
 
 
 def outputs(medhelm: Medhelm, store: Path) -> list[Any]:
@@ -69,7 +73,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def test_commands_say_of_an_encrypted_store_what_they_said_before(store: Path, medhelm: Medhelm) -> None:
-    before, was = outputs(medhelm, store), digests(store)
+    with without_key():
+        before, was = outputs(medhelm, store), digests(store)
     done = encrypt_store(store, os.environ)
     assert plain_files(store, *WORDS) == []
     assert (done.completions, done.damaged) == (89, 0)
@@ -81,6 +86,57 @@ def test_commands_say_of_an_encrypted_store_what_they_said_before(store: Path, m
     assert (back.files, back.completions) == (done.files, done.completions)
     now = digests(store)
     assert {name for name in was if now.get(name) != was[name]} <= {"cache.sqlite"}
+
+
+def test_a_key_means_encrypted_or_refused(store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command refuses a plain store, and a new one is encrypted from the start."""
+    before = digests(store)
+    for command in (*COMMANDS, ("rescore",), ("run", store.parent / "toy", "--model", "baseline/random")):
+        refused = medhelm(*command, "--store", store)
+        assert (refused.code, "is not encrypted, and MEDHELM_STORE_KEY is set" in refused.err) == (2, True), command
+        assert "`medhelm encrypt --store" in refused.err
+    assert digests(store) == before
+    new = store.parent / "new"
+    assert medhelm("run", store.parent / "toy", "--model", "baseline/random", "--store", new).code == 0
+    assert plain_files(new, *WORDS) == []
+    assert medhelm("leaderboard", "--store", new).code == 0
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(places, "_keys", {})
+    assert medhelm("leaderboard", "--store", new).code == 4
+    assert medhelm("leaderboard", "--store", store).code == 0
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_an_older_manifest_does_not_make_an_encrypted_store_a_plain_one(
+    store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, has_key: bool
+) -> None:
+    plain = (store / "store.json").read_bytes()
+    encrypt_store(store, os.environ)
+    (store / "store.json").write_bytes(plain)
+    monkeypatch.setattr(places, "_keys", {})
+    if not has_key:
+        monkeypatch.delenv(VARIABLE)
+    before = digests(store)
+    for command in (*COMMANDS, ("rescore",), ("run", store.parent / "toy", "--model", "baseline/random")):
+        refused = medhelm(*command, "--store", store)
+        words = "MEDHELM_STORE_KEY is set" if has_key else "Restore the one that `medhelm encrypt` wrote"
+        assert (refused.code, words in refused.err) == (2, True), (command, refused.err)
+    assert digests(store) == before
+    if not has_key:
+        shutil.rmtree(store / "runs")
+        shutil.rmtree(store / "prompts")
+        for open_cache in (Cache, CacheReader):
+            with pytest.raises(StoreError, match=r"cache.sqlite is encrypted, and the store.json beside it says"):
+                open_cache(store / "cache.sqlite")
+
+
+def test_processes_that_create_a_store_at_the_same_time_share_its_key(
+    tmp_path: Path, store_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that comes second uses what the first one wrote."""
+    first = (create(tmp_path / "store").folder / "store.json").read_bytes()
+    _write_new_manifest(tmp_path / "store")
+    assert (tmp_path / "store" / "store.json").read_bytes() == first
 
 
 def test_finished_runs_are_continued_judged_and_scored_without_a_request(store: Path, medhelm: Medhelm) -> None:
@@ -105,7 +161,8 @@ def test_finished_runs_are_continued_judged_and_scored_without_a_request(store: 
 def test_an_interrupted_conversion_is_continued_wherever_it_ended(
     store: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = medhelm(*COMMANDS[0], "--store", store).json
+    with without_key():
+        board = medhelm(*COMMANDS[0], "--store", store).json
     whole = len(list(encryption._text_files(Store(store)))) + 1  # and the cache
     left = 0
 
@@ -127,7 +184,8 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
             assert f"`{command}`" in refused.err
         left = 10**6
         assert convert(store, os.environ).changed
-        assert medhelm(*COMMANDS[0], "--store", store).json == board
+        with without_key() if convert is decrypt_store else nullcontext():
+            assert medhelm(*COMMANDS[0], "--store", store).json == board
 
 
 def test_a_wrong_or_missing_key_is_one_message_and_changes_nothing(
@@ -243,6 +301,51 @@ def test_damaged_and_swapped_rows_of_the_cache_are_found(store: Path) -> None:
         assert [cache.get(digest) for digest in (a, b, c, d)] == [None] * 4
         assert cache.damaged == {a, b, c, d}
         cache.recover = lambda digest: None
+
+
+REPORTED = "Mr. John Doe, who was admitted with chest pain"
+
+
+def test_what_a_server_reports_is_encrypted_and_never_a_sentence(tmp_path: Path, store_key: str) -> None:
+    """It can repeat the prompt in the name of its model."""
+    folder = create(tmp_path / "store").folder
+    named = Completion(
+        text="x", reported_model="model-of-a-server", fingerprint="fp_12345678", finish_reason="end_turn"
+    )
+    said = Completion(text="y", reported_model=REPORTED, fingerprint=REPORTED * 9, finish_reason=REPORTED)
+    assert all(text.startswith("sha256:") for text in (said.reported_model, said.fingerprint, said.finish_reason))
+    assert replace(said, text="z").reported_model == said.reported_model
+
+    async def put() -> None:
+        with Cache(folder / "cache.sqlite") as cache:
+            await cache.put(b"a" * 32, named, model="m")
+            await cache.put(b"b" * 32, said, model="m")
+
+    asyncio.run(put())
+    with Cache(folder / "cache.sqlite") as cache:
+        assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [named, said]
+    content = b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
+    for text in ("model-of-a-server", "fp_1234567", "John", said.fingerprint):
+        assert text.encode() not in content
+
+
+def test_rows_that_an_earlier_version_encrypted_are_read(
+    tmp_path: Path, store_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold what servers report as plain text."""
+    folder = create(tmp_path / "store").folder
+    before = {place: name for place, name in SEALED.items() if name in (b"text", b"failure_message")}
+    completion = Completion(text="x", reported_model="model-of-a-server", fingerprint="fp_1", finish_reason="stop")
+    refused = Completion(failure=Failure("provider", "refusal", "no"), reported_model="model-of-a-server")
+    with monkeypatch.context() as patched, Cache(folder / "cache.sqlite") as cache:
+        patched.setattr("medhelm.models.cache.SEALED", before)
+        asyncio.run(cache.put(b"a" * 32, completion, model="m"))
+        asyncio.run(cache.put(b"b" * 32, refused, model="m"))
+    assert b"model-of-a-server" in b"".join(path.read_bytes() for path in folder.glob("cache.sqlite*"))
+    with Cache(folder / "cache.sqlite") as cache:
+        assert [cache.get(digest * 32) for digest in (b"a", b"b")] == [completion, refused]
+        assert cache.damaged == set()
+    assert decrypt_store(folder, os.environ).completions == 2
 
 
 def test_damaged_rows_are_left_out_of_the_conversion(store: Path) -> None:

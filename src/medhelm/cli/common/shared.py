@@ -140,7 +140,8 @@ def _is_utf8(path: Path) -> bool:
 
 def _protect(stores: Sequence[Path]) -> None:
     """Share new files with the group of the store if its folder does, and warn about stores that all users can read."""
-    from medhelm.storage.permissions import file_mask, is_open_to_others
+    from medhelm.io.shared_files import file_mask
+    from medhelm.storage.permissions import is_open_to_others
 
     if len(stores) == 1 and (mask := file_mask(stores[0])) != 0o077:
         os.umask(mask)

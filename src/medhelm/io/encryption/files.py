@@ -14,13 +14,14 @@ import struct
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Literal, cast
 
+from medhelm.io.encryption import MAGIC
 from medhelm.io.encryption.keys import ID_BYTES, NONCE_BYTES, DecryptionError, StoreKey, new_key
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-MAGIC, VERSION = b"MEDHELM\x1a", 1
-"""First bytes of every encrypted file."""
+VERSION = 1
+"""Version of the encryption."""
 
 CHUNK = 2**16
 """Bytes that are encrypted together."""
@@ -48,12 +49,6 @@ def encrypted_scratch(file: IO[bytes]) -> IO[bytes]:
     return cast(
         "IO[bytes]", io.BufferedRandom(EncryptedFile(cast("BinaryIO", file), new_key(), "", is_new=True), CHUNK)
     )
-
-
-def is_encrypted(path: Path) -> bool:
-    """Return True if a file begins like an encrypted file. Raises: OSError."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def plain_size(path: Path) -> int:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.errors import MissingError, StoreError
+from medhelm.io.encryption import KEY_VARIABLE, given_variables
 
-VARIABLE = "MEDHELM_STORE_KEY"
-"""Environment variable with the key; with the suffix `_FILE` or `_COMMAND`, with the place to read it from."""
+VARIABLE = KEY_VARIABLE
+"""Environment variable with the key."""
 
 CIPHER = "AES-256-GCM"
 """Name of the cipher in `store.json`."""
@@ -142,7 +143,7 @@ def read_user_keys(environment: Mapping[str, str]) -> list[bytes]:
 
     Raises: MissingError if it names none; StoreError if it names more than one place, or a place without a key.
     """
-    named = [name for name in (VARIABLE, f"{VARIABLE}_FILE", f"{VARIABLE}_COMMAND") if environment.get(name)]
+    named = given_variables(environment)
     if not named:
         raise MissingError(
             f"the store's key is missing. Set {VARIABLE}_FILE to its file, {VARIABLE}_COMMAND to a command that prints "

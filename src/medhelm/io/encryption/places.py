@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
+from medhelm.io.encryption import given_variables
+
 if TYPE_CHECKING:
     from medhelm.io.encryption.keys import StoreKey
 
@@ -27,6 +29,9 @@ HIDDEN = (".new-", ".old-")
 _keys: dict[str, StoreKey] = {}
 """Absolute path of a folder, with a final separator -> its key."""
 
+_plain: set[Path] = set()
+"""Folders that this process leaves as they are although a key is given."""
+
 
 class Place(NamedTuple):
     """A file in an encrypted folder."""
@@ -35,6 +40,16 @@ class Place(NamedTuple):
     """The folder's key."""
     role: str
     """The part of its path that stays the same when the file is put in place, removed or restored."""
+
+
+def must_be_encrypted(folder: Path) -> bool:
+    """Return True if a key is given, so that nothing is read from or written to a store that is not encrypted."""
+    return bool(given_variables(os.environ)) and key_of(folder / "x") is None and folder.absolute() not in _plain
+
+
+def leave_plain(folder: Path) -> None:
+    """Let a store be plain although a key is given, such as a copy of one that is published."""
+    _plain.add(folder.absolute())
 
 
 def register(folder: Path, key: StoreKey) -> None:

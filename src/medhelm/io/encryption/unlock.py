@@ -11,12 +11,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medhelm.errors import StoreError
-from medhelm.io.encryption.keys import open_section, read_user_keys
+from medhelm.errors import StoreError, UserError
+from medhelm.io.encryption.keys import VARIABLE, new_section, open_section, read_user_keys
 from medhelm.io.encryption.places import key_of, register
 
 SECTION, STATE = "encryption", "state"
 """Key of the section in `store.json`, and in the section that of the state: `complete`, `encrypting`, `decrypting`."""
+
+
+def complete_section(folder: Path) -> dict[str, str]:
+    """Return the section of a new store, with the user's key of the environment. Raises: as `read_user_keys`."""
+    keys = read_user_keys(os.environ)
+    refuse_key_inside(folder, os.environ)
+    return {**new_section(keys[0]), STATE: "complete"}
+
+
+def refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
+    """Raise UserError for a key that would be copied with the store."""
+    file = Path(environment.get(f"{VARIABLE}_FILE") or os.devnull).expanduser().resolve()
+    if file.is_relative_to(folder.resolve()):
+        raise UserError(f"{file} is inside the store that it protects. Move the key elsewhere. Nothing was changed.")
 
 
 def unlock(folder: Path, manifest: Mapping[str, Any]) -> None:

@@ -7,11 +7,13 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from medhelm.domain.names import LONGEST, is_worker_name
+from medhelm.domain.text import plural
 from medhelm.errors import MissingError, UserError
 from medhelm.io.http.hosts import is_inside, is_loopback
 from medhelm.models.addresses import checked_address
@@ -112,20 +114,46 @@ class NamedToken:
 class Tokens:
     """The tokens that a gateway accepts."""
 
-    def __init__(self, accepted: Sequence[NamedToken]) -> None:
-        """Keep their digests only."""
+    def __init__(
+        self, accepted: Sequence[NamedToken], file: Path | None = None, note: Callable[[str], object] = str
+    ) -> None:
+        """Keep their digests only. `file`: read again when it changes; `note`: receives messages for the user."""
         self._known = [(one.name, _digest(one.token)) for one in accepted]
+        self._file, self._note = file, note
+        self._version = _version(file)
 
     def name_of(self, token: str) -> str | None:
         """Return the name of the token's owner, "" if it has none; None for a wrong token.
 
         Every token takes the same time to check.
         """
+        if self._file is not None and _version(self._file) != self._version:
+            self._read_again(self._file)
         given, found = _digest(token), None
         for name, known in self._known:
             if hmac.compare_digest(given, known):
                 found = name
         return found
+
+    def _read_again(self, file: Path) -> None:
+        """Accept the tokens that are in the file now; those accepted before stay if it cannot be read."""
+        self._version = _version(file)
+        try:
+            self._known = [(one.name, _digest(one.token)) for one in read_tokens(file)]
+        except UserError as error:
+            self._note(f"{error} The tokens that were in it before are still accepted.")
+        else:
+            n = len(self._known)
+            self._note(f"{file} has changed: {plural(n, 'token')} {'is' if n == 1 else 'are'} accepted")
+
+
+def _version(file: Path | None) -> tuple[int, ...]:
+    """Return what differs when a file has changed; empty if there is none."""
+    try:
+        about = file.stat() if file else None
+    except OSError:
+        return ()
+    return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode) if about else ()
 
 
 def _digest(token: str) -> bytes:
@@ -147,8 +175,11 @@ def read_tokens(file: Path) -> list[NamedToken]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) > 2:
-            raise UserError(f"{file}, line {number}: write TOKEN, or NAME TOKEN.")
+        if len(words) > 2 or not (len(words) == 1 or is_worker_name(words[0])):
+            raise UserError(
+                f"{file}, line {number}: write TOKEN, or NAME TOKEN. A name has at most {LONGEST} letters, digits and "
+                "characters of `_.:@+-`."
+            )
         if len(words[-1]) < SHORTEST_TOKEN or not words[-1].isascii() or not line.isprintable():
             raise UserError(
                 f"{file}, line {number}: a token has at least {SHORTEST_TOKEN} characters, all of them ASCII. "

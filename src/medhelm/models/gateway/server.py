@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from socket import socket
@@ -35,10 +35,6 @@ RETRY_S = 60.0
 
 HEARTBEAT_S = 30.0
 """Seconds between two signs of life on a quiet connection."""
-
-
-MOST_NAME = 80
-"""Most characters of a worker's name."""
 
 DATA_HEADER = "X-MedHELM-Data"
 """Header by which other tools say that their data is public."""
@@ -82,6 +78,7 @@ class Gateway:
         *,
         tokens: Tokens | None,
         without_consent: Mapping[str, Sequence[str]],
+        public: Container[str],
         known: Known,
         note: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
@@ -89,14 +86,14 @@ class Gateway:
         """Make a gateway.
 
         Parameters: models, with their prices; providers, by model; tokens, None if anyone who can connect may ask;
-        without_consent, model -> hosts that may not get private data from it; known, see `Known`; note, receives
-        messages for the user.
+        without_consent, model -> hosts that may not get private data from it; public, names of the benchmarks whose
+        data a worker can declare to be public; known, see `Known`; note, receives messages for the user.
         """
         self.counts = Counts()
         self._client, self._providers, self._tokens = client, providers, tokens
         self._models = {model.name: model for model in models}
         self._tags = {name: wire.tag_of(model) for name, model in self._models.items()}
-        self._without_consent = dict(without_consent)
+        self._without_consent, self._public = dict(without_consent), public
         self._known, self._note, self._clock = known, note, clock
         self._tried = clock()
         self._is_stopping = False
@@ -170,7 +167,7 @@ class Gateway:
                     "Start the command again.",
                 )
             digest = one.request.digest
-            known = self._find(one.request, digest, public=one.public)
+            known = self._find(one.request, digest, public=one.public and one.request.benchmark in self._public)
         except Exception as error:  # noqa: BLE001 - one request must not end the gateway
             link.send(self._error_result(one.id, error))
             return
@@ -241,7 +238,7 @@ class Gateway:
             name = self._tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
         if name is None:
             raise GatewayError("bad_token", "the token is missing or wrong: send `Authorization: Bearer TOKEN`.")
-        return name or _printable(request.headers.get(wire.WORKER_HEADER, ""))
+        return name or request.headers.get(wire.WORKER_HEADER, "")
 
     async def _health(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 - the form of a handler
         """Report that the gateway runs; needs no token and shows no secret."""
@@ -274,8 +271,8 @@ class Gateway:
     async def _serve_models(self, request: web.BaseRequest) -> web.Response:
         """Return the models that a worker names; its command starts, so that models given up are tried again."""
         try:
-            content = await request.json()
-        except ValueError:
+            content = wire.read_json(await request.read())
+        except (ValueError, RecursionError):
             raise GatewayError("bad_request", "the body is not JSON.") from None
         names = content.get("models") if isinstance(content, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -315,6 +312,7 @@ class Gateway:
             async for message in socket:
                 if message.type is not WSMsgType.TEXT:
                     break
+                self._name_of(request)  # its token may have been removed since
                 self._receive(message.data, link)
         except GatewayError as error:
             await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=str(error).encode()[:120])
@@ -384,10 +382,6 @@ def _no_consent(model: Model, benchmark: str, hosts: Sequence[str]) -> str:
         f"{what} would leave the gateway's machine for {', '.join(hosts)} ({model.name}). If its terms of use permit "
         f"that, start the gateway with {consent}{otherwise}. Nothing was sent."
     )
-
-
-def _printable(name: str) -> str:
-    return "".join(character for character in name[:MOST_NAME] if character.isprintable())
 
 
 def _error(status: int, code: str, message: str) -> web.Response:

@@ -9,13 +9,15 @@ bought twice. Models are written as in `run.json`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from types import NoneType
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 from medhelm.domain import Completion, Failure, Message, Model, Prompt, Request, Usage
+from medhelm.domain.names import LONGEST, is_benchmark_name, is_model_tag, is_start_time
 from medhelm.errors import BudgetError, MedHelmError, StoreError, StoreFullError, UserError
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.storage.run_file import MODEL
@@ -44,6 +46,9 @@ MOST_PENDING = 8192
 MOST_TOKENS = 2**31
 """Bound of limits and numbers of samples."""
 
+MOST_ID = 2**53
+"""Bound of the numbers of requests: JavaScript's, so that every reader of JSON gives them back as they are."""
+
 _ROLES = frozenset(("system", "user", "assistant"))
 
 _REQUEST: Mapping[str, type] = {
@@ -64,6 +69,13 @@ _REQUEST: Mapping[str, type] = {
 """Key of a request -> its type."""
 
 _NEEDED = ("id", "model", "tag", "messages", "max_tokens")
+
+_NAMES: Sequence[tuple[str, Callable[[str], bool], str]] = (
+    ("tag", is_model_tag, "the 16 hexadecimal digits of a model's definition"),
+    ("benchmark", lambda name: not name or is_benchmark_name(name), f"a name in snake case, of at most {LONGEST}"),
+    ("fresh", lambda time: not time or is_start_time(time), "an ISO 8601 time with its zone"),
+)
+"""Key with a name -> check and rule: names are logged, so that no other text may be in their place."""
 
 NOT_ALLOWED, STOPPING, UNUSABLE, CHANGED = "not_allowed", "stopping", "unusable", "changed"
 """Codes of errors: the data may not go to that host; the gateway is stopping; the model cannot be used; its definition
@@ -185,7 +197,7 @@ def read_requests(text: str, models: Mapping[str, Model]) -> list[WorkerRequest 
         raise GatewayError("bad_request", f"the message must be a list of requests, not {_shown(content)}")
     found: list[WorkerRequest | tuple[int, GatewayError]] = []
     for place, one in enumerate(content):
-        if not isinstance(one, dict) or type(one.get("id")) is not int:
+        if not isinstance(one, dict) or type(one.get("id")) is not int or not 0 <= one["id"] < MOST_ID:
             raise GatewayError("bad_request", f"[{place}]: must be an object with a whole number as `id`")
         try:
             found.append(_read_request(one, models))
@@ -204,6 +216,9 @@ def _read_request(one: Mapping[str, Any], models: Mapping[str, Model]) -> Worker
             raise GatewayError("bad_request", f"`{key}` must be of type {kind.__name__}, not {_shown(value)}")
     if missing := [key for key in _NEEDED if key not in one]:
         raise GatewayError("bad_request", f"the request lacks {', '.join(f'`{key}`' for key in missing)}")
+    for key, is_name, rule in _NAMES:
+        if not is_name(one.get(key, "")):
+            raise GatewayError("bad_request", f"`{key}` must be {rule}, not {_shown(one[key])} like this")
     model = models.get(one["model"])
     if model is None:
         raise unknown_model(one["model"], models)
@@ -229,7 +244,8 @@ def _read_request(one: Mapping[str, Any], models: Mapping[str, Model]) -> Worker
 def _messages(pairs: list[Any]) -> list[Message]:
     found = []
     for place, pair in enumerate(pairs):
-        if type(pair) is not list or len(pair) != 2 or pair[0] not in _ROLES or type(pair[1]) is not str:
+        is_pair = type(pair) is list and len(pair) == 2 and all(type(text) is str for text in pair)
+        if not is_pair or pair[0] not in _ROLES:
             raise GatewayError("bad_request", f"messages[{place}] must be [ROLE, TEXT]; roles: {', '.join(_ROLES)}")
         found.append(Message(*pair))
     if not found:
@@ -266,8 +282,10 @@ def unknown_model(name: str, models: Mapping[str, Model]) -> GatewayError:
 
 def _shown(value: object) -> str:
     """Return a value for a message: texts are never repeated, because they may be data of patients."""
-    if isinstance(value, bool | int | float) or value is None:
-        return str(value)[:40]
+    if isinstance(value, bool | float) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**20 else "a number with many digits"
     return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "an object"
 
 
@@ -315,21 +333,67 @@ def error_code(error: MedHelmError) -> str:
     return next((code for code, kind in _ERRORS.items() if isinstance(error, kind)), STOPPING)
 
 
+MOST_COUNT = 2**63 - 1
+"""Bound of the numbers in a result."""
+
+_COUNT, _AMOUNT = (int,), (int, float)
+
+_RESULT: Mapping[str, tuple[type, ...]] = {
+    "id": _COUNT,
+    "cached": (bool,),
+    "sent": _COUNT,
+    "cost_usd": (*_AMOUNT, NoneType),
+    "digest": (str,),
+    "text": (str, NoneType),
+    "failure": (list, NoneType),
+    "finish_reason": (str,),
+    "usage": (list,),
+    "latency_s": _AMOUNT,
+    "reported_model": (str,),
+    "fingerprint": (str,),
+    "refused_parameters": (list,),
+    "batched": (bool,),
+    "received": (*_AMOUNT, NoneType),
+}
+"""Key of a result -> the types of its value."""
+
+_ERROR: Mapping[str, tuple[type, ...]] = {"id": _COUNT, "error": (str,), "message": (str,)}
+
+
 def read_results(text: str) -> list[tuple[int, ClientResult | MedHelmError]]:
     """Read a list of results, each with its number.
 
     Raises: GatewayError `bad_request` if the server is not a gateway, or one of another format.
     """
     try:
-        return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in read_json(text)]
+        content = read_json(text)
+        if not isinstance(content, list):
+            raise TypeError("no list")
+        return [(one["id"], _read_error(one) if "error" in one else _read_result(one)) for one in content]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"the gateway sent something other than a list of results ({type(error).__name__})"
         raise GatewayError("bad_request", f"{what}. Use the same version of medhelm on both sides.") from None
 
 
+def _check_types(one: Mapping[str, Any], types: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise KeyError, TypeError or ValueError unless all values have their types, and numbers are finite and counts."""
+    for key, allowed in types.items():
+        value = one[key]
+        if type(value) not in allowed:
+            raise TypeError(key)
+        if type(value) in _AMOUNT and not 0 <= value <= MOST_COUNT:  # also refuses NaN and infinity
+            raise ValueError(key)
+
+
 def _read_result(one: Mapping[str, Any]) -> ClientResult:
-    failure = one["failure"]
-    input_, cached_input, output, reasoning, cache_write = one["usage"]
+    _check_types(one, _RESULT)
+    failure, usage, refused = one["failure"], one["usage"], one["refused_parameters"]
+    if not all(type(word) is str for word in (*refused, *(failure or ()))):
+        raise TypeError("words")
+    if not all(type(count) is int for count in usage):
+        raise TypeError("usage")
+    # A server can claim any count.
+    input_, cached_input, output, reasoning, cache_write = (min(max(0, count), MOST_COUNT) for count in usage)
     completion = Completion(
         text=one["text"],
         failure=None if failure is None else Failure(*failure),
@@ -340,7 +404,7 @@ def _read_result(one: Mapping[str, Any]) -> ClientResult:
         latency_s=float(one["latency_s"]),
         reported_model=one["reported_model"],
         fingerprint=one["fingerprint"],
-        refused_parameters=tuple(one["refused_parameters"]),
+        refused_parameters=tuple(refused),
         batched=one["batched"],
         received=one["received"],
     )
@@ -351,7 +415,9 @@ def _read_result(one: Mapping[str, Any]) -> ClientResult:
 
 def _read_error(one: Mapping[str, Any]) -> MedHelmError:
     """Return the exception that the same request would have raised without a gateway."""
-    code, message = str(one["error"]), str(one["message"])
+    _check_types(one, _ERROR)
+    code, message = one["error"], one["message"]
     if code == UNUSABLE:
-        return ModelUnusable(str(one["model"]), message, int(one["sent"]))
+        _check_types(one, {"model": (str,), "sent": _COUNT})
+        return ModelUnusable(one["model"], message, one["sent"])
     return _ERRORS[code](message) if code in _ERRORS else GatewayError(code, message)

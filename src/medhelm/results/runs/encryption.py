@@ -7,7 +7,6 @@ store is being converted, so that the same command continues an interrupted conv
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -17,18 +16,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medhelm.errors import StoreError, StoreFullError, UserError
-from medhelm.io.encryption import keys, places
-from medhelm.io.encryption.files import is_encrypted, open_encrypted
+from medhelm.io.encryption import is_encrypted, keys, places
+from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
-from medhelm.io.encryption.unlock import SECTION, STATE
+from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
 from medhelm.io.output_folder import atomic_file, write_file
+from medhelm.io.shared_files import file_mode, make_shared_folder
 from medhelm.io.sqlite_errors import store_error
 from medhelm.models.cache import (
     APPLICATION_ID,
     COLUMNS,
     SCHEMA_VERSION,
-    Cache,
     Row,
+    add_columns,
     checksum,
     create_table,
     opened_row,
@@ -37,7 +37,7 @@ from medhelm.models.cache import (
 )
 from medhelm.storage.derived.folder import FOLDER
 from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, open_store
+from medhelm.storage.store import ENCRYPTED, FORMAT, Store, create, find_store, open_store, repair
 from medhelm.storage.store_host import processes_in
 
 TIMEOUT_S = 10.0
@@ -74,8 +74,9 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
     Raises: MissingError without a key; StoreError for a wrong key, or if the store is in use; UserError.
     """
     user_keys = keys.read_user_keys(environment)
-    _refuse_key_inside(folder, environment)
-    if not (folder / "store.json").exists():
+    refuse_key_inside(folder, environment)
+    is_new = not (folder / "store.json").exists()
+    if is_new:
         create(folder)
     section = _read_section(folder)
     if new_key:
@@ -86,12 +87,12 @@ def encrypt_store(folder: Path, environment: Mapping[str, str], *, new_key: bool
             _write_section(folder, {**section, **changed})
         return ConvertedStore(state="encrypted", changed=True, fingerprint=changed["wrapped_by"])
     if section is None:
-        open_store(folder)  # removes what killed processes left
+        repair(find_store(folder))
         section = keys.new_section(user_keys[0])
     key = keys.open_section(section, user_keys)
     unchanged = ConvertedStore(state="encrypted", changed=False, fingerprint=section["wrapped_by"])
     if section.get(STATE) == "complete":
-        return unchanged
+        return replace(unchanged, changed=is_new)
     with _locked_store(Store(folder)), _disk_errors(folder):
         _write_section(folder, {**section, STATE: "encrypting"})
         n_files = _convert_files(Store(folder), key, encrypting=True)
@@ -123,13 +124,6 @@ def decrypt_store(folder: Path, environment: Mapping[str, str]) -> ConvertedStor
     )
 
 
-def _refuse_key_inside(folder: Path, environment: Mapping[str, str]) -> None:
-    """Refuse a key that would be copied with the store."""
-    file = Path(environment.get(f"{keys.VARIABLE}_FILE") or os.devnull).expanduser().resolve()
-    if file.is_relative_to(folder.resolve()):
-        raise UserError(f"{file} is inside the store that it protects. Move the key elsewhere. Nothing was changed.")
-
-
 @contextmanager
 def _locked_store(store: Store) -> Iterator[None]:
     """Keep other processes from using the store. Raises: StoreError naming what is in progress."""
@@ -138,9 +132,9 @@ def _locked_store(store: Store) -> Iterator[None]:
     busy = [f"evaluation {one.status.id}" for one in known_evaluations(store) if one.is_alive]
     busy += processes_in(store)
     with ExitStack() as held, _disk_errors(store.folder):
-        (store.folder / "locks").mkdir(exist_ok=True)
+        make_shared_folder(store.folder / "locks")
         for file in sorted({*store.folder.glob("locks/*.lock"), store.folder / "locks" / "encryption.lock"}):
-            lock = FileLock(file)
+            lock = FileLock(file, mode=file_mode(file))
             try:
                 lock.acquire(blocking=False)
             except Timeout:
@@ -243,7 +237,7 @@ def _convert_cache(folder: Path, convert: Callable[[Row], Row | None]) -> tuple[
     path = Store(folder).cache_file
     if not path.is_file() or not path.stat().st_size:
         return 0, 0
-    Cache(path).close()  # adds columns that older files lack
+    add_columns(path)
     n_damaged = 0
 
     def converted(rows: Iterator[Row]) -> Iterator[Row]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from medhelm.io.encryption.places import key_of
 from medhelm.io.output_folder import atomic_file
+from medhelm.io.shared_files import file_mask
 from medhelm.storage.derived.array_file import ArrayFile, Identity, read_arrays, write_arrays
-from medhelm.storage.permissions import file_mask
 from medhelm.storage.store import file_name
 
 if TYPE_CHECKING:
