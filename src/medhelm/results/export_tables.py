@@ -23,6 +23,7 @@ from medhelm.results.export_selection import (
     select_for_export,
 )
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.export_log import record_export
 from medhelm.storage.export_tables import (
     PROMPTS,
     Format,
@@ -87,6 +88,7 @@ def export_tables(
         write_rows(new / "dictionary.csv", names, to_rows(described))
         words = to_markdown(described, format=format, texts=texts)
         (new / "dictionary.md").write_text(words, encoding="utf-8")
+    record_export(store, folder, format, (run.benchmark for run in selection.runs), has_text=texts)
     files, size = folder_size(folder)
     return ExportResult(
         kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(map(str, selection.remarks))

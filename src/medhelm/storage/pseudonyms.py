@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from medhelm.io.encryption.places import read_text
@@ -25,12 +26,18 @@ _KEY_BYTES, _DIGITS = 32, 16
 class Pseudonyms:
     """The keyed hashes of one store."""
 
-    def __init__(self, store: Store, *, create: bool = True) -> None:
-        """Read the key, or make it. `create`: False to use a passing key where the store has none.
+    def __init__(self, store: Store) -> None:
+        """Read the key. A store without one gets one in memory, which `keep` writes."""
+        self._store = store
+        self._key = _read(store.folder / KEY_FILE) or secrets.token_bytes(_KEY_BYTES)
 
-        A store that cannot be written also gets a passing key: then hashes are equal within one export only.
-        """
-        self._key = _read(store.folder / KEY_FILE) or (_create(store) if create else _new())
+    @classmethod
+    def of_store(cls, store: Store) -> Pseudonyms:
+        """Read the key, or make it. In a store that cannot be written, hashes are equal within one export only."""
+        found = cls(store)
+        with suppress(OSError):
+            found.keep()
+        return found
 
     def of(self, benchmark: str, name: str) -> str:
         """Return the hash of a name within a benchmark; empty for an empty name."""
@@ -39,9 +46,21 @@ class Pseudonyms:
         text = f"{benchmark}\0{name}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:_DIGITS]
 
+    def keep(self) -> None:
+        """Write the key if the store has none; else use that of the store. Raises: OSError."""
+        from filelock import FileLock  # lazy: once for each store
 
-def _new() -> bytes:
-    return secrets.token_bytes(_KEY_BYTES)
+        file, folder = self._store.folder / KEY_FILE, self._store.folder
+        if file.exists():
+            self._key = _read(file) or self._key
+            return
+        (folder / "locks").mkdir(exist_ok=True)
+        with FileLock(folder / "locks" / "pseudonyms.lock"):
+            if known := _read(file):  # of another process
+                self._key = known
+                return
+            write_confidential(file, self._key.hex() + "\n")
+            file.chmod(0o660 & ~file_mask(folder))
 
 
 def _read(file: Path) -> bytes:
@@ -51,20 +70,3 @@ def _read(file: Path) -> bytes:
     except (OSError, ValueError):
         return b""
     return key if len(key) == _KEY_BYTES else b""
-
-
-def _create(store: Store) -> bytes:
-    """Make the key of a store; if another process is first, return its key."""
-    from filelock import FileLock  # lazy: once for each store
-
-    file, new = store.folder / KEY_FILE, _new()
-    try:
-        (store.folder / "locks").mkdir(exist_ok=True)
-        with FileLock(store.folder / "locks" / "pseudonyms.lock"):
-            if known := _read(file):
-                return known
-            write_confidential(file, new.hex() + "\n")
-            file.chmod(0o660 & ~file_mask(store.folder))
-    except OSError:
-        pass  # a store that is only read
-    return new

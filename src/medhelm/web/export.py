@@ -17,6 +17,7 @@ from posixpath import dirname, relpath
 from medhelm.io.export_folder import new_export
 from medhelm.reports.exchange import ExportResult
 from medhelm.storage.cases import url_key
+from medhelm.storage.export_log import record_export
 from medhelm.web.app import answer
 from medhelm.web.page import Page, PageRequest, Route, Values
 from medhelm.web.routes import BY_NAME
@@ -169,6 +170,8 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
             if status >= 400:
                 left_out.append(f"{file}: it could not be made (status {status})")
             size += _write(new / file, content)
+    for store in site.stores:
+        record_export(store, folder, KIND, {run.benchmark for run in site.runs()}, has_text=_has_text(site))
     files = [crawl.files[target] for target in crawl.followed]
     counts = {"pages": sum(file.endswith(".html") for file in files), "cases": crawl.n_cases.total()}
     return ExportResult(
@@ -181,6 +184,10 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
         remarks=tuple(_remarks(site, folder)),
         left_out=tuple(left_out),
     )
+
+
+def _has_text(site: Site) -> bool:
+    return any(site.shows_text_of(run.benchmark) for run in site.runs())
 
 
 def _page_content(site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str]) -> tuple[bytes, int]:

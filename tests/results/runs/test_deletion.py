@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -178,3 +176,190 @@ def test_nothing_is_left_of_a_patient_and_everything_of_the_others(store: Path, 
     assert medhelm("leaderboard").code == 0
     again = medhelm("purge", "--cluster", "letters:770002", "--yes")
     assert (again.code, "were deleted on" in again.out) == (0, True)
+
+
+@pytest.fixture
+def small(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
+    """Two models with two judges, and a release of them."""
+
+    def make() -> None:
+        place = write_benchmark(tmp_path)
+        server.answer_with(answer)
+        assert medhelm("run", place, *models(server, "a", "c"), *judges(server, "judge-1", "judge-2")).code == 0
+        assert medhelm("release", "first", "--tier", "real").code == 0
+
+    made_once(tmp_path, f"{__name__}-small", make)
+    return tmp_path / STORE
+
+
+def purge(medhelm: Medhelm, *options: object) -> Any:
+    done = medhelm("purge", *options, "--yes", "--json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def ids(*numbers: int) -> list[str]:
+    return [f"letters:id{canary('id', n)}" for n in numbers]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_release_is_verified_with_a_note(small: Path, medhelm: Medhelm, keep: bool) -> None:
+    verified = medhelm("verify", "first", "--benchmarks", "letters", "--json")
+    assert verified.code == 0, verified.out
+    before = [run.estimates for run in load_runs(open_store(small))]
+    purge(medhelm, "--instance", ids(3)[0], "--instance", ids(6)[0], *(["--keep-numbers"] if keep else []))
+    assert (before == [run.estimates for run in load_runs(open_store(small))]) is keep
+    for arguments in (["first"], []):
+        verified = medhelm("verify", *arguments, "--benchmarks", "letters", "--json")
+        assert verified.code == 0, verified.out
+        (note,) = [note for note in verified.json["notes"] if "deleted" in note]
+        assert "2 instances were deleted on 2" in note
+        assert ("numbers were kept" in note) is keep
+    (folder, *_) = (small / "runs" / "letters").iterdir()
+    run = read_run(folder / "run.json")
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace(f'"n": {run.n},', '"n": 77,', 1))
+    assert medhelm("verify", "first", "--benchmarks", "letters").code == 1
+
+
+def test_kept_numbers_have_no_text(small: Path, medhelm: Medhelm) -> None:
+    (a, _) = load_runs(open_store(small))
+    rows = {row["instance_id"]: row for row in read_records(a)}
+    purge(medhelm, "--cluster", "770002", "--keep-numbers")
+    assert hits(small, 2) == hits(small, 5) == {}
+    assert b"770002" not in whole(small)
+    (after, _) = load_runs(open_store(small))
+    assert (after.n, after.cost_usd, after.usage, after.estimates) == (N, a.cost_usd, a.usage, a.estimates)
+    kept = [row for row in read_records(after) if row["instance_id"].startswith("deleted-")]
+    assert [(row["completion"], row["jury_corrected"]) for row in kept] == [
+        ("", rows[f"id{canary('id', n)}"]["jury_corrected"]) for n in GONE
+    ]
+    assert len({row["cluster"] for row in kept}) == 1
+    assert medhelm("leaderboard", "--json").code == medhelm("cost").code == medhelm("jury").code == 0
+
+
+def test_runs_are_counted_as_if_the_instances_had_never_been_there(
+    small: Path, medhelm: Medhelm, server: Server, tmp_path: Path
+) -> None:
+    purge(medhelm, "--instance", ids(1)[0])
+    rows = (tmp_path / "letters" / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "letters" / "rows.jsonl").write_text("".join(rows[:1] + rows[2:]))
+    again = models(server, "a", "c"), judges(server, "judge-1", "judge-2")
+    server.answer_with(answer)
+    assert medhelm("run", "letters", *again[0], *again[1], "--store", "other").code == 0
+    for mine, other in zip(load_runs(open_store(small)), load_runs(open_store(Path("other"))), strict=True):
+        assert (mine.n, mine.failures, mine.usage, mine.estimates) == (
+            other.n,
+            other.failures,
+            other.usage,
+            other.estimates,
+        )
+        assert mine.jury_result is not None
+        assert other.jury_result is not None
+        assert mine.jury_result.subscores == other.jury_result.subscores
+        assert [one.expected for one in mine.tallies.values()] == [one.expected for one in other.tallies.values()]
+
+
+def test_data_that_still_has_the_instances_does_not_bring_them_back(
+    small: Path, medhelm: Medhelm, server: Server
+) -> None:
+    purge(medhelm, "--instance", ids(4)[0])
+    server.answer_with(answer)
+    sent = len(server.bodies)
+    jury = judges(server, "judge-1", "judge-2")
+    assert medhelm("run", "letters", *models(server, "a", "c", "new"), *jury).code == 0
+    assert hits(small, 4) == {}
+    assert len(server.bodies) - sent == 3 * 3 * (N - 1)
+    assert medhelm("rescore", "letters").code == 0
+    assert {run.n for run in load_runs(open_store(small))} == {N - 1}
+
+
+def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    before = whole(small)
+    (tmp_path / "list.csv").write_text(f"benchmark,instance_id\nletters,id{canary('id', 1)}\nletters,missing\n")
+    (tmp_path / "list.txt").write_text("no-cluster\n770001\n")
+    wrong = ["--instance", "letters:nobody", "--instance", "leters:1", "--instance", "12", "--cluster", "999"]
+    done = medhelm("purge", *wrong, "--file", "list.csv", "--file", "list.txt", "--yes")
+    assert done.code == 2
+    for name in ("letters:nobody", "leters:1", "12: ", "999", "letters:missing", "no-cluster"):
+        assert name in done.err
+    assert "Did you mean `letters`?" in done.err
+    assert done.err.count("Nothing was deleted.") == 1
+    assert "770001:" not in done.err
+    assert whole(small) == before
+    assert medhelm("purge", "--instance", ids(1)[0], "--all").code == 2
+    assert medhelm("purge", "--keep-numbers").code == 2
+
+
+def test_a_list_names_instances_and_clusters(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(
+        f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n770002,letters,\n"
+    )
+    done = purge(medhelm, "--file", "list.csv")
+    assert len(done["instances"]) == 3
+    (tmp_path / "list.txt").write_text(f"{ids(1)[0]}\n\n")
+    assert len(purge(medhelm, "--file", "list.txt")["instances"]) == 1
+    assert {n: bool(hits(small, n)) for n in (0, 1, *GONE)} == dict.fromkeys((0, 1, *GONE), False)
+
+
+def test_the_statement_holds_no_text_and_no_id(small: Path, medhelm: Medhelm) -> None:
+    said = medhelm("purge", "--cluster", "letters:770002", "--yes").out
+    (statement,) = (small / "deletions").glob("*.md")
+    assert said.endswith(statement.read_text())
+    text = statement.read_text() + statement.with_suffix(".json").read_text()
+    assert "770002" not in text
+    assert "canary" not in text
+    (deletion,) = read_deletions(open_store(small))
+    assert deletion.is_finished
+    assert deletion.digests == ()
+    assert all(f"--instance letters:{key}" in deletion.command for _, key in deletion.instances)
+    assert deletion.command in text
+    assert deletion.places["cache.sqlite"] == 2 * 2 * 3
+
+
+def test_exports_are_named_and_deleted_on_request(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    assert medhelm("export", "csv", "tables", "--with-text", "--tier", "real").code == 0
+    assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
+    assert medhelm("export", "site", "board", "--benchmarks", "letters", "--with-text").code == 0
+    done = purge(medhelm, "--instance", ids(3)[0])
+    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
+        ("tables", "helm", "board"), False
+    )
+    done = purge(medhelm, "--instance", ids(6)[0], "--exports")
+    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
+        ("tables", "helm", "board"), True
+    )
+    assert not any((tmp_path / name).exists() for name in ("tables", "helm", "board"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("at", range(0, 40, 4))
+def test_the_same_command_finishes_an_interrupted_deletion(
+    small: Path, medhelm: Medhelm, tmp_path: Path, at: int
+) -> None:
+    """The process ends without cleaning up before its `at`-th change to the disk."""
+    program = f"""
+import os, pathlib, sys
+from medhelm.cli import main
+left = [{at}]
+def counted(function):
+    def call(*args, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+        return function(*args, **options)
+    return call
+for place, name in ((os, "replace"), (os, "rename"), (os, "unlink"), (pathlib.Path, "rename"), (pathlib.Path, "replace"),
+                    (pathlib.Path, "unlink")):
+    setattr(place, name, counted(getattr(place, name)))
+sys.argv = ["medhelm", "purge", "--cluster", "letters:770002", "--yes"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode in (0, 9), done.stderr
+    again = medhelm("purge", "--cluster", "letters:770002", "--yes")
+    assert again.code == 0, again.err
+    assert {n: hits(small, n) for n in GONE} == {n: {} for n in GONE}
+    assert b"770002" not in whole(small)
+    assert {run.n for run in load_runs(open_store(small))} == {N - len(GONE)}
+    assert all(one.is_finished for one in read_deletions(open_store(small)))
+    assert medhelm("verify", "--benchmarks", "letters").code == 0

@@ -371,6 +371,7 @@ def delete_instances(plan: PlannedDeletion, *, command: str) -> Deletion:
         remaining=tuple(_remaining(plan)),
         digests=tuple(sorted(digest.hex() for digest in plan.digests)),
     )
+    plan.names.keep()
     with _disk_errors(store), _locked(store, {path.parent for path in plan.tables if path.name in RUN_TABLES}):
         write_deletion(store, deletion)
         delete_completions(store.cache_file, plan.digests)
