@@ -376,8 +376,8 @@ def purge_store(
 
 def _delete_instances(shared: Shared, *, dry_run: bool, yes: bool, **named: Any) -> int:
     """Delete single instances. Raises: UserError, StoreError."""
-    from medhelm.reports import deletion as report
     from medhelm.results.runs import deletion as work
+    from medhelm.results.runs import deletion_statement as report
     from medhelm.storage.store import open_store
 
     request = work.DeletionRequest(**named)

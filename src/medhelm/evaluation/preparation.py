@@ -201,8 +201,8 @@ def without_deleted(datasets: Sequence[Dataset], store: Store) -> list[Dataset]:
     """Leave out the instances that were deleted from a store. Raises: StoreError for a damaged statement."""
     if not (store.folder / "deletions").is_dir():
         return list(datasets)
-    from medhelm.storage.deletions import deleted_instances  # lazy: most stores have no deletion
-    from medhelm.storage.pseudonyms import Pseudonyms
+    from medhelm.storage.privacy.deletions import deleted_instances  # lazy: most stores have no deletion
+    from medhelm.storage.privacy.pseudonyms import Pseudonyms
 
     deleted, names = deleted_instances(store), Pseudonyms(store)
     affected = {benchmark for benchmark, _ in deleted}

@@ -46,8 +46,8 @@ from medhelm.models.client import ClientResult
 from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
-from medhelm.storage.deletions import DELETED
 from medhelm.storage.judgments import JudgedCompletion, completion_of, read_judged
+from medhelm.storage.privacy.deletions import DELETED
 from medhelm.storage.run_file import DamagedRunError, stored_folder
 from medhelm.storage.runs import (
     load_shards,

@@ -23,7 +23,6 @@ from medhelm.results.export_selection import (
     select_for_export,
 )
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.export_log import record_export
 from medhelm.storage.export_tables import (
     PROMPTS,
     Format,
@@ -33,6 +32,7 @@ from medhelm.storage.export_tables import (
     write_joined,
     write_rows,
 )
+from medhelm.storage.privacy.export_log import record_export
 from medhelm.storage.runs import run_metrics
 
 _TYPES: Mapping[Kind, str] = {

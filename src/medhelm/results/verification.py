@@ -45,7 +45,7 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
-from medhelm.storage.deletions import DELETED, read_deletions
+from medhelm.storage.privacy.deletions import DELETED, read_deletions
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run
@@ -238,13 +238,8 @@ def _check_inputs(
             this.not_derived = str(dataset).splitlines()[0].removeprefix(f"{run.benchmark}: ")
             this.lacks_data = isinstance(dataset, MissingError)
             continue
-        if run.data_digest != dataset.digest and run.deletions:
-            this.not_derived = "instances were deleted, and the data is not what it was before"
-            this.lacks_data = True
-            continue
         if run.data_digest != dataset.digest:
-            this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
-            this.not_derived = "the data is not what it was when the completions were made"
+            _note_other_data(run, dataset, this)
             continue
         asked = (run.benchmark, dataset.digest)
         if asked not in prompts:
@@ -256,6 +251,16 @@ def _check_inputs(
         elif not stored and run.benchmark_digest != benchmark.digest:
             this.not_derived = "the definition has changed, and the earlier prompts are not stored"
     return found
+
+
+def _note_other_data(run: Run, dataset: Dataset, this: RunCheck) -> None:
+    """Note that the data is not that of a run; that is no difference if instances of the run were deleted."""
+    if run.deletions:
+        this.not_derived = "instances were deleted, and the data is not what it was before"
+        this.lacks_data = True
+        return
+    this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
+    this.not_derived = "the data is not what it was when the completions were made"
 
 
 def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:

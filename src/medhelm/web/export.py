@@ -17,7 +17,7 @@ from posixpath import dirname, relpath
 from medhelm.io.export_folder import new_export
 from medhelm.reports.exchange import ExportResult
 from medhelm.storage.cases import url_key
-from medhelm.storage.export_log import record_export
+from medhelm.storage.privacy.export_log import record_export
 from medhelm.web.app import answer
 from medhelm.web.page import Page, PageRequest, Route, Values
 from medhelm.web.routes import BY_NAME

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from medhelm.io.encryption.places import open_file, read_text
+from medhelm.io.encryption.places import open_file
 from medhelm.io.parquet import connect, sql_path
 from medhelm.models.cache_reader import CacheReader
-from medhelm.storage.deletions import read_deletions
+from medhelm.storage.privacy.deletions import read_deletions
 from medhelm.storage.run_file import read_run
 from medhelm.storage.runs import load_runs, load_shards, read_records
 from medhelm.storage.store import open_store
@@ -348,9 +348,9 @@ def counted(function):
             os._exit(9)
         return function(*args, **options)
     return call
-for place, name in ((os, "replace"), (os, "rename"), (os, "unlink"), (pathlib.Path, "rename"), (pathlib.Path, "replace"),
-                    (pathlib.Path, "unlink")):
-    setattr(place, name, counted(getattr(place, name)))
+for place in (os, pathlib.Path):
+    for name in ("replace", "rename", "unlink"):
+        setattr(place, name, counted(getattr(place, name)))
 sys.argv = ["medhelm", "purge", "--cluster", "letters:770002", "--yes"]
 main()
 """

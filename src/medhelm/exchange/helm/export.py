@@ -19,7 +19,7 @@ from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, folder_size, select_for_export
 from medhelm.scoring.metrics import METRICS
-from medhelm.storage.export_log import record_export
+from medhelm.storage.privacy.export_log import record_export
 from medhelm.storage.recovery.damaged_runs import damage
 from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store

@@ -22,15 +22,17 @@ from typing import Any
 from medhelm import __version__
 from medhelm.domain import DeletedInstances
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.evaluation.recount import recounted
 from medhelm.io.encryption.places import open_file, read_text
 from medhelm.io.export_folder import check_export
 from medhelm.io.output_folder import put_file, write_confidential
 from medhelm.io.work_folders import WorkFolder
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.runs.purge import NOT_COVERED, cached_completions, delete_completions
+from medhelm.results.runs.recount import recounted
 from medhelm.storage.batches import Batches
-from medhelm.storage.deletions import (
+from medhelm.storage.derived.folder import FOLDER as DERIVED
+from medhelm.storage.live_status import known_evaluations
+from medhelm.storage.privacy.deletions import (
     DELETED,
     Deletion,
     deleted_instances,
@@ -39,10 +41,8 @@ from medhelm.storage.deletions import (
     table_rows,
     write_deletion,
 )
-from medhelm.storage.derived.folder import FOLDER as DERIVED
-from medhelm.storage.export_log import StoredExport, read_exports, write_exports
-from medhelm.storage.live_status import known_evaluations
-from medhelm.storage.pseudonyms import Pseudonyms
+from medhelm.storage.privacy.export_log import StoredExport, read_exports, write_exports
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.recovery.run_replacement import delete_run, new_run, restore_run
 from medhelm.storage.releases import file_digest
 from medhelm.storage.run_file import MOVED, NAME, NEW, read_run, write_run
@@ -84,7 +84,7 @@ class DeletionRequest:
 
 @dataclass(slots=True, kw_only=True)
 class PlannedDeletion:
-    """What a deletion will delete."""
+    """Everything that a deletion will delete."""
 
     store: Store
     request: DeletionRequest

@@ -73,7 +73,7 @@ class Deletion:
     exports: tuple[Mapping[str, Any], ...] = ()
     """Exports outside the store that still hold the instances, or that were deleted: path, time, kind, `deleted`."""
     remaining: tuple[str, ...] = ()
-    """What the deletion does not reach, in sentences."""
+    """Places that the deletion does not reach, in sentences."""
     digests: tuple[str, ...] = ()
     """Keys of the completions to delete; empty once it is finished."""
 

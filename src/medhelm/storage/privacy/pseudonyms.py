@@ -1,7 +1,7 @@
 """Keyed hashes in place of names that can identify patients, such as the record number of a cluster.
 
 STORE/pseudonyms.key holds the key, made once for each store. So a name has the same hash in all exports of a store,
-which keep their groups, and nobody without the key can find the name by trying all numbers.
+which keep their groups. Without the key, the name cannot be found by trying all numbers.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from medhelm.analysis.statistics.means import estimate
 from medhelm.domain import JURY, RULES, Estimate, JudgeTally, Judgment, Jury, JuryResult, Model, Record, Run
 from medhelm.domain.grouping import group_by
 from medhelm.evaluation.request_totals import JudgeRecorder, RequestTotals
-from medhelm.evaluation.run_recorder import ScoreColumns
+from medhelm.evaluation.run_recorder import RecordedScores
 from medhelm.evaluation.shards import stored_records
 from medhelm.scoring.jury.aggregation import is_blank
 from medhelm.scoring.metric import Metric, not_computed
@@ -33,7 +33,7 @@ def recounted(run: Run, folder: Path, *, n: int) -> Run:
     """
     stored = replace(run, folder=folder)
     metrics = [_metric(run, name) for name in run_metrics(run)]
-    columns = ScoreColumns(metrics, is_grouped=bool(run.groups))
+    columns = RecordedScores(metrics, is_grouped=bool(run.groups))
     known = read_columns(stored).keys()
     pooled = [(one.name, rule) for one in metrics for rule in RULES if parts_column(one.name, rule) in known]
     columns.parts = {key: [] for key in pooled}
@@ -121,7 +121,7 @@ class _JuryCount:
         stored = dict(verdict.subscores) if verdict else {}
         self._subscores.append(stored or _subscores(judgments, self._before.jury, self._before.form))
 
-    def result(self, columns: ScoreColumns) -> JuryResult:
+    def result(self, columns: RecordedScores) -> JuryResult:
         """Return the result as it is stored, without scores on tags of criteria: only `rescore` knows the tags."""
         before, found = self._before, {}
         for name in before.subscores:

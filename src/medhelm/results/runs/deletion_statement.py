@@ -1,4 +1,4 @@
-"""Text and JSON of a deletion of instances: what it will delete, and its statement."""
+"""Text and JSON of a deletion of instances, before it and as its statement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from medhelm.domain.text import listed, plural
 
 if TYPE_CHECKING:
     from medhelm.results.runs.deletion import PlannedDeletion
-    from medhelm.storage.deletions import Deletion
+    from medhelm.storage.privacy.deletions import Deletion
 
 
 def plan_to_text(plan: PlannedDeletion) -> str:
@@ -91,6 +91,6 @@ def _statement(deletion: Deletion) -> Iterator[str]:
 
 def statement_as_json(deletion: Deletion) -> dict[str, Any]:
     """Return the statement of a deletion as JSON."""
-    from medhelm.storage.deletions import DELETION
+    from medhelm.storage.privacy.deletions import DELETION
 
     return {"deleted": True, **DELETION.write(deletion)}
