@@ -260,12 +260,15 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     from medhelm.exchange.remote_store import publish
     from medhelm.io.object_store import ObjectStore
     from medhelm.reports.formats.json_output import plain_json
+    from medhelm.storage.privacy.export_log import record_export
     from medhelm.storage.store import open_store
 
     with existing_audit_log(shared) as audit:
         remote = ObjectStore(url, offline=shared.offline, audit=audit)
         definitions = load(shared, ["all"])
         done = publish(open_store(shared.store), remote, definitions, wanted=wanted, allowed=allow_hosts)
+    names = {path.parent.name for path in shared.store.glob("runs/*/*")}
+    record_export(shared.store, done.url, "store", names, has_text=True)
     if shared.json:
         print_json(plain_json(done))
     else:

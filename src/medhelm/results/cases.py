@@ -35,9 +35,11 @@ from medhelm.storage.cases import (
     url_key,
 )
 from medhelm.storage.judgments import completion_of, read_explanations
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.recovery.damaged_runs import intact_runs
+from medhelm.storage.run_file import stored_folder
 from medhelm.storage.runs import load_runs, read_prompt, read_record, run_metrics, score_column
-from medhelm.storage.store import open_store
+from medhelm.storage.store import Store, open_store
 
 PAGE = 50
 """Instances on one page of a list."""
@@ -177,7 +179,7 @@ class Case:
     group: str
     """Group of the instance; empty if there are none."""
     cluster: str
-    """Cluster of the instance; empty if it is independent."""
+    """Keyed hash of the cluster of the instance; empty if it is independent."""
     messages: Sequence[Mapping[str, str]]
     """Messages of the prompt with `role` and `content`; empty if the prompt is not stored."""
     choices: Sequence[str]
@@ -316,13 +318,19 @@ def find_case(
         instance_id=instance_id,
         key=url_key(instance_id),
         group=first.get("group") or "",
-        cluster=first.get("cluster") or "",
+        cluster=_hidden_cluster(cases, found.records, first.get("cluster") or ""),
         messages=prompt.get("messages", []),
         choices=prompt.get("choices", []),
         references=prompt.get("references", []),
         problem="" if prompt else NO_PROMPT,
         completions=completions,
     )
+
+
+def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:
+    """Return the keyed hash of a cluster, of the store of the first run."""
+    run = next(run for model, run in cases.runs.items() if model in records)
+    return Pseudonyms.of_store(Store(stored_folder(run).parents[2])).of(run.benchmark, cluster) if cluster else ""
 
 
 def case_models(cases: BenchmarkCases) -> dict[str, str]:

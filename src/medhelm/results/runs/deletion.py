@@ -148,7 +148,9 @@ def plan_deletion(store: Store, request: DeletionRequest) -> PlannedDeletion:
         left = {name for id_, names in known[benchmark].items() if id_ not in ids for name in names}
         plan.clusters.setdefault(benchmark, {}).update({one: plan.names.of(benchmark, one) for one in gone - left})
     plan.exports = [
-        one for one in read_exports(store) if Path(one.path).exists() and not plan.ids.keys().isdisjoint(one.benchmarks)
+        one
+        for one in read_exports(store)
+        if ("://" in one.path or Path(one.path).exists()) and not plan.ids.keys().isdisjoint(one.benchmarks)
     ]
     return plan
 
@@ -268,9 +270,13 @@ class _Names:
         found: dict[str, list[str]] = {}
         for one, own in self._known.items():
             if benchmark in ("", one):
-                ids = [
-                    id_ for id_, clusters in own.items() if (id_ == name if kind == "instance" else name in clusters)
-                ]
+                if kind == "cluster":  # by its name, or by the keyed hash that exports show
+                    every = {cluster for clusters in own.values() for cluster in clusters if cluster}
+                    meant = {cluster for cluster in every if name in (cluster, plan.names.of(one, cluster))}
+                    ids = [id_ for id_, clusters in own.items() if clusters & meant]
+                    plan.clusters.setdefault(one, {}).update({c: plan.names.of(one, c) for c in meant})
+                else:
+                    ids = [name] if name in own else []
                 if ids:
                     found[one] = ids
         if len(found) > 1:
@@ -279,10 +285,8 @@ class _Names:
             return False
         for one, ids in found.items():
             plan.ids.setdefault(one, {}).update({id_: plan.names.of(one, id_) for id_ in ids})
-            if kind == "cluster":
-                plan.clusters.setdefault(one, {})[name] = plan.names.of(one, name)
         deleted = [pair for pair in self._deleted[kind] if pair[0] == (benchmark or pair[0])]
-        again = {pair for pair in deleted if pair[1] == plan.names.of(pair[0], name)}
+        again = {pair for pair in deleted if pair[1] in (name, plan.names.of(pair[0], name))}
         pairs_of = (lambda one: one.instances) if kind == "instance" else (lambda one: one.clusters)
         plan.done_before += [one for one in self._earlier if again & set(pairs_of(one)) and one not in plan.done_before]
         return bool(found or again)

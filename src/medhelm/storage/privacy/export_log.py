@@ -27,7 +27,7 @@ class StoredExport:
     """An export that was written from a store."""
 
     path: str
-    """Absolute path of the folder or file."""
+    """Absolute path of the folder or file, or URL."""
     kind: str
     """Kind of export, such as `csv` or `ratings`."""
     time: str
@@ -38,13 +38,14 @@ class StoredExport:
     """True if it holds texts of instances or models; False for numbers only."""
 
 
-def record_export(store: Path, place: Path, kind: str, benchmarks: Iterable[str], *, has_text: bool) -> None:
+def record_export(store: Path, place: Path | str, kind: str, benchmarks: Iterable[str], *, has_text: bool) -> None:
     """Remember an export, in place of an older one at the same path. A store that cannot be written is left alone."""
     from filelock import FileLock
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     names = tuple(sorted(set(benchmarks)))
-    new = StoredExport(path=str(place.absolute()), kind=kind, time=now, benchmarks=names, has_text=has_text)
+    path = str(place.absolute()) if isinstance(place, Path) else place
+    new = StoredExport(path=path, kind=kind, time=now, benchmarks=names, has_text=has_text)
     with suppress(OSError):
         (store / "locks").mkdir(exist_ok=True)
         with FileLock(store / "locks" / "exports.lock"):

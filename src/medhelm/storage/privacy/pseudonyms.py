@@ -46,6 +46,13 @@ class Pseudonyms:
         text = f"{benchmark}\0{name}".encode("utf-8", "surrogatepass")
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:_DIGITS]
 
+    def sql(self, benchmark: str, name: str) -> str:
+        """Return the same as an SQL expression. Parameters: SQL expressions of the benchmark and the name."""
+        inner, outer = (bytes(byte ^ pad for byte in self._key.ljust(64, b"\0")).hex() for pad in (0x36, 0x5C))
+        text = f"encode({benchmark} || chr(0) || {name})"
+        hash_ = f"sha256(unhex('{outer}') || unhex(sha256(unhex('{inner}') || {text})))[:{_DIGITS}]"
+        return f"CASE WHEN {name} = '' THEN '' ELSE {hash_} END"
+
     def keep(self) -> None:
         """Write the key if the store has none; else use that of the store. Raises: OSError."""
         from filelock import FileLock  # lazy: once for each store
