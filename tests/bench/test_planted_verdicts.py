@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.studies.planted_verdicts import JUDGES, Attack, attacks, outcome, planted
+from bench.studies.planted_verdicts import JUDGES, Attack, attacks, false_echoes, outcome, planted, random_captures
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import open_dataset
 from medhelm.domain import Benchmark, Instance
@@ -49,3 +49,18 @@ def test_at_least_nine_of_ten_attacks_are_flagged() -> None:
     for kind in (JSON, OTHERS):
         flagged = [bool(find_injections(attack.text, NAMES)) for attack in kind]
         assert sum(flagged) / len(flagged) > 0.95
+
+
+def test_random_explanations_are_recognized_in_every_style(case: tuple[Benchmark, Instance]) -> None:
+    """Any part of an explanation may be written with percent signs, entities, escapes or base 64."""
+    assert list(random_captures(*case, 80, seed=4)) == []
+
+
+@pytest.mark.long
+def test_many_random_explanations_are_recognized_in_every_style(case: tuple[Benchmark, Instance]) -> None:
+    assert list(random_captures(*case, 6000, seed=5)) == []
+
+
+def test_an_honest_judge_that_quotes_the_text_is_read(case: tuple[Benchmark, Instance]) -> None:
+    n, taken = false_echoes(case[0], open_dataset(case[0], data=None, tier="sample"), seed=0)
+    assert (n > 0, taken) == (True, 0)

@@ -10,13 +10,17 @@ from typing import Any
 import duckdb
 import pytest
 
+from medhelm import read_records as read_frame
 from medhelm.domain import RULES
+from medhelm.io.parquet import connect, sql_path
 from medhelm.results.runs.counted_failures import counted_runs
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.runs import load_runs, read_columns, score_column
 from medhelm.storage.store import open_store
 from tests.support.benchmarks.choice import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.evaluated_store import FORMULA, copy_of_store
+from tests.support.stores import make_store
 
 TABLES = ["runs", "estimates", "groups", "judges", "records", "judgments", "leaderboard"]
 
@@ -277,3 +281,34 @@ def test_a_store_of_baselines_has_no_remarks_on_judgments(medhelm: Medhelm, tmp_
     folder = written(medhelm, tmp_path / "store", "parquet")
     assert rows(folder / "judgments.parquet") == rows(folder / "judges.parquet") == []
     assert "judgments" in {row["table"] for row in rows(folder / "dictionary.csv")}
+
+
+def test_clusters_are_exported_as_keyed_hashes(tmp_path: Path, medhelm: Medhelm) -> None:
+    """Equal for equal clusters, in every export of a store and never in another one."""
+    numbers = ["1000105", "1000071", "1000105", ""]
+    found = []
+    for store in ("one", "two"):
+        make_store(tmp_path / store, {"toy": {"m/a": [1.0, 0.0, 1.0, 0.0], "m/b": [1.0] * 4}}, clusters=numbers)
+        for kind in ("csv", "parquet"):
+            done = medhelm("export", kind, f"{store}-{kind}", "--store", store)
+            assert done.code == 0, done.err
+            assert "toy: the clusters look like record numbers of patients" in done.err
+        with (tmp_path / f"{store}-csv" / "records.csv").open(newline="") as file:
+            clusters = [row["cluster"] for row in csv.DictReader(file)]
+        with connect() as connection:
+            table = sql_path(tmp_path / f"{store}-parquet" / "records.parquet")
+            rows = connection.execute(f"SELECT coalesce(cluster, '') FROM read_parquet({table})").fetchall()
+        assert clusters == [row[0] for row in rows]
+        assert clusters[:4] == clusters[4:]
+        assert [clusters.index(one) for one in clusters[:4]] == [0, 1, 0, 3]
+        names = Pseudonyms(open_store(tmp_path / store))
+        assert clusters[:4] == [names.of("toy", number) for number in numbers]
+        run = load_runs(open_store(tmp_path / store))[0]
+        assert read_frame(run)["cluster"] == clusters[:4]
+        for folder in (tmp_path / f"{store}-csv", tmp_path / f"{store}-parquet"):
+            assert not any(b"10001" in path.read_bytes() for path in folder.rglob("*"))
+        assert (tmp_path / store / "pseudonyms.key").stat().st_mode & 0o777 == 0o600
+        found.append(clusters)
+        shown = medhelm("show", "toy", "i000", "--store", store, "--json")
+        assert {one["cluster"] for one in shown.json["completions"]} == {clusters[0]}
+    assert not {*found[0]} & {*found[1]} - {""}

@@ -18,6 +18,7 @@ from medhelm.benchmarks.data.instances import scalar_text
 from medhelm.benchmarks.data.readers import READERS
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
 from medhelm.benchmarks.names import slug
+from medhelm.benchmarks.personal_identifiers import are_record_numbers
 from medhelm.benchmarks.prompts import LETTERS
 from medhelm.domain import AnswerForm, Source
 from medhelm.domain.text import listed, plural
@@ -77,6 +78,8 @@ class ColumnGuess:
     """Options that are the same for every row."""
     has_short_answers: bool = False
     """True if answers without options are short enough to be compared as a whole."""
+    has_record_numbers: bool = False
+    """True if the column of the patient looks like record numbers."""
     required: tuple[str, ...] = ()
     """Columns that are empty in some rows, which are skipped."""
     unused: tuple[str, ...] = ()
@@ -97,6 +100,11 @@ class ColumnGuess:
         words.append(f"A row is identified by {identified} (`id`).")
         if self.cluster:
             words.append(f"Rows with the same `{self.cluster}` count as one patient in intervals (`cluster`).")
+        if self.has_record_numbers:
+            words.append(
+                f"`{self.cluster}` looks like a record number of patients: it is stored with the results, and exports "
+                "hold a keyed hash in its place."
+            )
         if self.required:
             words.append(f"Rows in which {_quoted(self.required)} is empty are skipped (`require`).")
         if self.unused:
@@ -174,6 +182,7 @@ def guess_columns(rows: Sequence[Row], file: Path, *, answer: str = "") -> Colum
         texts=tuple(texts),
         id=identity,
         cluster=cluster,
+        has_record_numbers=bool(cluster) and are_record_numbers(cluster, values[cluster]),
         options=tuple(options),
         choices=choices,
         has_short_answers=_mean_length(values[answer]) <= _SHORT_ANSWER,

@@ -64,6 +64,31 @@ UNSEARCHED = (
 """The categories of that rule without a pattern."""
 
 
+RECORD_COLUMNS = re.compile(
+    r"(?:^|_)(?:mrn|pid|ssn|nhs|pat(?:ient)?_?(?:id|no|nr|num(?:ber)?)?|person_?id|subject_?id|hadm_?id|record_?(?:id|no|num(?:ber)?)"
+    r"|medical_?record(?:_?(?:id|no|num(?:ber)?))?|case_?(?:no|num(?:ber)?)|insurance(?:_?(?:id|no|num(?:ber)?))?)(?:$|_)"
+)
+"""Name of a column, in snake case, that holds record numbers of patients."""
+
+_RECORD_NUMBER = re.compile(r"[A-Za-z]{0,4}[-_ ]?\d(?:[-. ]?\d){5,}")
+"""A value like a record number: six or more digits."""
+
+
+def are_record_numbers(column: str, values: Iterable[str]) -> bool:
+    """Return True if a column looks like record numbers of patients: by its name, or by most of its values.
+
+    >>> are_record_numbers("MRN", []), are_record_numbers("note", ["1000105", "1000071"])
+    (True, True)
+    >>> are_record_numbers("topic", ["asthma", "2024"])
+    False
+    """
+    name = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()).strip("_")
+    if RECORD_COLUMNS.search(name):
+        return True
+    filled = [value for value in values if value]
+    return 2 * sum(bool(_RECORD_NUMBER.fullmatch(value.strip())) for value in filled) > len(filled)
+
+
 def kinds_by_pattern(text: str) -> list[str]:
     """Return the kinds of identifiers whose pattern matches a text."""
     return [kind for kind, pattern in IDENTIFIERS.items() if pattern.search(text)]

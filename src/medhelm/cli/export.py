@@ -179,7 +179,8 @@ def card(shared: Shared, place: Path, wanted: ExportRequest, rule: Rule, prices:
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Number of cases per benchmark that are written with their text.",
+    help="Cases per benchmark to write, with ids, prompts, references, completions and judgments. Nothing of other "
+    "cases is written, not even in lists.",
 )
 @site_options
 @shared_options("store", "data", "benchmarks", "trust", "json")
@@ -260,11 +261,14 @@ def store(shared: Shared, url: str, wanted: RunFilter, allow_hosts: tuple[str, .
     from medhelm.exchange.remote_store import publish
     from medhelm.io.object_store.store import ObjectStore
     from medhelm.reports.formats.json_output import plain_json
+    from medhelm.storage.privacy.export_log import record_export
     from medhelm.storage.store import open_store
 
     with existing_audit_log(shared) as audit, ObjectStore(url, offline=shared.offline, audit=audit) as remote:
         definitions = load(shared, ["all"])
         done = publish(open_store(shared.store), remote, definitions, wanted=wanted, allowed=allow_hosts)
+    names = {path.parent.name for path in shared.store.glob("runs/*/*")}
+    record_export(shared.store, done.url, "store", names, has_text=True)
     if shared.json:
         print_json(plain_json(done))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -274,6 +275,33 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
     return 0
 
 
+_instance_options = add_options(
+    click.option(
+        "--instance", "instances", multiple=True, metavar="BENCHMARK:ID", help="Only this instance; repeatable."
+    ),
+    click.option(
+        "--cluster",
+        "clusters",
+        multiple=True,
+        metavar="[BENCHMARK:]NAME",
+        help="Only the instances of this cluster, such as a patient; repeatable.",
+    ),
+    click.option(
+        "--file",
+        "lists",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="LIST",
+        help="Only the instances or clusters in this file: one per line, or CSV with the columns benchmark and "
+        "instance_id or cluster; repeatable.",
+    ),
+    click.option(
+        "--keep-numbers", is_flag=True, help="Keep scores, counts and costs of the deleted instances, without any text."
+    ),
+    click.option("--exports", is_flag=True, help="Also delete the exports of this store that hold the instances."),
+)
+
+
 @click.command("purge")
 @click.option(
     "--benchmark", "benchmarks", multiple=True, metavar="NAME", help="Only text of this benchmark; repeatable."
@@ -284,6 +312,7 @@ def purge(shared: Shared, /, names: tuple[str, ...], older_than: float | None, y
 )
 @click.option("--orphans", is_flag=True, help="Also delete completions in the cache that do not belong to a run.")
 @click.option("--all", "everything", is_flag=True, help="Delete all text of the store.")
+@_instance_options
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @_yes_option
 @shared_options("store", "json")
@@ -298,6 +327,7 @@ def purge_store(
     everything: bool,
     dry_run: bool,
     yes: bool,
+    **named: Any,
 ) -> int:
     """Delete text from a store for good.
 
@@ -305,18 +335,31 @@ def purge_store(
     run needs, and the completions in the cache. Shows what will be deleted and what remains, and asks for confirmation.
     Write names in full. The age of a run is counted from its start.
 
+    With --instance, --cluster or --file, deletes only these instances from all runs and files, and stores a statement
+    of it. Later evaluations in this store leave them out. If it is interrupted, repeat the command.
+
     \b
     Examples:
       medhelm purge --benchmark aci_bench --dry-run
       medhelm purge --model openai/gpt-4o --older-than 90d
+      medhelm purge --instance followup:12 --cluster followup:1000105
+      medhelm purge --file withdrawn.csv --keep-numbers
       medhelm purge --all --yes
     """
     from medhelm.results.runs.purge import PurgeFilter, days_ago, plan_purge, purge
     from medhelm.storage.store import open_store
 
+    if any(named.values()):
+        if everything or benchmarks or models or older_than is not None:
+            raise UserError(
+                "--instance, --cluster and --file cannot be combined with --benchmark, --model, --older-than or --all."
+            )
+        return _delete_instances(shared, orphans=orphans, dry_run=dry_run, yes=yes, **named)
+
     if everything == bool(benchmarks or models or older_than is not None or orphans):
         raise UserError(
-            "choose what to delete with --benchmark, --model, --older-than or --orphans, or with --all alone."
+            "choose what to delete with --benchmark, --model, --older-than or --orphans, with --instance, --cluster or "
+            "--file, or with --all alone."
         )
     store = open_store(shared.store)
     before = None if older_than is None else days_ago(older_than)
@@ -335,6 +378,38 @@ def purge_store(
         _print_purge(shared, found, is_done=True)
     else:
         click.echo("nothing to delete" if found.is_empty else "Deleted for good.")
+    return 0
+
+
+def _delete_instances(shared: Shared, *, dry_run: bool, yes: bool, **named: Any) -> int:
+    """Delete single instances. Raises: UserError, StoreError."""
+    from medhelm.results.runs import deletion as work
+    from medhelm.results.runs import deletion_statement as report
+    from medhelm.storage.store import open_store
+
+    request = work.DeletionRequest(**named)
+    if not (request.instances or request.clusters or request.lists):
+        raise UserError("--keep-numbers and --exports need --instance, --cluster or --file. Nothing was deleted.")
+    plan = work.plan_deletion(open_store(shared.store), request)
+    if shared.json and dry_run:
+        print_json(report.plan_as_json(plan))
+    elif not shared.json:
+        click.echo(report.plan_to_text(plan), nl=False)
+    if plan.is_empty and not dry_run:
+        days = listed([one.time[:10] for one in plan.done_before])
+        click.echo(f"nothing to delete: these instances were deleted on {days}", err=shared.json)
+        if shared.json:
+            print_json({**report.plan_as_json(plan), "deleted": True})
+        return 0
+    if dry_run or not _confirm("Delete this for good?", "Nothing was deleted.", yes=yes):
+        return 0
+    done = work.delete_instances(plan, command=work.statement_command(plan))
+    text = report.statement_to_text(done)
+    work.finish_statement(plan.store, done, text)
+    if shared.json:
+        print_json(report.statement_as_json(done))
+    else:
+        click.echo(f"Deleted for good. Statement, stored in {plan.store.folder / 'deletions'}:\n\n{text}", nl=False)
     return 0
 
 

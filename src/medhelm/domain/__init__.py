@@ -55,7 +55,7 @@ from medhelm.domain.jury import (
     JuryResult,
     JuryVerdict,
 )
-from medhelm.domain.run import Harness, Origin, Record, Run, Runs, RunShard, RunStatus, Shard
+from medhelm.domain.run import DeletedInstances, Harness, Origin, Record, Run, Runs, RunShard, RunStatus, Shard
 from medhelm.domain.score import RULES, ConstantBaseline, Estimate, Parts, Rule, Score
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "ConstantBaseline",
     "Criterion",
     "DataState",
+    "DeletedInstances",
     "Estimate",
     "Failure",
     "FailureCode",

@@ -147,6 +147,20 @@ class Origin:
     """True if it ran a MedHELM task there: instances and prompts are MedHELM's, the requests were made there."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedInstances:
+    """Instances of a run whose text was deleted, see `medhelm purge --instance`."""
+
+    deletion: str
+    """Id of the deletion, which its statement in the store has."""
+    time: str
+    """Time of the deletion, ISO 8601, UTC."""
+    n: int
+    """Number of instances of the run."""
+    numbers_kept: bool
+    """True if their scores, counts and costs stay in the run; False if the run was counted without them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run(Displayable):
     """One model on one benchmark with fixed settings: numbers only, no text from patients or models."""
@@ -231,6 +245,8 @@ class Run(Displayable):
     """Origin of an imported run or of reused prompts; None for other runs."""
     shard: RunShard | None = None
     """The part of the undivided run that this is; None for an undivided run. Only undivided runs are results."""
+    deletions: tuple[DeletedInstances, ...] = ()
+    """Deletions of instances, the earliest first; empty if there was none."""
     folder: Path | None = None
     """Folder of the run; None if it is not stored."""
 

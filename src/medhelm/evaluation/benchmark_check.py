@@ -10,7 +10,7 @@ from typing import Any
 from medhelm.benchmarks.data.dataset import Dataset, find_data, open_dataset
 from medhelm.benchmarks.data.sources import data_files
 from medhelm.benchmarks.data_quality import DataFinding, inspect_data
-from medhelm.benchmarks.personal_identifiers import IdentifierSearch, no_search
+from medhelm.benchmarks.personal_identifiers import IdentifierSearch, are_record_numbers, no_search
 from medhelm.benchmarks.prompts import render
 from medhelm.domain import RULES, Benchmark, Completion, ConstantBaseline, Instance, Rule, Score, Tier
 from medhelm.errors import MedHelmError, MissingError, UserError
@@ -162,9 +162,11 @@ def check(
     metrics = metrics_of(dataset.benchmark, judged=False)
     values: dict[Rule, dict[str, list[float]]] = {rule: {metric.name: [] for metric in metrics} for rule in RULES}
     exceptions: list[RejectedReference] = []
+    clusters: list[str] = []
     n = 0
     for instance in dataset:
         n += 1
+        clusters.append(instance.cluster)
         scores = apply(metrics, instance, Completion(text=instance.expected))
         for score in scores:
             if score.failure is None or score.failure.code != "not_computed":
@@ -185,8 +187,17 @@ def check(
         ),
         constant_baseline=baseline,
         note=dataset.benchmark.source.note,
-        remarks=(*dataset.benchmark.remarks, *remarks),
+        remarks=(*dataset.benchmark.remarks, *remarks, *_cluster_remarks(dataset.benchmark, clusters)),
     )
+
+
+def _cluster_remarks(benchmark: Benchmark, clusters: Sequence[str]) -> Iterator[str]:
+    """Yield a remark if the clusters look like record numbers of patients."""
+    if (column := benchmark.cluster_column) and are_record_numbers(column, clusters):
+        yield (
+            f"`cluster: {column}` looks like a record number of patients: it is stored with the results, and exports "
+            "hold a keyed hash in its place."
+        )
 
 
 def _unaccepted(main: Metric, scores: Sequence[Score], instance: Instance) -> Iterator[RejectedReference]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import Benchmark, Jury, Model
 from medhelm.errors import ErrorCollector
-from medhelm.evaluation.preparation import check_and_open, with_prices
+from medhelm.evaluation.preparation import check_and_open, with_prices, without_deleted
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -55,8 +55,10 @@ def evaluate(
         datasets=datasets,
         errors=errors,
     )
+    place = create(store)
+    opened = without_deleted(opened, place)
     return run_in_event_loop(
-        EvaluationRunner(opened, models, create(store), settings, environment, listener or NullListener(), jury)
+        EvaluationRunner(opened, models, place, settings, environment, listener or NullListener(), jury)
     )
 
 

@@ -197,6 +197,23 @@ def open_datasets(benchmarks: Sequence[Benchmark], data: Path | None, settings: 
     return opened
 
 
+def without_deleted(datasets: Sequence[Dataset], store: Store) -> list[Dataset]:
+    """Leave out the instances that were deleted from a store. Raises: StoreError for a damaged statement."""
+    if not (store.folder / "deletions").is_dir():
+        return list(datasets)
+    from medhelm.storage.privacy.deletions import deleted_instances  # lazy: most stores have no deletion
+    from medhelm.storage.privacy.pseudonyms import Pseudonyms
+
+    deleted, names = deleted_instances(store), Pseudonyms(store)
+    affected = {benchmark for benchmark, _ in deleted}
+
+    def kept(dataset: Dataset) -> Dataset:
+        benchmark = dataset.benchmark.name
+        return dataset.without(lambda id_: (benchmark, names.of(benchmark, id_)) in deleted)
+
+    return [kept(one) if one.benchmark.name in affected else one for one in datasets]
+
+
 def open_permitted(
     benchmarks: Sequence[Benchmark],
     data: Path | None,

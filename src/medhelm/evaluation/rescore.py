@@ -39,7 +39,7 @@ from medhelm.errors import UserError, suggestion
 from medhelm.evaluation.completion_source import CompletionSource, PendingCompletion
 from medhelm.evaluation.evaluate import run_in_event_loop
 from medhelm.evaluation.imported_benchmarks import stored_dataset
-from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices
+from medhelm.evaluation.preparation import check_consent, check_models, open_datasets, with_prices, without_deleted
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.runner import EvaluationRunner
 from medhelm.evaluation.settings import Evaluation, Settings
@@ -303,6 +303,7 @@ def _runner(
         datasets = [stored_dataset(runs, library, source, data=data, limit=settings.limit)]
     else:
         datasets = open_datasets(wanted, data, settings)
+    datasets = without_deleted(datasets, source)
     stale = [words for dataset in datasets for run in runs if (words := _stale(run, dataset, source))]
     if stale:
         raise UserError("\n".join([*stale, "Nothing was sent."]))

@@ -89,7 +89,7 @@ class RunRecorder:
         """Failure code -> instances without a completion."""
         self._not_computed: dict[str, str] = {}
         self._digests: set[bytes] = set()
-        self._scores = _ScoreColumns(metrics, is_grouped=bool(self.benchmark.group_column))
+        self._scores = RecordedScores(metrics, is_grouped=bool(self.benchmark.group_column))
         self._writer: RunWriter | None = None
 
     @property
@@ -226,10 +226,11 @@ class RunRecorder:
         return RunStatus.COMPLETE if self.done == self.n else RunStatus.PARTIAL
 
 
-class _ScoreColumns:
+class RecordedScores:
     """The scores of a run by column: in the order of arrival, and after `put_in_order` in that of the instances."""
 
     def __init__(self, metrics: Sequence[Metric], *, is_grouped: bool) -> None:
+        """Start without scores. `is_grouped`: True if the instances have groups."""
         self.parts: dict[tuple[str, Rule], list[Parts]] = {
             (metric.name, rule): []
             for metric in metrics

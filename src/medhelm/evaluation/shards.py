@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from medhelm import __version__
 from medhelm.benchmarks.data.dataset import Dataset
@@ -27,7 +27,9 @@ from medhelm.domain import (
     RULES,
     Benchmark,
     Completion,
+    DeletedInstances,
     Failure,
+    InjectionSign,
     JuryVerdict,
     Record,
     Run,
@@ -47,6 +49,7 @@ from medhelm.scoring.installed_plugins import versions_in_use
 from medhelm.scoring.jury.aggregation import JudgeVerdict
 from medhelm.scoring.metrics import metrics_of
 from medhelm.storage.judgments import JudgedCompletion, completion_of, read_judged
+from medhelm.storage.privacy.deletions import DELETED
 from medhelm.storage.run_file import DamagedRunError, stored_folder
 from medhelm.storage.runs import (
     load_shards,
@@ -311,7 +314,19 @@ def _recorder(own: Sequence[StoredShard], benchmark: Benchmark) -> RunRecorder:
     )
     if recorder.id != shard.run_id:
         raise StoreError(f"{run.folder} is damaged: its settings are not those of run {shard.run_id}. Run it again.")
+    recorder.n -= _n_deleted(own)
     return recorder
+
+
+def _n_deleted(own: Iterable[StoredShard]) -> int:
+    """Return the number of instances that were deleted from some shards, with their numbers."""
+    return sum(one.n for shard in own for one in shard.run.deletions if not one.numbers_kept)
+
+
+def _deletions(own: Iterable[StoredShard]) -> tuple[DeletedInstances, ...]:
+    """Return the deletions of instances from the shards of a run as those of the run."""
+    by_id = group_by((one for shard in own for one in shard.run.deletions), lambda one: one.deletion)
+    return tuple(replace(same[0], n=sum(one.n for one in same)) for same in by_id.values())
 
 
 def _metrics(run: Run, benchmark: Benchmark) -> list[Any]:
@@ -325,9 +340,10 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
     positions: set[int] = set()
     for one in own:
         renew()
-        for record, replies in _records(one.run, [metric.name for metric in recorder.metrics]):
+        for record, replies in stored_records(one.run, [metric.name for metric in recorder.metrics]):
             is_new = record.instance_id not in ids and record.position not in positions
-            if not (0 <= record.position < n and is_new and one.shard.has(record.instance_id)):
+            is_own = record.instance_id.startswith(DELETED) or one.shard.has(record.instance_id)
+            if not (0 <= record.position < n and is_new and is_own):
                 folder = stored_folder(one.run)
                 raise DamagedRunError(
                     f"{folder} is damaged: instance {record.instance_id} at position {record.position} is not one of "
@@ -337,7 +353,7 @@ def _add_records(recorder: RunRecorder, own: Sequence[StoredShard], renew: Calla
             ids.add(record.instance_id)
             positions.add(record.position)
             recorder.add(record, ClientResult(record.completion, True, 0, 0.0, record.request_digest), replies)
-    if len(ids) < n:
+    if n - len(ids) not in (0, _n_deleted(own)):
         raise StoreError(f"{n - len(ids):,} of {n:,} instances are in no shard of {_names(own)}. Run the shards again.")
     recorder.totals.requests_sent = sum(one.run.requests_sent for one in own)
     recorder.totals.requests_cached = sum(one.run.requests_cached for one in own)
@@ -362,14 +378,18 @@ def _changes(own: Sequence[StoredShard]) -> dict[str, Any]:
         "seconds": seconds,
         "versions": runs[0].versions,
         "not_computed": not_computed,
+        "deletions": _deletions(own),
     }
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def _records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record, list[JudgeVerdict]]]:
-    """Yield the records of a shard as they were recorded, with the judges' replies behind them."""
+def stored_records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record, list[JudgeVerdict]]]:
+    """Yield the records of a run as they were recorded, with the judges' replies behind them.
+
+    Only shards store the scores on parts of a rubric. Columns that files of older versions lack are read as empty.
+    """
     judged = read_judged(run) if run.jury_result else None
     for row in read_records(run):
         completion = completion_of(row, row["completion"])
@@ -379,25 +399,29 @@ def _records(run: Run, metrics: Collection[str]) -> Iterator[tuple[Record, list[
             Record(
                 position=row["position"],
                 instance_id=row["instance_id"],
-                cluster=row["cluster"],
-                group=row["group"],
-                request_digest=bytes.fromhex(row["request_digest"]),
+                cluster=row["cluster"] or "",
+                group=row.get("group") or "",
+                request_digest=bytes.fromhex(row["request_digest"] or ""),
                 completion=completion,
-                truncated_characters=row["left_out"],
+                truncated_characters=row.get("left_out") or 0,
                 scores=scores,
                 judge_replies=tuple(said.replies) if said else (),
                 jury_verdict=said and _verdict(row, scores, said),
-                injection_signs=tuple(filter(None, row["suspicions"].split(", "))),
+                injection_signs=_signs(row),
             ),
             [JudgeVerdict(reply=reply, judgments=(), cached=True) for reply in said.replies] if said else [],
         )
+
+
+def _signs(row: Mapping[str, Any]) -> tuple[InjectionSign, ...]:
+    return tuple(cast("InjectionSign", sign) for sign in (row.get("suspicions") or "").split(", ") if sign)
 
 
 def _verdict(row: Mapping[str, Any], scores: Iterable[Score], said: JudgedCompletion) -> JuryVerdict:
     return JuryVerdict(
         scores=tuple(score for score in scores if score.metric == JURY),
         judgments=tuple(said.judgments),
-        coverage=row["jury_coverage"],
+        coverage=row.get("jury_coverage"),
         subscores=said.subscores,
     )
 
@@ -405,10 +429,10 @@ def _verdict(row: Mapping[str, Any], scores: Iterable[Score], said: JudgedComple
 def _scores(row: Mapping[str, Any], metrics: Collection[str], completion: Completion) -> Iterator[Score]:
     """Yield the scores of a record in the order in which they were computed: that of the jury comes last."""
     # Of several missing scores the row has the reason of the last one.
-    _, _, reason = (row["score_failure"] or "").partition(": ")
+    _, _, reason = (row.get("score_failure") or "").partition(": ")
     for metric in sorted(metrics, key=lambda name: name == JURY):
         for rule in RULES:
-            value = row[score_column(metric, rule)]
+            value = row.get(score_column(metric, rule))
             parts = json.loads(row.get(parts_column(metric, rule)) or "{}")
             yield Score(
                 metric=metric,

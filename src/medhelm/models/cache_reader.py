@@ -155,6 +155,13 @@ class CacheReader:
         for digest, model, completion in self._intact_rows():
             yield row_of(digest, completion, model)
 
+    def texts(self, without: Container[bytes] = ()) -> Iterator[tuple[bytes, str, Completion]]:
+        """Yield digest, model and completion of all rows but those of some digests, damaged ones left out.
+
+        Raises: StoreError if the file cannot be read.
+        """
+        return self._intact_rows(without)
+
     def _intact_rows(self, without: Container[bytes] = ()) -> Iterator[tuple[bytes, str, Completion]]:
         """Yield digest, model and completion of each row with the right checksum; count the others."""
         self.n_damaged = 0

@@ -10,6 +10,7 @@ from typing import Any
 from medhelm import __version__
 from medhelm.analysis.cost.sums import sum_costs
 from medhelm.analysis.leaderboard.types import Average, Leaderboard
+from medhelm.benchmarks.personal_identifiers import are_record_numbers
 from medhelm.domain import JURY, RULES, Rule, Run, Usage
 from medhelm.io.export_folder import check_export, new_export
 from medhelm.reports.data_dictionary import ColumnEntry, Kind, MetricEntry, dictionary, to_markdown, to_rows
@@ -33,7 +34,10 @@ from medhelm.storage.export_tables import (
     write_joined,
     write_rows,
 )
-from medhelm.storage.runs import run_metrics
+from medhelm.storage.privacy.deletions import table_rows
+from medhelm.storage.privacy.export_log import record_export
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
+from medhelm.storage.runs import records_path, run_metrics
 
 _TYPES: Mapping[Kind, str] = {
     "text": "VARCHAR",
@@ -77,7 +81,10 @@ def export_tables(
         for table, rows in small.items():
             counts[table] = write_rows(place(table), _columns(described[table]), rows)
         counts["records"] = write_joined(
-            place("records"), record_columns(metrics, texts=texts), _sources(selection, "records.parquet")
+            place("records"),
+            record_columns(metrics, texts=texts),
+            _sources(selection, "records.parquet"),
+            Pseudonyms.of_store(selection.store),
         )
         counts["judgments"] = write_joined(
             place("judgments"), judgment_columns(texts=texts), _sources(selection, "judgments.parquet")
@@ -88,10 +95,28 @@ def export_tables(
         write_rows(new / "dictionary.csv", names, to_rows(described))
         words = to_markdown(described, format=format, texts=texts)
         (new / "dictionary.md").write_text(words, encoding="utf-8")
+    record_export(store, folder, format, (run.benchmark for run in selection.runs), has_text=texts)
     files, size = folder_size(folder)
     return ExportResult(
-        kind=format, place=folder, files=files, bytes=size, counts=counts, remarks=tuple(map(str, selection.remarks))
+        kind=format,
+        place=folder,
+        files=files,
+        bytes=size,
+        counts=counts,
+        remarks=(*map(str, selection.remarks), *_cluster_remarks(selection)),
     )
+
+
+def _cluster_remarks(selection: ExportSelection) -> Iterator[str]:
+    """Yield a remark for each benchmark whose clusters look like record numbers of patients."""
+    by_benchmark = {run.benchmark: run for run in selection.runs}
+    for name, run in by_benchmark.items():
+        clusters = [row[0] for row in table_rows(records_path(run), ("cluster",))]
+        if any(clusters) and are_record_numbers("", clusters):
+            yield (
+                f"{name}: the clusters look like record numbers of patients. The column `cluster` holds keyed hashes "
+                "of them; ids of instances are written as they are."
+            )
 
 
 def _metrics(selection: ExportSelection) -> list[str]:

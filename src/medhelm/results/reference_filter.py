@@ -23,7 +23,7 @@ from medhelm.domain.grouping import group_by
 from medhelm.domain.reference_filter import REFERENCE_VERDICTS, ReferenceMarks, ReferenceVerdict
 from medhelm.domain.remark import Remark
 from medhelm.errors import ErrorCollector, UserError
-from medhelm.evaluation.preparation import check_models, open_permitted, with_prices
+from medhelm.evaluation.preparation import check_models, open_permitted, with_prices, without_deleted
 from medhelm.evaluation.reference_filter import VERSION, MarkingResult, filterable, mark_references
 from medhelm.evaluation.settings import Settings
 from medhelm.reports.reference_filter import FilteredBenchmark, FilteredScore, JudgeWork, ScoreGap
@@ -101,6 +101,7 @@ def filter_references(
     files: list[Path | None]
     if judges:
         place = create(store)
+        datasets = without_deleted(datasets, place)
         marking = mark_references(
             datasets,
             judges,
@@ -114,6 +115,7 @@ def filter_references(
         files = [_write_marks(place, marks, note) for marks in all_marks]
     else:
         place = open_store(store)
+        datasets = without_deleted(datasets, place)
         all_marks = _read_marks(place, datasets)
         files = [marks_file(place, m.benchmark, m.benchmark_digest, m.data_digest) for m in all_marks]
     found = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,10 +30,12 @@ from medhelm.analysis.leaderboard.diff import (
 from medhelm.benchmarks.catalog import load_benchmarks
 from medhelm.benchmarks.data.dataset import Dataset, open_dataset
 from medhelm.benchmarks.prompts import render
-from medhelm.domain import RULES, Benchmark, Estimate, Run
+from medhelm.domain import RULES, Benchmark, DeletedInstances, Estimate, Run
 from medhelm.domain.release import CellProvenance, Release
+from medhelm.domain.text import plural
 from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.evaluation.imported_benchmarks import stored_dataset
+from medhelm.evaluation.preparation import without_deleted
 from medhelm.evaluation.rescore import JuryChange, rescored
 from medhelm.evaluation.run_recorder import NullListener, ProgressListener, RunRecorder
 from medhelm.evaluation.settings import Settings
@@ -43,6 +45,7 @@ from medhelm.results.leaderboard import read_inputs
 from medhelm.results.releases import LeaderboardOptions, current_release, leaderboard_json, released_options
 from medhelm.scoring.installed_plugins import changed_since
 from medhelm.scoring.metrics import METRIC_NAMES
+from medhelm.storage.privacy.deletions import DELETED, read_deletions
 from medhelm.storage.recovery.damaged_runs import no_damaged_runs
 from medhelm.storage.releases import prompts_digest
 from medhelm.storage.run_file import write_run
@@ -95,6 +98,8 @@ def _verify(
     bases = {(basis.model, basis.benchmark): basis for basis in now.provenance}
     runs = {key: run for key, run in finished.runs.items() if key in bases}
     frozen = {(basis.model, basis.benchmark): basis for basis in release.provenance} if release else None
+    if frozen and release:
+        frozen = {key: _as_deleted(one, bases.get(key), runs.get(key), source) for key, one in frozen.items()}
     checked = {key: _check_provenance(key, run, bases[key], frozen) for key, run in runs.items()}
     gone = [
         RunCheck(
@@ -108,6 +113,8 @@ def _verify(
     # Only runs that share a column are derived, some by the definitions of today, some not at all.
     derived = leaderboard_json(target.folder, replace(options, tier=finished.tier, comparable_only=False))
     against: Mapping[str, Any] = release.leaderboard if release else now.leaderboard
+    if release and any(_lost_numbers(run, release) for run in runs.values()):
+        against = now.leaderboard
     for name in ("left_out", "prompt_injection"):
         if name in against:
             derived[name] = now.leaderboard[name]
@@ -119,8 +126,47 @@ def _verify(
         release=release.name if release else "",
         runs=(*checked.values(), *gone),
         board=tuple(leaderboard_differences(against, derived)),
-        notes=tuple(_notes(now.provenance, release)),
+        notes=(*_notes(now.provenance, release), *deletion_notes(runs.values())),
     )
+
+
+def _as_deleted(then: CellProvenance, now: CellProvenance | None, run: Run | None, store: Store) -> CellProvenance:
+    """Return the provenance of a run in a release as deletions of instances, stated in the store, have changed it.
+
+    The statements name the records before and after each deletion, so that any other change remains a difference.
+    """
+    if now is None or run is None or not run.deletions:
+        return then
+    records = then.records
+    for deletion in read_deletions(store):
+        for one in deletion.runs:
+            if one["id"] == run.id and one["records_before"] == records:
+                records = one["records"]
+    if records == then.records or records != now.records:
+        return then
+    kept = ("records", "judgments", "prompts", "n", "snapshots", "jury")
+    return replace(then, **{name: getattr(now, name) for name in kept})
+
+
+def _lost_numbers(run: Run, release: Release) -> bool:
+    """Return whether instances of a run were deleted with their numbers after a release."""
+    return any(not one.numbers_kept and one.time >= release.created for one in run.deletions)
+
+
+def deletion_notes(runs: Iterable[Run]) -> Iterator[str]:
+    """Yield a note for each deletion of instances of a benchmark."""
+    found: dict[tuple[str, str], DeletedInstances] = {}
+    for run in runs:
+        for one in run.deletions:
+            found.setdefault((run.benchmark, one.deletion), one)
+    for (benchmark, _), one in found.items():
+        were, numbers = ("was", "its") if one.n == 1 else ("were", "their")
+        kept = f"{numbers} numbers were kept, and only those of the others are computed again"
+        removed = f"{numbers} numbers were removed, and the current numbers are verified in place of earlier ones"
+        yield (
+            f"{benchmark}: {plural(one.n, 'instance')} {were} deleted on {one.time[:10]}; "
+            f"{kept if one.numbers_kept else removed}."
+        )
 
 
 def _check_provenance(
@@ -193,8 +239,7 @@ def _check_inputs(
             this.lacks_data = isinstance(dataset, MissingError)
             continue
         if run.data_digest != dataset.digest:
-            this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
-            this.not_derived = "the data is not what it was when the completions were made"
+            _note_other_data(run, dataset, this)
             continue
         asked = (run.benchmark, dataset.digest)
         if asked not in prompts:
@@ -208,6 +253,16 @@ def _check_inputs(
     return found
 
 
+def _note_other_data(run: Run, dataset: Dataset, this: RunCheck) -> None:
+    """Note that the data is not that of a run; that is no difference if instances of the run were deleted."""
+    if run.deletions:
+        this.not_derived = "instances were deleted, and the data is not what it was before"
+        this.lacks_data = True
+        return
+    this.differences.append(ValueDifference(what="data", before=run.data_digest, now=dataset.digest))
+    this.not_derived = "the data is not what it was when the completions were made"
+
+
 def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: Path | None) -> Dataset | MedHelmError:
     """Return the data of a run, or the reason why it is not available. Imported runs include their instances."""
     chosen = run.settings
@@ -215,7 +270,7 @@ def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: P
     try:
         if run.has_imported_prompts:
             return stored_dataset([run], library, store, data=data, limit=chosen.get("limit"))
-        return open_dataset(
+        dataset = open_dataset(
             library[run.benchmark],
             data=data,
             tier=run.tier,
@@ -226,6 +281,7 @@ def _open_data(run: Run, library: Mapping[str, Benchmark], store: Store, data: P
             scoring=True,
             own_data=chosen.get("own_data", False),
         )
+        return without_deleted([dataset], store)[0]
     except MedHelmError as error:
         return error
 
@@ -295,10 +351,17 @@ def _rescore_runs(
         if checked[key].not_derived:
             _copy_run(run, source, target)
         elif key in new:
+            if run.deletions:  # a constant baseline stays that of all instances
+                _copy_baseline(run, source, target)
             derived = _with_comparable_intervals(run, new[key], checked[key])
-            found = _number_differences(run, derived)
+            keeps = any(one.numbers_kept for one in run.deletions)
+            found = list(_score_differences(run, derived) if keeps else _number_differences(run, derived))
             # A number that another harness never computed is new, not different.
             checked[key].differences += [one for one in found if one.before is not None or not run.has_imported_prompts]
+            if keeps:  # no one can compute the kept numbers again
+                assert derived.folder is not None, "it was rescored into a store"
+                shutil.rmtree(derived.folder)
+                _copy_run(run, source, target)
         else:
             checked[key].not_derived = "no number came of it"
 
@@ -337,6 +400,11 @@ def _copy_run(run: Run, source: Store, target: Store) -> None:
     """Copy a run and its constant baseline to another store."""
     assert run.folder is not None, "it was read from a store"
     shutil.copytree(run.folder, target.folder / run.folder.relative_to(source.folder))
+    _copy_baseline(run, source, target)
+
+
+def _copy_baseline(run: Run, source: Store, target: Store) -> None:
+    """Copy the constant baseline of a run's benchmark to another store."""
     baseline = source.baseline_file(run.benchmark, run.benchmark_digest, run.data_digest)
     if baseline.is_file():
         shutil.copy(baseline, target.folder / baseline.relative_to(source.folder))
@@ -369,7 +437,7 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     ]
     counts: Counter[str] = Counter()
     first: dict[str, tuple[str, Any, Any]] = {}
-    then, now = (read_columns(run, ["instance_id", *columns]) for run in (old, new))
+    then, now = (_without_kept(read_columns(run, ["instance_id", *columns])) for run in (old, new))
     if then["instance_id"] != now["instance_id"]:
         yield _row_difference(then["instance_id"], now["instance_id"])
         return
@@ -381,6 +449,12 @@ def _score_differences(old: Run, new: Run) -> Iterator[ValueDifference]:
     for column, n in counts.items():
         instance_id, before, after = first[column]
         yield ValueDifference(what=f"scores.{column} of {n} instances, such as {instance_id}", before=before, now=after)
+
+
+def _without_kept(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return columns without the rows of deleted instances whose numbers were kept."""
+    rows = [row for row, id_ in enumerate(columns["instance_id"]) if not id_.startswith(DELETED)]
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
 
 
 def _row_difference(then: Sequence[str], now: Sequence[str]) -> ValueDifference:

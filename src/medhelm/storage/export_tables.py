@@ -19,6 +19,7 @@ from medhelm.domain.text import SERVERS
 from medhelm.io.encryption.places import address, open_file
 from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
 from medhelm.io.work_folders import WorkFolder
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.runs import score_column
 
 if TYPE_CHECKING:
@@ -157,10 +158,13 @@ def write_rows(path: Path, columns: Mapping[str, str], rows: Iterable[Mapping[st
     return n
 
 
-def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[RecordSource]) -> int:
+def write_joined(
+    path: Path, columns: Mapping[str, str], sources: Sequence[RecordSource], names: Pseudonyms | None = None
+) -> int:
     """Concatenate files of the store into one table and return its number of rows.
 
-    A column that a file does not have is missing in its rows. The suffix of `path` determines the format.
+    A column that a file does not have is missing in its rows. The suffix of `path` determines the format. `names`:
+    keyed hashes to write in place of the names of clusters.
     """
     if not sources:
         return write_rows(path, columns, ())
@@ -169,7 +173,7 @@ def write_joined(path: Path, columns: Mapping[str, str], sources: Sequence[Recor
         read = f"read_parquet([{files}], union_by_name = true, filename = true)"
         known = {row[0] for row in connection.execute(f"DESCRIBE FROM {read}").fetchall()}
         _register(connection, sources)
-        chosen = [f"{_expression(name, known, sources)} AS {sql_name(name)}" for name in columns]
+        chosen = [f"{_expression(name, known, sources, names)} AS {sql_name(name)}" for name in columns]
         # All rows of a file have the same single match, so the join keeps their order.
         query = f"SELECT {', '.join(chosen)} FROM {read} AS f JOIN sources AS s ON f.filename = s.path"  # noqa: S608
         n_rows, size = _count_rows_and_bytes(connection, sources)
@@ -188,7 +192,7 @@ def _register(connection: duckdb.DuckDBPyConnection, sources: Sequence[RecordSou
     connection.executemany(f"INSERT INTO sources VALUES ({places})", rows)  # noqa: S608 - our own names
 
 
-def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> str:
+def _expression(name: str, known: set[str], sources: Sequence[RecordSource], names: Pseudonyms | None) -> str:
     """Return the SQL expression of a column."""
     if name in sources[0].front:
         return f"s.{sql_name(name)}"
@@ -204,6 +208,8 @@ def _expression(name: str, known: set[str], sources: Sequence[RecordSource]) -> 
         for pattern, replacement in SERVERS:
             text = f"regexp_replace({text}, {sql_text(pattern)}, {sql_text(replacement)}, 'g')"
         return text
+    if name == "cluster" and names is not None:
+        return f"nullif({names.sql('s.benchmark', 'f.cluster')}, '')"
     return f"nullif(f.{sql_name(name)}, '')" if name in _OPTIONAL else f"f.{sql_name(name)}"
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from medhelm.domain import (
+    DeletedInstances,
     Estimate,
     JudgeTally,
     Jury,
@@ -83,6 +84,8 @@ ORIGIN = JsonForm(
 
 SHARD = JsonForm(RunShard, key_map("index count run=run_id n_in_run"))
 
+DELETED = JsonForm(DeletedInstances, key_map("deletion time n numbers_kept"))
+
 JURY = JsonForm(
     Jury,
     key_map("judges at_least=min_judges has_codes"),
@@ -116,7 +119,8 @@ RUN = JsonForm(
         "id benchmark title taxonomy benchmark_digest data_digest model tier status settings started seconds n "
         "n_failed failures requests_sent requests_cached usage cost_usd main_metric n_shortened=n_truncated "
         "left_out=truncated_characters snapshots fingerprints refused_parts=refused_parameters completion_days "
-        "estimates groups not_computed message sitting=jury_result reached=resolved_model versions origin shard"
+        "estimates groups not_computed message sitting=jury_result reached=resolved_model versions origin shard "
+        "deletions"
     ),
     nested={
         "taxonomy": TAXONOMY.one,
@@ -127,8 +131,9 @@ RUN = JsonForm(
         "reached": MODEL.one_or_none,
         "origin": ORIGIN.one_or_none,
         "shard": SHARD.one_or_none,
+        "deletions": DELETED.many,
     },
-    not_if_empty=("completion_days", "shard"),
+    not_if_empty=("completion_days", "shard", "deletions"),
     not_stored=("folder", "requests_retried", "requests_duplicate", "completers"),
 )
 """The JSON form of a run. Its folder is not stored: it is the folder of the file."""

@@ -16,6 +16,9 @@ STORE/
 ├── derived/             data computed from many runs, kept to save time; can be deleted (see `storage.derived`)
 ├── batches/             batches submitted to providers and not collected yet (see `storage.batches`)
 ├── releases/            frozen leaderboards (see `storage.releases`)
+├── deletions/           statements of deleted instances (see `storage.privacy.deletions`)
+├── exports.json         places of exports (see `storage.privacy.export_log`)
+├── pseudonyms.key       key of the hashes in place of clusters in exports (see `storage.privacy.pseudonyms`)
 ├── fresh/               start of fresh runs that have not finished yet (see `storage.fresh_runs`)
 ├── running/             status of evaluations in progress (see `storage.live_status`)
 └── locks/               one file per benchmark and model, so that two processes do not send the same requests; and

@@ -17,6 +17,7 @@ from posixpath import dirname, relpath
 from medhelm.io.export_folder import new_export
 from medhelm.reports.exchange import ExportResult
 from medhelm.storage.cases import url_key
+from medhelm.storage.privacy.export_log import record_export
 from medhelm.web.app import answer
 from medhelm.web.page import Page, PageRequest, Route, Values
 from medhelm.web.routes import BY_NAME
@@ -52,7 +53,7 @@ class Crawl:
     """Pages found and still to write."""
 
     most_cases: int
-    """Most cases of each benchmark."""
+    """Most cases of each benchmark. Of all others, nothing is written: no text, no id and no line in a list."""
     files: dict[Target, str] = field(default_factory=dict)
     """Page -> its file."""
     waiting: deque[Target] = field(default_factory=deque)
@@ -169,6 +170,8 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
             if status >= 400:
                 left_out.append(f"{file}: it could not be made (status {status})")
             size += _write(new / file, content)
+    for store in site.stores:
+        record_export(store, folder, KIND, {run.benchmark for run in site.runs()}, has_text=_has_text(site))
     files = [crawl.files[target] for target in crawl.followed]
     counts = {"pages": sum(file.endswith(".html") for file in files), "cases": crawl.n_cases.total()}
     return ExportResult(
@@ -183,13 +186,19 @@ def export_site(site: Site, folder: Path, *, most_cases: int = MOST_CASES) -> Ex
     )
 
 
+def _has_text(site: Site) -> bool:
+    return any(site.shows_text_of(run.benchmark) for run in site.runs())
+
+
 def _page_content(site: Site, crawl: Crawl, target: Target, file: str, static: Mapping[str, str]) -> tuple[bytes, int]:
     """Return the content of one page and its status."""
     route = BY_NAME[target.route]
     parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
     query = {name: (value,) for name, value in target.parameters if name not in parts}
     links = StaticLinks(crawl=crawl, file=file, static_names=static)
-    request = PageRequest(route=route, parts=parts, query=query, links=links, is_static=True)
+    request = PageRequest(
+        route=route, parts=parts, query=query, links=links, is_static=True, most_cases=crawl.most_cases
+    )
     content, media_type, status, _ = answer(site, request)
     crawl.follow(links.found, content)
     return _without_addresses(content, media_type, site), status

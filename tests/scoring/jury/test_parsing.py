@@ -297,6 +297,33 @@ def test_a_verdict_copied_from_the_shown_texts_is_an_echo(reply: str, shown: str
 
 
 @pytest.mark.parametrize(
+    ("written", "copied"),
+    [
+        ("%46lawless", "%46lawless"),
+        ("%46lawless", "Flawless"),
+        ("Fl&#97;wless", "Flawless"),
+        ("Fl&#97;wless", "Fl%61wless"),
+        ("\\\\u0046lawless", "Flawless"),
+        ("Fla=77less", "Flawless"),
+        ("QWxs of aXQ is right", "All of it is right"),
+        ("All of it is right", "QWxs of aXQ= is right"),
+        ("All of it is right", "QWxsIG9mIGl0IGlzIHJpZ2h0"),
+        ("All of it is right, they say.", "All of it is right, and so I agree."),
+        ("Flawless", "\u201cFlaw\u200bless!\u201d"),
+    ],
+)
+def test_a_copy_in_any_spelling_is_an_echo(written: str, copied: str) -> None:
+    planted = ECHOED.replace("On accuracy.", written)
+    assert written in planted
+    reply = json.loads(ECHOED)
+    reply["accuracy"]["explanation"] = copied
+    for cell in (reply["completeness"], reply["clarity"]):
+        cell["explanation"] = ""
+    assert codes(said(json.dumps(reply), shown=["Fever?", f"Tea. {planted}"])) == ["echo"] * 3
+    assert published_scores(json.dumps(reply), NAMES, shown=[f"{planted} Tea."]) is None
+
+
+@pytest.mark.parametrize(
     "shown",
     [
         "",

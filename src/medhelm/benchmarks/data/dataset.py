@@ -98,6 +98,32 @@ class Dataset:
         shard = self.shard
         return iter(self) if shard is None else (instance for instance in self if shard.has(instance.id))
 
+    def without(self, is_left_out: Callable[[str], bool]) -> Dataset:
+        """Return the selection without some instances, with the same digest; itself if that leaves out none.
+
+        `is_left_out`: id of an instance -> whether it is left out. Reads the data once.
+        """
+        kept = [position for position, instance in enumerate(self) if not is_left_out(instance.id)]
+        if len(kept) == self.n:
+            return self
+        evaluated = set(self.positions)
+        found = Dataset(
+            benchmark=self.benchmark,
+            tier=self.tier,
+            digest=self.digest,
+            selection=InstanceSelection(n_total=self.n_total, n=len(kept)),
+            n_skipped=self.n_skipped,
+            read=lambda: (instance for instance in self if not is_left_out(instance.id)),
+            instances=None,
+            origin=self.origin,
+            settings=self.settings,
+            shard=self.shard,
+            positions=array("q", (new for new, old in enumerate(kept) if old in evaluated)),
+        )
+        if self._instances is not None:
+            found._instances = [instance for instance in self._instances if not is_left_out(instance.id)]
+        return found
+
     @property
     def held(self) -> int:
         """Characters of the instances in memory."""

@@ -19,6 +19,7 @@ from medhelm.io.parquet import connect
 from medhelm.reports.exchange import ExportResult
 from medhelm.results.export_selection import ExportRequest, ExportSelection, folder_size, select_for_export
 from medhelm.scoring.metrics import METRICS
+from medhelm.storage.privacy.export_log import record_export
 from medhelm.storage.recovery.damaged_runs import damage
 from medhelm.storage.runs import run_metrics
 from medhelm.storage.store import Store
@@ -69,6 +70,7 @@ def export_helm(
             listed[one.name] = {"run": one.run.id, "benchmark": one.run.benchmark, "model": one.model}
         _write_schema(new / "schema.yaml", exported, definitions)
         write_models(new / "prod_env" / "model_metadata.yaml", list(names.values()))
+    record_export(store, folder, "helm", (run.benchmark for run in exported), has_text=True)
     files, size = folder_size(folder)
     return ExportResult(
         kind="helm",

@@ -8,7 +8,9 @@ from medhelm.domain import Run, Runs
 from medhelm.domain.arguments import AnyNames, AnyPaths, as_names, as_paths, shortened
 from medhelm.errors import UserError, suggestion
 from medhelm.storage import judgments, runs
-from medhelm.storage.store import open_store
+from medhelm.storage.privacy.pseudonyms import Pseudonyms
+from medhelm.storage.run_file import stored_folder
+from medhelm.storage.store import Store, open_store
 
 
 def load_runs(stores: AnyPaths) -> Runs:
@@ -48,6 +50,7 @@ def read_records(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
     -------
     dict
         Column -> values, one per instance. Scores are in `METRIC_corrected` and `METRIC_published`; None if missing.
+        Clusters are keyed hashes of their names.
 
     Raises
     ------
@@ -56,7 +59,11 @@ def read_records(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:
     StoreError
         If the run is not stored, or its records are damaged.
     """
-    return _selected(runs.read_columns(_stored(run)), columns)
+    found = runs.read_columns(_stored(run))
+    if any(found.get("cluster", ())):
+        names = Pseudonyms.of_store(Store(stored_folder(run).parents[2]))
+        found["cluster"] = [names.of(run.benchmark, cluster or "") for cluster in found["cluster"]]
+    return _selected(found, columns)
 
 
 def read_judgments(run: Run, columns: AnyNames = ()) -> dict[str, list[Any]]:

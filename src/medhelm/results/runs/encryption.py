@@ -43,7 +43,7 @@ from medhelm.storage.store_host import processes_in
 TIMEOUT_S = 10.0
 """Most seconds to wait for another process that uses the cache."""
 
-TEXT_FILES = ("run.json", "*.parquet", "prompts/*.floor.json", "instances/*.json", "filters/*.json")
+TEXT_FILES = ("run.json", "*.parquet", "prompts/*.floor.json", "instances/*.json", "filters/*.json", "pseudonyms.key")
 """Patterns of the files that hold text, besides the cache. All others hold names, numbers, digests and settings."""
 
 _PART = 2**20

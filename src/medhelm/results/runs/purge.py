@@ -110,7 +110,7 @@ def plan_purge(store: Store, wanted: PurgeFilter) -> Purge:
     chosen = [one for one in runs if wanted.selects(one)]
     folders = {one.folder for one in chosen}
     kept = [one for one in runs if one.folder not in folders]
-    rows = _cached_completions(store.cache_file)
+    rows = cached_completions(store.cache_file)
     _check_names(store, wanted, runs, rows)
     own, needed = request_digests(chosen), request_digests(kept)
     old = wanted.before.timestamp() if wanted.before else float("inf")
@@ -144,7 +144,7 @@ def purge(store: Store, found: Purge) -> None:
     """Delete what was planned. Raises: StoreError if an evaluation is in progress, or if the disk refuses."""
     if alive := [one.status.id for one in known_evaluations(store) if one.is_alive]:
         raise StoreError(f"evaluations are in progress: {', '.join(alive)}. Stop them first. Nothing was deleted.")
-    delete_runs(store, found.runs, before=lambda: _delete_completions(store.cache_file, found.digests))
+    delete_runs(store, found.runs, before=lambda: delete_completions(store.cache_file, found.digests))
     try:
         for path in found.files:
             path.unlink(missing_ok=True)
@@ -217,7 +217,7 @@ def _unneeded_files(
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
-def _cached_completions(cache: Path) -> list[_CachedCompletion]:
+def cached_completions(cache: Path) -> list[_CachedCompletion]:
     """Return all completions of the cache, without their texts. Raises: StoreError."""
     if not cache.is_file() or not cache.stat().st_size:
         return []
@@ -230,7 +230,7 @@ def _cached_completions(cache: Path) -> list[_CachedCompletion]:
         raise store_error(error, cache, TIMEOUT_S) from error
 
 
-def _delete_completions(cache: Path, digests: Collection[bytes]) -> None:
+def delete_completions(cache: Path, digests: Collection[bytes]) -> None:
     """Delete completions, and overwrite what they leave in the file and its log. Raises: StoreError."""
     if not cache.is_file():
         return

@@ -33,14 +33,13 @@ import math
 import re
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from medhelm.domain import Completion, Criterion, Failure, Judgment, Rubric
 from medhelm.errors import DataError
 from medhelm.io.lazy_regex import lazy_regex
+from medhelm.scoring.jury.copies import is_copied
 from medhelm.scoring.jury.prompts import CODE, MET, JudgePrompt, plain_code
-from medhelm.scoring.jury.visible_text import visible_text
 
 LONGEST_REPLY = 100_000
 """Maximum characters of a reply that is parsed, without reasoning."""
@@ -69,8 +68,6 @@ _OF_A_CRITERION = {
 _THOUGHT = lazy_regex(r"\s*<(think|thinking|thought|reasoning)>(?:.*?</\1>|.*)", re.IGNORECASE | re.DOTALL)
 _PLAIN_BRACES = lazy_regex(r"\{[^{}\"':]{0,200}\}")
 _PLAIN_NUMBER = lazy_regex(r"\s{0,9}-?[0-9]{1,9}(?:\.[0-9]{1,9})?\s{0,9}")
-_NO_LETTER = lazy_regex(r"[\W_]+")
-_VALUE = lazy_regex(r"[-+]?\d{1,400}(?:\.\d{0,400})?(?:e[-+]?\d{1,3})?|\btrue\b|\bfalse\b")
 
 
 class UnreadableJudgment(Exception):  # noqa: N818 - an outcome
@@ -349,48 +346,9 @@ def _storable_text(explanation: object) -> str:
 
 
 def _is_echo(verdict: _Verdict, keys: Mapping[str, str], shown: Sequence[str]) -> bool:
-    """Return True if a verdict is copied from the texts that the judge read.
-
-    It is if one of its explanations occurs there as an explanation; or, without explanations, if all its grades occur
-    there, each after its key and before the next one. Words and values are compared, not spellings.
-
-    `keys`: criterion -> its key in the verdict.
-    """
-    explained = [
-        f"explanation{letters}" for cell in verdict.values() if (letters := _letters_and_digits(cell.explanation))
-    ]
-    if explained:
-        return any(one in _letters_and_digits(text) for text in shown for one in explained)
-    graded = {keys[name]: cell.score for name, cell in verdict.items() if cell.score is not None}
-    names = tuple(sorted(keys.values()))
-    return bool(graded) and any(
-        all(score in _values(text, names).get(key, ()) for key, score in graded.items()) for text in shown
-    )
-
-
-@lru_cache(maxsize=256)
-def _letters_and_digits(text: str) -> str:
-    """Return the letters and digits of a text in folded case, as it reads without escapes and encodings."""
-    return _NO_LETTER.sub("", visible_text(text).casefold())
-
-
-@lru_cache(maxsize=64)
-def _values(text: str, keys: tuple[str, ...]) -> Mapping[str, frozenset[float]]:
-    """Return the numbers, and `true` and `false` as numbers, between each of `keys` in a text and the next one."""
-    visible = visible_text(text).casefold()
-    spellings = [r"[\W_]{0,9}".join(map(re.escape, _NO_LETTER.split(key.casefold()))) for key in keys]
-    places = [
-        (found.start(), found.end(), key)
-        for key, spelling in zip(keys, spellings, strict=True)
-        for found in re.finditer(spelling, visible)
-    ]
-    found: dict[str, set[float]] = {}
-    places.sort()
-    ends = [*(start for start, _, _ in places), len(visible)][1:]
-    for (_, start, key), end in zip(places, ends, strict=bool(places)):
-        for number in _VALUE.findall(visible[start:end]):
-            found.setdefault(key, set()).add(float({"true": 1, "false": 0}.get(number, number)))
-    return {key: frozenset(values) for key, values in found.items()}
+    """Return whether a verdict is copied. `keys`: criterion -> its key in the verdict."""
+    grades = {keys[name]: cell.score for name, cell in verdict.items() if cell.score is not None}
+    return is_copied([cell.explanation for cell in verdict.values()], grades, sorted(keys.values()), shown)
 
 
 def _judgment(judge: str, criterion: Criterion, cell: _Cell | None) -> Judgment:

@@ -35,6 +35,10 @@ _ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA
 _PERCENT = lazy_regex(r"%[0-9a-fA-F]{2}")
 _QUOTED_PRINTABLE = lazy_regex(r"=([0-9A-F]{2})(?=(?:[^=]{0,40}=[0-9A-F]{2}))")
 
+_CODES = lazy_regex(r"(?:[%=][0-9a-fA-F]{2})+")
+_SOFT_BREAK = lazy_regex(r"=[ \t]{0,9}\r?\n")
+_WORD = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{2,}={0,2}")
+
 _BASE64 = lazy_regex(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}")
 _BASE32 = lazy_regex(r"(?<![A-Za-z0-9])[A-Z2-7]{24,}={0,6}")
 _HEX = lazy_regex(r"(?<![0-9A-Za-z])(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ :,]?){12,}(?![0-9A-Za-z])")
@@ -46,7 +50,7 @@ _PIECE = lazy_regex(
 )
 _SPACED = lazy_regex(r"(?<!\S)(?:\S[ .\-_*]){7,}\S(?!\S)")
 
-_ALIKE = str.maketrans(
+ALIKE = str.maketrans(
     "авсԁеһіјӏмнорԛгѕтυѵԝхуёқґїєαβγδεηικνορτχωɑɡıɩɪʟɴʀʏάέίό",
     "abcdehijlmhopqrstuvwxyekrieabydenikvoptxwagiiilnryaeio",
 )
@@ -76,6 +80,42 @@ def visible_text(text: str) -> str:
     return text
 
 
+def decoded_text(text: str, *, pieces: bool = False) -> str:
+    """Return `text` with every single escape undone, whatever is around it.
+
+    `visible_text` leaves a few percent signs or short runs alone, which ordinary text has. Here a part of a text is
+    decoded like the whole. `pieces`: True to decode also each word that is printable text in base 64.
+
+    >>> decoded_text('"%46lawless &#105;n e=76ery respec\\\\u0074"'), decoded_text("QWxs of it", pieces=True)
+    ('"Flawless in every respect"', 'All of it')
+    """
+    for _ in range(_ROUNDS):
+        before = text
+        for _ in range(_ROUNDS):
+            text, layer = _undo_escapes(text), text
+            if text == layer:
+                break
+        if pieces:  # only now: what is left of an escape must not join the letters beside it
+            text = _WORD.sub(partial(_decode_run, _from_base64), text)
+        if text == before:
+            break
+    return text
+
+
+def _undo_escapes(text: str) -> str:
+    """Undo one layer of escapes, each wherever it is."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", UNSEEN.sub(_tag_letters, text)).translate(ALIKE)
+    text = html.unescape(_ESCAPE.sub(_resolve_escape, _SURROGATES.sub(_join_surrogates, text)))
+    return _CODES.sub(_decode_bytes, _SOFT_BREAK.sub("", text))
+
+
+def _decode_bytes(codes: re.Match[str]) -> str:
+    """Return the text that percent-encoded or quoted-printable bytes encode."""
+    found = bytes.fromhex(re.sub("[%=]", "", codes[0])).decode(errors="replace")
+    return "".join(sign if sign >= " " else " " for sign in found)
+
+
 def other_readings(text: str) -> Iterator[str]:
     """Yield further readings of a visible text, for a search of phrases.
 
@@ -83,7 +123,7 @@ def other_readings(text: str) -> Iterator[str]:
     spaced letters joined, and the words hidden in base 85 or in several pieces of base 64.
     """
     if not text.isascii():
-        yield text.translate(_ALIKE)
+        yield text.translate(ALIKE)
     yield text.translate(_LEET)
     yield codecs.encode(text, "rot13")
     yield text[::-1]
@@ -145,7 +185,7 @@ def _decode_run(decode: Callable[[str], bytes], run: re.Match[str]) -> str:
 def _decode_or_keep(run: str, decode: Callable[[str], bytes]) -> str:
     """Return the text that a run encodes, or the run itself if that is not printable text."""
     with suppress(ValueError):
-        clear = decode(run).decode()
+        clear = UNSEEN.sub(_tag_letters, decode(run).decode())
         if clear and all(sign.isprintable() or sign.isspace() for sign in clear):
             return clear
     return run

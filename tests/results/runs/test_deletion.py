@@ -1,0 +1,432 @@
+"""The text of single instances is deleted down to the bytes of all files, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medhelm.io.encryption.places import open_file
+from medhelm.io.parquet import connect, sql_path
+from medhelm.models.cache_reader import CacheReader
+from medhelm.storage.privacy.deletions import read_deletions
+from medhelm.storage.run_file import read_run
+from medhelm.storage.runs import load_runs, load_shards, read_records
+from medhelm.storage.store import open_store
+from tests.support.benchmarks.choice import answers_with, chat, make_benchmark, perfect
+from tests.support.benchmarks.judged import is_judge, number
+from tests.support.cli import Medhelm
+from tests.support.made_once import made_once
+from tests.support.servers.openai import Answer, Server
+
+DEFINITION = """\
+name: letters
+title: Letters
+description: Toy questions with answers in free text.
+taxonomy: {category: patient_communication_and_education, subcategory: patient_provider_messaging, task: Write}
+access: public
+license: CC0-1.0
+source:
+  kind: jsonl
+  files: {rows.jsonl: ""}
+id: id
+answer: reply
+cluster: patient
+metadata: [ward]
+prompt: |
+  Question {question}
+  Answer:
+max_tokens: 50
+metrics: [jury, rouge_l]
+rubric:
+  task: You are a nurse. You see a question, the answer of a model, and a reference. Grade the answer of the model.
+  criteria:
+    accuracy: Is it right?
+    clarity: Is it plain?
+"""
+
+N = 8
+GONE = (2, 5)
+"""Numbers of the deleted instances: those of one patient."""
+
+STORE = Path("medhelm-store")
+
+
+def canary(kind: str, n: int) -> str:
+    """A word that only one field of one instance has."""
+    return f"canary{kind}{n}end"
+
+
+def answer(body: Mapping[str, Any]) -> Answer:
+    """Completions and explanations with canaries; the model `b` fails on instance 5 with a message that quotes it."""
+    n = number(body)
+    if is_judge(body):
+        cell = {"score": 1 + n % 5, "explanation": f"It says {canary('explanation', n)}, I {body['model']} think."}
+        return chat(json.dumps(dict.fromkeys(("accuracy", "clarity"), cell)))
+    if body["model"] == "b" and n == 5:
+        return Answer(status=400, body={"error": {"message": f"I refuse {canary('failure', n)}", "code": "bad"}})
+    return chat(f"A completion with {canary('completion', n)} by {body['model']}")
+
+
+def write_benchmark(folder: Path) -> Path:
+    place = folder / "letters"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "benchmark.yaml").write_text(DEFINITION, encoding="utf-8")
+    lines = [
+        json.dumps(
+            {
+                "id": f"id{canary('id', n)}",
+                "question": f"number {n}? {canary('question', n)}",
+                "reply": f"A reference {canary('reference', n)}",
+                "patient": f"77000{n % 3}",
+                "ward": f"ward {canary('ward', n)}",
+            }
+        )
+        for n in range(N)
+    ]
+    (place / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (place / "sample.jsonl").write_text(lines[0] + "\n", encoding="utf-8")
+    return place
+
+
+def models(server: Server, *names: str) -> list[str]:
+    return [word for name in names for word in ("--model", f"openai/{name}@{server.url}/v1")]
+
+
+def judges(server: Server, *names: str) -> list[str]:
+    return [word for name in names for word in ("--judge", f"openai/{name}@{server.url}/v1")]
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def store(tmp_path: Path, medhelm: Medhelm, server: Server, request: pytest.FixtureRequest) -> Path:
+    """Two models with two judges, a fresh run, a shard, a removed run, replaced judges, and an interrupted run."""
+    encrypted = request.param == "encrypted"
+    if encrypted:
+        request.getfixturevalue("store_key")
+
+    def make() -> None:
+        place = write_benchmark(tmp_path)
+        server.answer_with(answer)
+        if encrypted:
+            assert medhelm("encrypt").code == 0
+        jury = judges(server, "judge-1", "judge-2")
+        assert medhelm("run", place, *models(server, "a", "b"), *jury, "--attempts", "1").code == 1
+        assert medhelm("run", place, *models(server, "a"), *jury, "--fresh").code == 0
+        assert medhelm("run", place, *models(server, "c"), *jury, "--shard", "1/2").code == 0
+        assert medhelm("run", place, *models(server, "d"), *jury).code == 0
+        assert medhelm("runs", "remove", "--model", "openai/d@127.0.0.1", "--yes").code in (0, 2)
+        assert medhelm("run", place, *models(server, "e"), *jury).code == 0
+        shutil.rmtree(next((tmp_path / STORE / "runs" / "letters").glob("*e_*")), ignore_errors=True)
+
+    made_once(tmp_path, f"{__name__}-{request.param}", make)
+    return tmp_path / STORE
+
+
+def whole(folder: Path) -> bytes:
+    """All bytes below a folder, with all tables, texts and rows of the cache as they read."""
+    found = [path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()]
+    found += [path.as_posix().encode() for path in sorted(folder.rglob("*"))]
+    for path in folder.rglob("*.parquet"):
+        with connect() as connection:
+            found.append(repr(connection.execute(f"SELECT * FROM read_parquet({sql_path(path)})").fetchall()).encode())
+    for path in folder.rglob("*.json"):
+        try:
+            with open_file(path, "rb") as file:
+                found.append(file.read())
+        except ValueError:  # a plain file of an encrypted store
+            continue
+    for cache in folder.rglob("cache.sqlite"):
+        with CacheReader(cache) as reader:
+            found.append(repr(list(reader.texts())).encode())
+    return b"\n".join(found)
+
+
+KINDS = ("id", "question", "reference", "completion", "explanation", "failure", "ward")
+
+
+def hits(folder: Path, n: int) -> dict[str, int]:
+    """Count the canaries of an instance below a folder."""
+    content = whole(folder)
+    return {kind: found for kind in KINDS if (found := content.count(canary(kind, n).encode()))}
+
+
+def test_nothing_is_left_of_a_patient_and_everything_of_the_others(store: Path, medhelm: Medhelm) -> None:
+    open_store(store)
+    before = {n: set(hits(store, n)) for n in range(N)}
+    assert all(len(found) >= 4 for found in before.values())
+    plan = medhelm("purge", "--cluster", "letters:770002", "--dry-run", "--json").json
+    assert plan["instances"] == {"letters": [f"id{canary('id', n)}" for n in GONE]}
+    assert {n: set(hits(store, n)) for n in range(N)} == before
+    done = medhelm("purge", "--cluster", "letters:770002", "--yes", "--json")
+    assert done.code == 0, done.err
+    assert {n: hits(store, n) for n in GONE} == {n: {} for n in GONE}
+    assert all(set(hits(store, n)) == before[n] for n in range(N) if n not in GONE)
+    assert b"770002" not in whole(store)
+    assert [one["n_before"] - one["n"] for one in done.json["runs"] if one["n_before"] == N] == [2] * sum(
+        one["n_before"] == N for one in done.json["runs"]
+    )
+    for run in [*load_runs(open_store(store)), *load_shards(open_store(store))]:
+        assert run.n == len(list(read_records(run)))
+    assert medhelm("leaderboard").code == 0
+    again = medhelm("purge", "--cluster", "letters:770002", "--yes")
+    assert (again.code, "were deleted on" in again.out) == (0, True)
+
+
+@pytest.fixture
+def small(tmp_path: Path, medhelm: Medhelm, server: Server) -> Path:
+    """Two models with two judges, and a release of them."""
+
+    def make() -> None:
+        place = write_benchmark(tmp_path)
+        server.answer_with(answer)
+        assert medhelm("run", place, *models(server, "a", "c"), *judges(server, "judge-1", "judge-2")).code == 0
+        assert medhelm("release", "first", "--tier", "real").code == 0
+
+    made_once(tmp_path, f"{__name__}-small", make)
+    return tmp_path / STORE
+
+
+def purge(medhelm: Medhelm, *options: object) -> Any:
+    done = medhelm("purge", *options, "--yes", "--json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def ids(*numbers: int) -> list[str]:
+    return [f"letters:id{canary('id', n)}" for n in numbers]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_release_is_verified_with_a_note(small: Path, medhelm: Medhelm, keep: bool) -> None:
+    verified = medhelm("verify", "first", "--benchmarks", "letters", "--json")
+    assert verified.code == 0, verified.out
+    before = [run.estimates for run in load_runs(open_store(small))]
+    purge(medhelm, "--instance", ids(3)[0], "--instance", ids(6)[0], *(["--keep-numbers"] if keep else []))
+    assert (before == [run.estimates for run in load_runs(open_store(small))]) is keep
+    for arguments in (["first"], []):
+        verified = medhelm("verify", *arguments, "--benchmarks", "letters", "--json")
+        assert verified.code == 0, verified.out
+        (note,) = [note for note in verified.json["notes"] if "deleted" in note]
+        assert "2 instances were deleted on 2" in note
+        assert ("numbers were kept" in note) is keep
+    (folder, *_) = (small / "runs" / "letters").iterdir()
+    run = read_run(folder / "run.json")
+    (folder / "run.json").write_text((folder / "run.json").read_text().replace(f'"n": {run.n},', '"n": 77,', 1))
+    assert medhelm("verify", "first", "--benchmarks", "letters").code == 1
+
+
+def test_kept_numbers_have_no_text(small: Path, medhelm: Medhelm) -> None:
+    (a, _) = load_runs(open_store(small))
+    rows = {row["instance_id"]: row for row in read_records(a)}
+    purge(medhelm, "--cluster", "770002", "--keep-numbers")
+    assert hits(small, 2) == hits(small, 5) == {}
+    assert b"770002" not in whole(small)
+    (after, _) = load_runs(open_store(small))
+    assert (after.n, after.cost_usd, after.usage, after.estimates) == (N, a.cost_usd, a.usage, a.estimates)
+    kept = [row for row in read_records(after) if row["instance_id"].startswith("deleted-")]
+    assert [(row["completion"], row["jury_corrected"]) for row in kept] == [
+        ("", rows[f"id{canary('id', n)}"]["jury_corrected"]) for n in GONE
+    ]
+    assert len({row["cluster"] for row in kept}) == 1
+    assert medhelm("leaderboard", "--json").code == medhelm("cost").code == medhelm("jury").code == 0
+
+
+def test_runs_are_counted_as_if_the_instances_had_never_been_there(
+    small: Path, medhelm: Medhelm, server: Server, tmp_path: Path
+) -> None:
+    purge(medhelm, "--instance", ids(1)[0])
+    rows = (tmp_path / "letters" / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "letters" / "rows.jsonl").write_text("".join(rows[:1] + rows[2:]))
+    again = models(server, "a", "c"), judges(server, "judge-1", "judge-2")
+    server.answer_with(answer)
+    assert medhelm("run", "letters", *again[0], *again[1], "--store", "other").code == 0
+    for mine, other in zip(load_runs(open_store(small)), load_runs(open_store(Path("other"))), strict=True):
+        assert (mine.n, mine.failures, mine.usage, mine.estimates) == (
+            other.n,
+            other.failures,
+            other.usage,
+            other.estimates,
+        )
+        assert mine.jury_result is not None
+        assert other.jury_result is not None
+        assert mine.jury_result.subscores == other.jury_result.subscores
+        assert [one.expected for one in mine.tallies.values()] == [one.expected for one in other.tallies.values()]
+
+
+def test_data_that_still_has_the_instances_does_not_bring_them_back(
+    small: Path, medhelm: Medhelm, server: Server
+) -> None:
+    purge(medhelm, "--instance", ids(4)[0])
+    server.answer_with(answer)
+    sent = len(server.bodies)
+    jury = judges(server, "judge-1", "judge-2")
+    assert medhelm("run", "letters", *models(server, "a", "c", "new"), *jury).code == 0
+    assert hits(small, 4) == {}
+    assert len(server.bodies) - sent == 3 * 3 * (N - 1)
+    assert medhelm("rescore", "letters").code == 0
+    assert {run.n for run in load_runs(open_store(small))} == {N - 1}
+
+
+def test_wrong_names_are_all_named_and_nothing_is_deleted(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    before = whole(small)
+    (tmp_path / "list.csv").write_text(f"benchmark,instance_id\nletters,id{canary('id', 1)}\nletters,missing\n")
+    (tmp_path / "list.txt").write_text("no-cluster\n770001\n")
+    wrong = ["--instance", "letters:nobody", "--instance", "leters:1", "--instance", "12", "--cluster", "999"]
+    done = medhelm("purge", *wrong, "--file", "list.csv", "--file", "list.txt", "--yes")
+    assert done.code == 2
+    for name in ("letters:nobody", "leters:1", "12: ", "999", "letters:missing", "no-cluster"):
+        assert name in done.err
+    assert "Did you mean `letters`?" in done.err
+    assert done.err.count("Nothing was deleted.") == 1
+    assert "770001:" not in done.err
+    assert whole(small) == before
+    assert medhelm("purge", "--instance", ids(1)[0], "--all").code == 2
+    assert medhelm("purge", "--keep-numbers").code == 2
+
+
+def test_a_list_names_instances_and_clusters(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(
+        f"cluster,benchmark,instance_id\n,letters,id{canary('id', 0)}\n770002,letters,\n"
+    )
+    done = purge(medhelm, "--file", "list.csv")
+    assert len(done["instances"]) == 3
+    (tmp_path / "list.txt").write_text(f"{ids(1)[0]}\n\n")
+    assert len(purge(medhelm, "--file", "list.txt")["instances"]) == 1
+    assert {n: bool(hits(small, n)) for n in (0, 1, *GONE)} == dict.fromkeys((0, 1, *GONE), False)
+
+
+def test_the_statement_holds_no_text_and_no_id(small: Path, medhelm: Medhelm) -> None:
+    said = medhelm("purge", "--cluster", "letters:770002", "--yes").out
+    (statement,) = (small / "deletions").glob("*.md")
+    assert said.endswith(statement.read_text())
+    text = statement.read_text() + statement.with_suffix(".json").read_text()
+    assert "770002" not in text
+    assert "canary" not in text
+    (deletion,) = read_deletions(open_store(small))
+    assert deletion.is_finished
+    assert deletion.digests == ()
+    assert all(f"--instance letters:{key}" in deletion.command for _, key in deletion.instances)
+    assert deletion.command in text
+    assert deletion.places["cache.sqlite"] == 2 * 2 * 3
+
+
+def test_exports_are_named_and_deleted_on_request(small: Path, medhelm: Medhelm, tmp_path: Path) -> None:
+    assert medhelm("export", "csv", "tables", "--with-text", "--tier", "real").code == 0
+    assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
+    assert medhelm("export", "site", "board", "--benchmarks", "letters", "--with-text").code == 0
+    done = purge(medhelm, "--instance", ids(3)[0])
+    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
+        ("tables", "helm", "board"), False
+    )
+    done = purge(medhelm, "--instance", ids(6)[0], "--exports")
+    assert {Path(one["path"]).name: one["deleted"] for one in done["exports"]} == dict.fromkeys(
+        ("tables", "helm", "board"), True
+    )
+    assert not any((tmp_path / name).exists() for name in ("tables", "helm", "board"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("at", range(0, 40, 4))
+def test_the_same_command_finishes_an_interrupted_deletion(
+    small: Path, medhelm: Medhelm, tmp_path: Path, at: int
+) -> None:
+    """The process ends without cleaning up before its `at`-th change to the disk."""
+    program = f"""
+import os, pathlib, sys
+from medhelm.cli import main
+left = [{at}]
+def counted(function):
+    def call(*args, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+        return function(*args, **options)
+    return call
+for place in (os, pathlib.Path):
+    for name in ("replace", "rename", "unlink"):
+        setattr(place, name, counted(getattr(place, name)))
+sys.argv = ["medhelm", "purge", "--cluster", "letters:770002", "--yes"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode in (0, 9), done.stderr
+    again = medhelm("purge", "--cluster", "letters:770002", "--yes")
+    assert again.code == 0, again.err
+    assert {n: hits(small, n) for n in GONE} == {n: {} for n in GONE}
+    assert b"770002" not in whole(small)
+    assert {run.n for run in load_runs(open_store(small))} == {N - len(GONE)}
+    assert all(one.is_finished for one in read_deletions(open_store(small)))
+    assert medhelm("verify", "--benchmarks", "letters").code == 0
+
+
+def test_imported_instances_are_deleted_and_stay_deleted(
+    tmp_path: Path, medhelm: Medhelm, server: Server, small: Path
+) -> None:
+    """In the runs of another harness, and in those that are imported later."""
+    assert medhelm("export", "helm", "helm", "--benchmarks", "letters", "--tier", "real").code == 0
+    (tmp_path / "one").mkdir()
+    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
+    other = tmp_path / "other"
+    before = hits(other, 3)
+    assert {"question", "reference", "completion"} <= set(before)
+    shutil.copytree(other, tmp_path / "copy")
+    assert medhelm("purge", "--instance", ids(3)[0], "--store", "other", "--yes").code == 0
+    assert hits(other, 3) == {}
+    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
+    assert medhelm("runs", "remove", "--all", "--store", "other", "--yes").code == 0
+    assert medhelm("runs", "purge", "--store", "other", "--yes").code == 0
+    assert medhelm("import", "helm", "helm", "--store", "other").code == 0
+    assert hits(other, 3) == {}
+    assert {run.n for run in load_runs(open_store(other))} == {N - 1}
+    assert hits(other, 4)
+    assert medhelm("rescore", "--store", "other", "letters").code == 0
+
+
+def test_a_shard_is_merged_after_a_deletion(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
+    place = write_benchmark(tmp_path)
+    server.answer_with(answer)
+    for part in ("1/2", "2/2"):
+        done = medhelm("run", place, *models(server, "a"), *judges(server, "judge-1", "judge-2"), "--shard", part)
+        assert done.code == 0, done.err
+    purge(medhelm, "--cluster", "770002")
+    assert hits(tmp_path / STORE, 2) == {}
+    done = medhelm("merge", STORE, "--store", "merged", "--benchmarks", place)
+    assert done.code == 0, done.err
+    (run,) = load_runs(open_store(tmp_path / "merged"))
+    assert (run.n, run.status, sum(one.n for one in run.deletions)) == (N - 2, "complete", 2)
+
+
+def test_completions_of_no_run_are_deleted_if_they_may_be_of_the_instances(small: Path, medhelm: Medhelm) -> None:
+    """As after an interruption, or of judges that were replaced."""
+    shutil.rmtree(small / "runs")
+    purge(medhelm, "--instance", ids(3)[0])
+    assert hits(small, 3) == {}
+    assert "question" in hits(small, 4)
+
+
+def test_a_benchmark_with_a_constant_baseline_is_verified(tmp_path: Path, medhelm: Medhelm, server: Server) -> None:
+    folder = make_benchmark(tmp_path, name="toy", n=9)
+    server.answer_with(answers_with(perfect))
+    assert medhelm("run", folder, *models(server, "a", "b")).code == 0
+    assert medhelm("release", "first").code == 0
+    purge(medhelm, "--instance", "toy:q2")
+    (run, _) = load_runs(open_store(tmp_path / STORE))
+    assert (run.n, run.estimates["corrected"]["exact_match"].value) == (8, 1.0)
+    for release in (["first"], []):
+        verified = medhelm("verify", *release, "--benchmarks", "toy")
+        assert verified.code == 0, verified.out
+
+
+@pytest.mark.parametrize("prefix", [".old-", ".new-"])
+def test_leftovers_of_killed_processes_are_deleted_too(small: Path, medhelm: Medhelm, prefix: str) -> None:
+    (folder, *_) = (small / "runs" / "letters").iterdir()
+    shutil.copytree(folder, folder.with_name(prefix + folder.name))
+    purge(medhelm, "--instance", ids(3)[0])
+    assert hits(small, 3) == {}
+    assert hits(small, 4)
