@@ -95,6 +95,21 @@ def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgre
     return jury_and_raters(ratings, np.full(len(ratings), np.nan), clusters).raters
 
 
+def correlation_with_raters(ratings: Floats, scores: Floats, clusters: Clusters = None) -> RaterAgreement:
+    """Estimate the correlation of scores with ratings, each rater around the own mean: `JuryAndRaters.jury` alone.
+
+    Parameters: ratings, shape (n, R), and scores, shape (n,), finite, nan if missing; clusters, n names or numbers.
+    """
+    codes, k = cluster_codes(clusters, len(ratings))
+    used = ~np.isnan(ratings) & ~np.isnan(scores)[:, None]
+    values = _jury_correlations(np.where(used, ratings, np.nan), scores, codes, k)
+    units = np.unique(codes[used.any(axis=1)])
+    size = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
+    return _jackknife(
+        values, units, size, what="with a rating and a score", scale=_log_ratio(2.0), freedom=len(ratings)
+    )
+
+
 def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) -> JuryAndRaters:
     """Estimate agreement of a jury with one rater, of one rater with another, and the difference of the two.
 
