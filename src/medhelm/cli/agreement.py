@@ -52,7 +52,7 @@ class _RatingsArgument(click.Argument):
     type=click.FloatRange(min=0, min_open=True),
     multiple=True,
     metavar="WIDTH",
-    help="Instead of RATINGS: number of completions to rate for an interval of this width.",
+    help="Instead of RATINGS: number of completions to rate for an interval of this width, and for the verdict.",
 )
 @click.option(
     "--expected-icc", metavar="ICC", type=float, default=0.75, show_default=True, help="With --plan: expected ICC."
@@ -128,7 +128,7 @@ def agreement(
         raise click.UsageError("give either a file of ratings or --plan WIDTH.")
     if scale and not scale[0] < scale[1]:
         raise click.UsageError(f"--scale {scale[0]:g} {scale[1]:g}: the lowest grade must be below the highest.")
-    _print_agreement(shared, ratings, scale, format_, rule, wanted)
+    _print_agreement(shared, ratings, scale, format_, rule, wanted, wide=context.params["wide"])
     return 0
 
 
@@ -196,7 +196,14 @@ def sample(
 
 
 def _print_agreement(
-    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule, wanted: RunFilter
+    shared: Shared,
+    ratings: Path,
+    scale: tuple[float, float] | None,
+    format_: str,
+    rule: Rule,
+    wanted: RunFilter,
+    *,
+    wide: bool,
 ) -> None:
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
@@ -205,22 +212,24 @@ def _print_agreement(
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:
-        click.echo(agreement_report.to_table(found, format_, rule), nl=False)
+        click.echo(agreement_report.to_table(found, format_, rule, wide=wide), nl=False)
 
 
 def _print_plan(
     widths: Sequence[float], expected: float, raters: int, assurance: float, population: int | None, format_: str
 ) -> None:
-    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
+    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes, verdict_size
+    from medhelm.analysis.agreement.verdict import SHARE
     from medhelm.errors import UserError
     from medhelm.reports import agreement as agreement_report
 
     try:
         rows = icc_sample_sizes(widths, expected=expected, k=raters, assurance=assurance, population=population)
+        enough = verdict_size(expected, SHARE, raters, assurance)
     except ValueError as error:
         raise UserError(f"--plan: {error}.") from None
     found = agreement_report.SampleSizeAnswer(
-        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population
+        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population, verdict=enough
     )
     if format_ == "json":
         print_json(agreement_report.plan_as_json(found))
