@@ -238,11 +238,39 @@ def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: P
     (found,) = [remark for remark in board.remarks if remark.code == "unbalanced_ratings"]
     assert "letters, lab/model-a: the rated completions' jury score is" in found.text
     assert "more than chance explains" in found.text
-    drawn = [f"{line},{'probability' if n == 0 else 0.2}" for n, line in enumerate(lines)]
-    drawn[-1] = drawn[-1].replace(",2,2,2,", ",2,,2,")
-    path.write_text("\n".join(drawn) + "\n", encoding="utf-8")
-    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
-    assert any("1 of 20 completions that were drawn have no complete rating" in text for text in texts(board.remarks))
+    drawn = [f"{line},{'probability' if n == 0 else 20 / N}" for n, line in enumerate(lines)]
+
+    def remarks_with(rows: list[str]) -> list[str]:
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+        return [text for text in texts(board.remarks) if "that were drawn" in text]
+
+    assert not remarks_with(drawn)
+    (gap,) = remarks_with([*drawn[:-1], drawn[-1].replace(",2,2,2,", ",2,,2,")])
+    assert "1 of 20 completions that were drawn have no complete rating" in gap
+    # A rating that was not handed in at all is missed as well: probabilities say how many were drawn.
+    (lost,) = remarks_with(drawn[:-6])
+    assert "6 of 20 completions that were drawn have no complete rating" in lost
+    assert "If hard ones are missing, scores are too high" in lost
+
+
+def test_clinicians_who_do_not_agree_with_each_other_get_a_remark(store: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "ratings.csv"
+
+    def remarks_of(guess: bool) -> list[str]:
+        lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
+        for question in range(40):
+            for rater in ("Dr Abel", "Dr Brandt"):
+                grade = rng.integers(1, 6) if guess else 1 + question % 5
+                lines.append(f"{rater},q{question},letters,lab/model-a,{grade},{rng.integers(1, 6)},3")
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+        return [remark.text for remark in board.remarks if remark.code == "clinicians_disagree"]
+
+    (text,) = remarks_of(guess=True)
+    assert text.startswith("letters: the clinicians are not shown to agree with each other (correlation ")
+    assert remarks_of(guess=False) == []
 
 
 @pytest.mark.long

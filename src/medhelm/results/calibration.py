@@ -17,6 +17,7 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered_pooled,
 )
 from medhelm.analysis.agreement.rating_sample import IMBALANCE, imbalance
+from medhelm.analysis.agreement.reliability import one_rater_agreement
 from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
 from medhelm.analysis.leaderboard.cells import Cell
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -70,6 +71,7 @@ def calibrate(
     if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):
         text = f"Rated, but without a jury score on the leaderboard: {', '.join(unknown)}."
         remarks.append(Remark("rated_without_jury_score", "", text))
+    remarks += _yardstick_remarks(rated)
     found = []
     for cell in cells:
         key = (cell.benchmark, cell.model)
@@ -157,15 +159,34 @@ def _probabilities(rated: Sequence[_RatedCompletion | None]) -> Floats | None:
 
 def _rater_effect(benchmark: str, rated: _Rated, used: Sequence[_RatedCompletion]) -> RaterEffect:
     """Estimate the effect of the choice of raters, from all ratings of the benchmark, on the mean of those used."""
-    everything = [one for (name, _), of in rated.items() if name == benchmark for one in of.values()]
-    raters = list(dict.fromkeys(rater for one in everything for rater in one.composites))
-    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for one in everything])
+    raters, table, _ = _table_of_ratings(benchmark, rated)
     shares = dict.fromkeys(raters, 0.0)
     total = sum(1 / (one.probability or 1) for one in used)
     for one in used:
         for rater in one.composites:
             shares[rater] += 1 / (one.probability or 1) / total / len(one.composites)
-    return rater_effect(table.reshape(len(everything), len(raters)), np.array(list(shares.values())))
+    return rater_effect(table, np.array(list(shares.values())))
+
+
+def _table_of_ratings(benchmark: str, rated: _Rated) -> tuple[list[str], Floats, list[str]]:
+    """Return the raters of a benchmark, all ratings, shape (n, raters), nan if missing, and the instance of each."""
+    everything = [(name, one) for (own, _), of in rated.items() if own == benchmark for name, one in of.items()]
+    raters = list(dict.fromkeys(rater for _, one in everything for rater in one.composites))
+    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for _, one in everything])
+    return raters, table.reshape(len(everything), len(raters)), [name for name, _ in everything]
+
+
+def _yardstick_remarks(rated: _Rated) -> Iterator[Remark]:
+    """Yield benchmarks whose clinicians are not shown to agree with each other."""
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in rated):
+        _, table, instances = _table_of_ratings(benchmark, rated)
+        found = one_rater_agreement(table, instances)
+        if found.low is not None and found.low <= 0:
+            text = (
+                f"{benchmark}: the clinicians are not shown to agree with each other (correlation {found.value:.2f} "
+                f"[{found.low:.2f}, {found.high:.2f}]): calibrated scores are their average, and say little"
+            )
+            yield Remark("clinicians_disagree", benchmark, text)
 
 
 def _rated_completions(
@@ -189,13 +210,30 @@ def _cluster_names(cell: Cell) -> list[str]:
 # --- how the rated completions were selected --------------------------------------------------------------------------
 
 
+def _number_drawn(cell: Cell, own: Mapping[str, _RatedCompletion]) -> int:
+    """Return how many completions of a model were drawn, those that the file lacks included; 0 if it is not known.
+
+    `medhelm agreement sample` draws a fixed number from each stratum, so that one over the probabilities of all drawn
+    completions sums to the number of those that could be drawn.
+    """
+    assert cell.scores is not None, "a cell of a run has the scores of its instances"
+    drawn = [one.probability for one in own.values()]
+    known = [probability for probability in drawn if probability is not None]
+    if not known or len(known) < len(drawn):
+        return 0
+    lacking = int((~np.isnan(cell.scores)).sum()) - sum(1 / probability for probability in known)
+    return len(own) + max(0, round(lacking * fmean(known)))
+
+
 def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
     """Yield remarks on signs that the rated completions of a model were not drawn at random."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     about = f"{cell.benchmark}, {cell.model}"
+    n_drawn = max(n_drawn, _number_drawn(cell, own))
     if n_drawn > len(own):
         text = f"{about}: {n_drawn - len(own)} of {n_drawn} completions that were drawn have no complete rating"
-        yield Remark("drawn_but_unrated", cell.model, f"{text}: rate them, or the sample is no longer a random one")
+        text += ": rate them, or the sample is no longer a random one. If hard ones are missing, scores are too high"
+        yield Remark("drawn_but_unrated", cell.model, text)
     columns = read_columns(run, ["instance_id", "completion"])
     length = {
         name: float(len(text)) for name, text in zip(columns["instance_id"], columns["completion"], strict=True) if text

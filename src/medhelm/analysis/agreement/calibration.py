@@ -13,12 +13,12 @@ regression (Cochran 1977, section 12.6). Any lambda gives an unbiased mean; the 
 ratings it is uncertain, so every rated instance is corrected with the slope of all others (cross-fitting): the variance
 then carries that uncertainty. A slope below 0 counts as 0: a jury that ranks in reverse order is not used.
 
-Intervals take Student's t with one degree of freedom less than there are rated units, and the skewness of the
-estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the end of the scale symmetrical intervals miss the few
-bad answers that were not rated. In simulated runs of 200 to 1,000 instances with biased, compressed and noisy juries
-they cover the truth in 93 to 97% from 15 ratings up. Limits: with 10 ratings it is 92% if nearly all ratings are at
-the end of the scale and 98% if the jury is nearly perfect; where ratings crowd at the end of the scale and also follow
-the jury in a bend, 91 to 94% up to 50 ratings.
+Intervals take Student's t and the skewness of the estimate into account (Hall 1992, J. R. Stat. Soc. B 54): near the
+end of the scale symmetrical intervals miss the few bad answers that were not rated. Degrees of freedom are fewer where
+few ratings make up the spread (`_degrees_of_freedom`), and instances whose jury scores lie beyond all rated ones leave
+room on both sides (`_beyond_the_rated`). In simulated runs of 200 to 1,000 instances with biased, compressed and noisy
+juries, with grades at the end of the scale and with rare disasters that only the jury has seen, they cover the truth in
+92 to 99% from 15 ratings up, and in 91 to 99% with 10.
 
 Other clinicians would rate otherwise. With a `RaterEffect` that knows the variance between raters, the target is the
 mean rating by clinicians in general, of whom the raters are a random sample, and the interval is wider. Without, the
@@ -112,6 +112,19 @@ class _Sample(NamedTuple):
     """Shape (m,): one over the probability with which each rated instance was drawn; equal ones are all 1."""
 
 
+class _Beyond(NamedTuple):
+    """Room for what the ratings do not show: instances whose jury scores lie beyond all scores that were rated."""
+
+    below: float
+    """Addition to the lower side of the interval."""
+    above: float
+    """Addition to the upper side."""
+
+
+NOTHING_BEYOND = _Beyond(0.0, 0.0)
+"""No such room, as for a weight of the jury that is given."""
+
+
 class _ModelEffect(NamedTuple):
     """Differences in the jury's mean error between models, and their effect on the estimate for one model."""
 
@@ -154,8 +167,17 @@ def prediction_powered(
     weights = _slopes_without_own_unit(sample) if lambda_ is None else np.full(len(sample.ratings), float(lambda_))
     weight = float((sample.weights * weights).sum() / sample.weights.sum())
     corrected = sample.ratings + weights * (sample.jury.mean() - sample.rated_jury)
+    beyond = _beyond_the_rated(sample, weight, low, high) if lambda_ is None else NOTHING_BEYOND
     return _calibrated_mean(
-        sample, corrected, weight * sample.jury, low, high, lambda_=weight, method="prediction-powered", raters=raters
+        sample,
+        corrected,
+        weight * sample.jury,
+        low,
+        high,
+        lambda_=weight,
+        method="prediction-powered",
+        beyond=beyond,
+        raters=raters,
     )
 
 
@@ -195,7 +217,10 @@ def isotonic_mapped(
         mapped = np.clip(fitted.at(sample.jury, slope), low, high)
         corrected[outside] += mapped.mean() - np.clip(fitted.at(sample.rated_jury[outside], slope), low, high)
         curve += mapped / FOLDS
-    return _calibrated_mean(sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", raters=raters)
+    beyond = _beyond_the_rated(sample, _slope(sample.rated_jury, sample.ratings), low, high)
+    return _calibrated_mean(
+        sample, corrected, curve, low, high, lambda_=1.0, method="isotonic", beyond=beyond, raters=raters
+    )
 
 
 def prediction_powered_pooled(
@@ -247,6 +272,7 @@ def prediction_powered_pooled(
         high,
         lambda_=lambda_,
         method="pooled",
+        beyond=_beyond_the_rated(sample, lambda_, low, high),
         models=effect,
         raters=raters,
     )
@@ -390,6 +416,36 @@ def _model_effect(errors: Floats, models: Sequence[str], model: str, sample: _Sa
     return _ModelEffect(deviation, error, t_quantile(0.975, known - 1) * error)
 
 
+def _beyond_the_rated(sample: _Sample, slope: float, low: float, high: float) -> _Beyond:
+    """Return what ratings beyond the rated scores can change: there they may follow the jury fully, or not at all.
+
+    Without that, intervals of a model with a few disasters that only the jury has seen cover 70 to 80%. To follow fully
+    is to use the whole scale of the ratings where the jury uses the whole range of its scores.
+
+    Parameters: slope, that of ratings on scores which the estimate assumes.
+    """
+    span = float(np.ptp(sample.jury))
+    if span == 0:
+        return NOTHING_BEYOND
+    under = float(np.maximum(sample.rated_jury.min() - sample.jury, 0.0).mean())
+    over = float(np.maximum(sample.jury - sample.rated_jury.max(), 0.0).mean())
+    more = max((high - low) / span - slope, 0.0)
+    return _Beyond(more * under + slope * over, slope * under + more * over)
+
+
+def _degrees_of_freedom(shares: Floats, weights: Floats) -> float:
+    """Return the degrees of freedom of the spread of the rated units' shares, at least 1.
+
+    One less than their effective number (Kish 1965); fewer if few units make up the spread, as those that are not at
+    the end of the scale: with kurtosis b, the variance of k values has 2 k / (b - 1) degrees of freedom.
+    """
+    units = float(weights.sum() ** 2 / (weights @ weights))
+    squares = (shares - shares.mean()) ** 2
+    total = float(squares.sum())
+    kurtosis = len(shares) * float(squares @ squares) / total**2 if total > 0 else 1.0
+    return max(min(units - 1, 2 * units / max(kurtosis - 1, 1e-9)), 1.0)
+
+
 def _calibrated_mean(
     sample: _Sample,
     corrected: Floats,
@@ -399,13 +455,15 @@ def _calibrated_mean(
     *,
     lambda_: float,
     method: str,
+    beyond: _Beyond = NOTHING_BEYOND,
     models: _ModelEffect = NO_MODEL_EFFECT,
     raters: RaterEffect | None = None,
 ) -> CalibratedMean:
     """Compute the mean of the corrected ratings with its interval.
 
     Parameters: corrected, shape (m,), the estimate of the mean from each rating; predictions, shape (n,), contribution
-    of the jury's scores; models and raters, effects of differences between models and between raters.
+    of the jury's scores; beyond, room for scores beyond the rated ones; models and raters, effects of differences
+    between models and between raters.
     """
     weights = sample.weights / sample.weights.sum()
     mean = float((sample.weights * corrected).sum() / sample.weights.sum())
@@ -421,7 +479,9 @@ def _calibrated_mean(
         error, below, above, method = 0.0, value - limits[0], limits[1] - value, "constant"
     else:
         of_units = np.bincount(sample.rated_units, weights, sample.k)[is_rated].astype(float)
-        error, below, above = spread_of_sum(shares, is_rated, weights=of_units if is_weighted else None)
+        df = _degrees_of_freedom(shares[is_rated], of_units)
+        error, below, above = spread_of_sum(shares, is_rated, df, weights=of_units if is_weighted else None)
+        below, above = below + beyond.below, above + beyond.above
         method += "-clustered" if sample.k < len(sample.jury) else ""
     return CalibratedMean(
         value=value,
