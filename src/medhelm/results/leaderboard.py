@@ -47,6 +47,7 @@ from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
     from medhelm.analysis.jury.reliability import JuryReliability
+    from medhelm.results.calibration import Calibration
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -195,10 +196,10 @@ def _calibrated(
     from medhelm.results.calibration import calibrate
 
     judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
-    cells, more = calibrate(
+    found = calibrate(
         finished.cells, judged, as_path(clinicians.ratings, "ratings"), clinicians.definitions, curve=clinicians.curve
     )
-    return replace(finished, cells=cells, remarks=[*finished.remarks, *more])
+    return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
 
 
 def leaderboard_from_inputs(
@@ -233,7 +234,12 @@ def leaderboard_from_inputs(
     effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
     remarks += injection_remarks(effects)
     board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
-    return with_judges_in_verdict(board, finished.judge_agreement)
+    board = with_judges_in_verdict(board, finished.judge_agreement)
+    if finished.calibration is None:
+        return board
+    from medhelm.results.calibration import with_calibrated_pairs  # lazy: few leaderboards have ratings
+
+    return with_calibrated_pairs(board, finished.calibration)
 
 
 def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryReliability | None]) -> Leaderboard:
@@ -320,6 +326,8 @@ class LeaderboardInputs:
     """Name of each model and judge in its runs -> its name here; empty if they are the same."""
     judge_agreement: Mapping[str, JuryReliability | None] = field(default_factory=dict)
     """Benchmark with more than one judge -> its judges beside each other."""
+    calibration: Calibration | None = None
+    """Clinicians' ratings of these runs; None without."""
     numbers: NumbersCache | None = None
     """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
@@ -463,6 +471,7 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
         injection_effects=[replace(one, model=names[one.model]) for one in found.injection_effects],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
+        calibration=found.calibration and found.calibration.renamed(names),
         judge_agreement={name: one and one.renamed(names) for name, one in found.judge_agreement.items()},
         shown_names=names,
     )
