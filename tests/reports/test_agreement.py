@@ -141,7 +141,7 @@ def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once(
         "jury, accuracy",
         "judge lab/j",
         "metric rouge_l",
-        "It ignores",
+        "It ignores\ndifferences in level",
     ):
         assert words in text
     assert "Combined" not in to_table(ONE, wide=True)
@@ -194,7 +194,7 @@ def test_the_published_number_has_its_own_key_and_no_text_uses_it() -> None:
         (one_clinician((0.1, 0.7), None, None), "is unknown: nothing was rated."),
         (one_clinician((0.1, 0.7), (-0.2, 0.6), (-0.4, 0.4)), "the clinicians are not shown to agree with each other"),
         (one_clinician((-0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), "Do not rely on the jury"),
-        (one_clinician(None, (0.4, 0.6), None), "There are too few ratings to say whether the jury can be trusted"),
+        (one_clinician(None, (0.4, 0.6), None), "No completion has both a complete rating and a jury score yet"),
     ],
 )
 def test_the_verdict_in_words_comes_first_and_has_the_numbers_of_the_table(found: JuryAndRaters, words: str) -> None:
@@ -292,11 +292,11 @@ def test_a_plan() -> None:
         "width": 0.2, "bonett": first.bonett, "zou": first.zou, "icc31": first.one_rater, "icc3k": first.mean,
     }  # fmt: skip
     text = plan_to_table(found)
-    assert text.startswith("Completions of 500 that all 3 raters must rate")
+    assert text.startswith("How many of the 500 completions all 3 raters must rate, for each width of the 95% interval")
     assert content["verdict"] == {"completions": 77, "share": 0.8}
     assert "can be used in place of a clinician: 77 completions (probability 90%)" in " ".join(text.split())
     table = plan_to_table(found, "csv")
     assert table.splitlines()[-2].split(",") == [
         str(x) for x in (0.2, first.mean, first.one_rater, first.zou, first.bonett)
     ]
-    assert plan_to_table(planned(None)).startswith("Completions that all 3 raters")
+    assert plan_to_table(planned(None)).startswith("How many completions all 3 raters must rate")

@@ -279,7 +279,9 @@ def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: P
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
     (found,) = [remark for remark in board.remarks if remark.code == "unbalanced_ratings"]
-    assert "letters, lab/model-a: the rated completions' jury score is" in found.text
+    assert found.text.startswith(
+        "letters, lab/model-a: the 20 rated completions have lower jury scores than the others by"
+    )
     assert "more than chance explains" in found.text
     drawn = [f"{line},{'probability' if n == 0 else 20 / N}" for n, line in enumerate(lines)]
 

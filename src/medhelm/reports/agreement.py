@@ -36,12 +36,11 @@ Brackets: 95% confidence intervals."""
 WIDE_MEANING = """\
 If the jury's correlation with a clinician is not lower than that of two clinicians, it agrees with a clinician as well
 as another clinician does. Both come from all ratings at once, and ignore differences in level.
-ICC(3,k), k = 2: consistency of two raters, here the jury and the mean of the clinicians, after both are standardized.
-1 means the same order and spacing of completions, 0 no relation, and a negative value disagreement. It ignores
-differences in level: see ICC(2,1) on the raw scale, and the difference of the means.
-Intervals: unless noted, those of ICC(3,k) use Fisher's transformation, as do those of Spearman
-in the second table; those of ICC(2,1) the F distribution, those of correlations with a clinician a jackknife over
-instances, and all others a bootstrap over instances."""
+ICC(3,k): agreement with the clinicians' average: 0 none, 1 perfect order and spacing, below 0 the reverse. It ignores
+differences in level, which ICC(2,1) does not.
+Intervals: those of ICC(3,k) use Fisher's transformation, unless noted, as do those of Spearman in the second table;
+those of ICC(2,1) the F distribution, those of correlations with a clinician a jackknife over instances, and all others
+a bootstrap over instances."""
 """Explanation that is printed below the tables of all numbers."""
 
 PUBLISHED_MEANING = """\
@@ -207,6 +206,8 @@ def _conclusion_sentence(found: BenchmarkAgreement) -> str:
             shown = f"Its correlation with a clinician is {jury}, so agreement is not shown."
             return f"Do not rely on the jury. {shown}{known}"
         case Conclusion.TOO_FEW:
+            if one.jury.n == 0:
+                return "No completion has both a complete rating and a jury score yet: fill in all grades."
             return f"There are too few ratings to say whether the jury can be trusted: {one.jury.reason}."
 
 
@@ -393,10 +394,11 @@ def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
 def plan_to_table(found: SampleSizeAnswer, format: str = "table") -> str:
     """Return one row per width: the number of completions that every rater must rate."""
     headers = ["Width", "ICC(3,k)", "ICC(3,1)", "ICC(3,1), Zou 2012", "ICC(3,1), Bonett 2002"]
-    among = f" of {found.population:,}" if found.population else ""
+    among = f"of the {found.population:,} " if found.population else ""
+    who = "both raters" if found.raters == 2 else f"all {found.raters} raters"
     caption = (
-        f"Completions{among} that all {found.raters} raters must rate for a 95% interval of at most this width "
-        f"(probability {found.assurance:.0%}; Bonett: on average), if the ICC is {found.expected:g}"
+        f"How many {among}completions {who} must rate, for each width of the 95% interval, if the ICC is "
+        f"{found.expected:g} (with probability {found.assurance:.0%}; Bonett: on average)"
     )
     cells: list[list[Value]] = [[row.width, row.mean, row.one_rater, row.zou, row.bonett] for row in found.rows]
     table = render(cells, headers, format=format, caption=caption)

@@ -381,17 +381,19 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
     drawn = _probabilities([own.get(name) for name in cell.ids])
     weights = None if drawn is None else 1 / np.where(is_rated, drawn, 1.0)
     lengths = np.array([length.get(name, np.nan) for name in cell.ids])
-    for what, values in (("jury score", cell.scores), ("length", lengths)):
+    for above, below, values in (
+        ("have higher jury scores", "have lower jury scores", cell.scores),
+        ("are longer", "are shorter", lengths),
+    ):
         found = imbalance(values, is_rated & ~np.isnan(cell.scores), weights)
         if found is None or abs(found.value) <= IMBALANCE:
             continue
-        more = "above" if found.value > 0 else "below"
-        text = f"{about}: the rated completions' {what} is {abs(found.value):.2f} standard deviations {more} "
-        text += "the others'" if weights is None else "that of all, probabilities taken into account"
+        more = above if found.value > 0 else below
+        text = f"{about}: the {int(is_rated.sum())} rated completions {more} than "
+        text += "average, probabilities taken into account, " if weights is not None else "the others "
+        text += f"by {abs(found.value):.2f} standard deviations. "
         if abs(found.value) > found.by_chance:
-            text += (
-                ", more than chance explains. Calibration needs a random sample: `medhelm agreement sample` draws one"
-            )
+            text += "This is more than chance explains. Calibration needs a random sample: `medhelm agreement sample`"
         else:
-            text += f"; a random draw of {int(is_rated.sum())} can differ as much. Rate more completions"
+            text += "This can be chance; more ratings would tell"
         yield Remark("unbalanced_ratings", cell.model, text)
