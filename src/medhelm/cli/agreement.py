@@ -152,6 +152,9 @@ def agreement(
     help="Raters per completion, each with a row to fill in.",
 )
 @click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
+@click.option(
+    "--same-instances", is_flag=True, help="Draw the same instances for every model, which compares models best."
+)
 @click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
 @run_filter_options
 @shared_options("store", "json")
@@ -163,6 +166,7 @@ def sample(
     seed: int,
     raters: int,
     by_score: bool,
+    same_instances: bool,
     show_models: bool,
     wanted: RunFilter,
 ) -> int:
@@ -182,8 +186,16 @@ def sample(
 
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
+    if by_score and same_instances:
+        raise click.UsageError("--by-score draws by each model's own scores: leave out --same-instances.")
     found = draw_rating_sample(
-        shared.store_to_read, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted
+        shared.store_to_read,
+        size,
+        seed=seed,
+        by_score=by_score,
+        show_models=show_models,
+        same_instances=same_instances,
+        wanted=wanted,
     )
     with output_errors(file, "file"), atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data

@@ -84,6 +84,13 @@ def test_where_the_same_instances_are_rated_the_difference_of_ratings_is_predict
     assert pair.high - pair.low == pytest.approx(one.high - one.low, rel=0.1)
 
 
+def test_equal_probabilities_change_nothing() -> None:
+    found = models(np.random.default_rng(0))
+    drawn = [replace(one, probabilities=np.where(np.isnan(one.ratings), NAN, 0.15)) for one in found if
+             one.ratings is not None]  # fmt: skip
+    assert compared(drawn).overall == compared(found).overall
+
+
 def test_where_others_are_rated_two_calibrated_means_are_subtracted() -> None:
     first, second, _ = found = models(np.random.default_rng(0), shared=False)
     pair = compared(found).overall[0]

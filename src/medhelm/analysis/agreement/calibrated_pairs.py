@@ -267,7 +267,7 @@ def _aligned(one: ScoredModel, place: Mapping[str, int]) -> _Side:
 def _paired_parts(sides: Sequence[_Side], codes: NDArray[np.intp], k: int, of: ScoredModel) -> EstimateParts | None:
     """Predict the difference of ratings from that of jury scores; None if too few instances were rated for both."""
     (scores_a, ratings_a, drawn_a), (scores_b, ratings_b, drawn_b) = sides
-    if drawn_a is not None or drawn_b is not None:
+    if not (_are_equal(drawn_a) and _are_equal(drawn_b)):
         return None
     scores, ratings = scores_a - scores_b, ratings_a - ratings_b
     n_both = int((~np.isnan(ratings) & ~np.isnan(scores)).sum())
@@ -277,6 +277,11 @@ def _paired_parts(sides: Sequence[_Side], codes: NDArray[np.intp], k: int, of: S
         return None
     span = of.high - of.low
     return estimate_parts(scores, ratings, codes, k, low=-span, high=span)
+
+
+def _are_equal(drawn: Floats | None) -> bool:
+    """Return whether all instances that were drawn had the same probability."""
+    return drawn is None or bool(np.nanmin(drawn) == np.nanmax(drawn))
 
 
 def _subtracted_parts(sides: Sequence[_Side], codes: NDArray[np.intp], k: int, of: ScoredModel) -> EstimateParts:
