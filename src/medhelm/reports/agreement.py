@@ -377,7 +377,7 @@ class SampleSizeAnswer:
     """Probability that the interval is at most that wide."""
     population: int | None
     """Number of completions in all; None for unlimited."""
-    verdict: int | None
+    verdict: int | None = None
     """Completions that show a jury as good as one more clinician to be so, if the ICC is that of two clinicians; None
     if no number does."""
 

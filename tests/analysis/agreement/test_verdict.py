@@ -117,6 +117,7 @@ def test_the_share_is_the_quotient_and_says_why_it_has_no_interval() -> None:
     assert found.jury.value
     assert found.raters.value
     assert found.share.value == pytest.approx(found.jury.value / found.raters.value)
+    assert found.share.value is not None
     assert found.share.low is not None
     assert found.share.high is not None
     assert found.share.low < found.share.value < found.share.high

@@ -10,7 +10,7 @@ import pytest
 
 from medhelm.analysis.jury.judges import JurySummary
 from medhelm.analysis.jury.overall import summarize_benchmarks
-from medhelm.analysis.jury.reliability import JudgeFinding, JudgeScores, jury_reliability
+from medhelm.analysis.jury.reliability import JudgeFinding, JudgeScores, JuryReliability, jury_reliability
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.analysis.jury.verdict import judges_in_words, verdict
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -104,7 +104,8 @@ def test_benchmarks_of_any_scale_count_together_each_around_its_own_mean() -> No
     shifted = jury_reliability(JudgeScores.stack([tables[0], ("abc", tables[1][1] + 0.5, np.arange(20))]))
     assert [one.finding for one in together.judges][2] is JudgeFinding.GUESSES
     for one, same in zip(together.judges, shifted.judges, strict=True):
-        assert (one.agreement.value, one.agreement.n) == (pytest.approx(same.agreement.value), 40)
+        assert one.agreement.value == pytest.approx(same.agreement.value)
+        assert one.agreement.n == 40
 
 
 @pytest.mark.parametrize("kind", [RANDOM, CONSTANT, REVERSED])
@@ -144,7 +145,8 @@ def summaries(*tables: Floats) -> list[JurySummary]:
                   criteria=("accuracy",))
         for name, table in zip(names, tables, strict=False)
     ]  # fmt: skip
-    return own and [*(found := [numbers_of(one) for one in own]), summarize_benchmarks(own, found)]
+    found = [numbers_of(one) for one in own]
+    return [*found, summarize_benchmarks(own, found)]
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +233,7 @@ def test_a_judge_who_guesses_makes_no_other_judge_seem_to_favor_good_models() ->
 def test_the_leaderboard_names_judges_of_one_benchmark_and_sure_findings_of_several() -> None:
     rng = np.random.default_rng(0)
 
-    def of(*kinds: str) -> object:
+    def of(*kinds: str) -> JuryReliability:
         table = jury(kinds, 60, 2, rng)
         names = JUDGES[: len(kinds)]
         return jury_reliability(
@@ -244,12 +246,12 @@ def test_the_leaderboard_names_judges_of_one_benchmark_and_sure_findings_of_seve
         of(GOOD, GOOD, REVERSED),
         of(RANDOM, RANDOM),
     )
-    assert judges_in_words([("Toy", good), ("None", None)]) == []  # type: ignore[list-item]
-    (sentence,) = judges_in_words([("Toy", guesses)])  # type: ignore[list-item]
+    assert judges_in_words([("Toy", good), ("None", None)]) == []
+    (sentence,) = judges_in_words([("Toy", guesses)])
     assert sentence.startswith("On Toy, llama is not shown to agree with the other judges (correlation ")
-    (sentence,) = judges_in_words([("Toy", guesses), ("Other", against)])  # type: ignore[list-item]
+    (sentence,) = judges_in_words([("Toy", guesses), ("Other", against)])
     assert sentence.startswith("On Other, llama grades against the other judges (correlation -")
-    (sentence,) = judges_in_words([("Toy", good), ("Other", chance)])  # type: ignore[list-item]
+    (sentence,) = judges_in_words([("Toy", good), ("Other", chance)])
     assert sentence.startswith("Do not use the ranking on Other: the judges are not shown to agree")
 
 

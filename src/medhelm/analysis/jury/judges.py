@@ -78,7 +78,7 @@ class JudgeSummary:
     agreement: RaterAgreement | None = None
     """Correlation of its scores with the mean of the other judges'; None without a judgment."""
     finding: JudgeFinding = JudgeFinding.UNKNOWN
-    """What that shows about the judge."""
+    """Conclusion about the judge from that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -77,7 +77,7 @@ def _summarize_judge(parts: Sequence[JudgeSummary], found: JudgeReliability | No
         own_models=tuple(dict.fromkeys(model for part in parts for model in part.own_models)),
         self_preference=average_estimates([part.self_preference for part in parts]),
         length=_average_length_bias([part.length for part in parts]),
-        agreement=found and found.agreement,
+        agreement=found.agreement if found else None,
         finding=found.finding if found else JudgeFinding.UNKNOWN,
     )
 

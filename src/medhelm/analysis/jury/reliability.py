@@ -8,8 +8,8 @@ because one judge who guesses, or grades the wrong way round, lowers the numbers
     guesses      the interval holds 0, and the number is less than half of the agreement among the others
     against      the interval lies below 0
 
-The others are those who are not named. If they are not shown to agree with each other, nobody can say who is wrong, and
-only constant judges are named. The same holds for two judges.
+The others are those who are not named. If they are not shown to agree with each other, it is
+unknown who is wrong, and only constant judges are named. The same holds for two judges.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 
 class JudgeFinding(StrEnum):
-    """What the other judges show about a judge."""
+    """Conclusion about a judge, from the other judges."""
 
     AGREES = "agrees"
     """It agrees with the others better than chance."""
@@ -59,7 +59,7 @@ class JudgeReliability:
     agreement: RaterAgreement
     """Correlation with the mean of the other judges who are not named."""
     finding: JudgeFinding
-    """What that shows."""
+    """Conclusion from that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
