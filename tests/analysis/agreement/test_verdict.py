@@ -95,7 +95,7 @@ def test_the_planned_size_shows_a_jury_that_is_one_more_clinician(raters: int, c
     n = verdict_size(correlation, SHARE, raters)
     assert n
     found = conclusions(n, raters, correlation, 1.0, 500)
-    assert 0.74 <= np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.87
+    assert 0.72 <= np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.87
 
 
 def test_the_planned_size_grows_with_what_is_asked() -> None:
