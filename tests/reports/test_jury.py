@@ -163,7 +163,7 @@ def test_tables_fit_the_terminal(analysis: JuryAnalysis) -> None:
 def test_every_table_is_explained_below_it(analysis: JuryAnalysis) -> None:
     text = to_text(analysis, wide=True)
     lines = text.splitlines()
-    for note in (note for notes in NOTES.values() for note in notes):
+    for note in (note for name, notes in NOTES.items() if name != "short" for note in notes):
         assert f"- {note}" in lines
 
 

@@ -241,22 +241,17 @@ def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "correcte
         overview = _short_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
     if format in ("csv", "latex"):
         return overview
-    hidden = "pair_without_icc" if rule == "corrected" else ""
-    notes = [
-        *map(str, found.remarks),
-        *(
-            f"{name}: {remark}"
-            for name, one in found.datasets.items()
-            for remark in one.remarks
-            if remark.code != hidden
-        ),
-    ]
+    hidden = {"pair_without_icc"} if rule == "corrected" else set()
+    hidden |= set() if wide else {"baseline_missing"}
+    shown = [*map(str, (remark for remark in found.remarks if remark.code not in hidden))]
+    for name, one in found.datasets.items():
+        shown += [f"{name}: {remark}" for remark in one.remarks if remark.code not in hidden]
     if len(found.datasets) > 1:
         # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}
-        more = [remark for remark in found.combined.remarks if remark not in known and remark.code != hidden]
-        notes += [f"{COMBINED}: {remark}" for remark in more]
-    remarks = "".join(f"- {note}\n" for note in notes)
+        more = [remark for remark in found.combined.remarks if remark not in known and remark.code not in hidden]
+        shown += [f"{COMBINED}: {remark}" for remark in more]
+    remarks = "".join(f"- {note}\n" for note in shown)
     top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
     meaning = "\n".join([MEANING, *[WIDE_MEANING] * wide, *[PUBLISHED_MEANING] * (rule == "published")])
     details = _details_table(several, format) if wide else ""
@@ -283,7 +278,7 @@ def _short_table(several: Mapping[str, BenchmarkAgreement], format: str, caption
         if rule == "published":
             numbers = [estimate_text(found.jury.consistency), with_interval(pairs.pairs.value, pairs.low, pairs.high)]
         rows.append([name, found.n_instances, len(found.raters), *numbers, estimate_text(found.jury.difference)])
-    return render(rows, headers, format=format, caption=caption, width=120, drop=("Raters", "Completions"))
+    return render(rows, headers, format=format, caption=caption, width=130, drop=("Raters", "Completions"))
 
 
 def _overview_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:

@@ -251,6 +251,7 @@ NOTES = {
         "Tau: 1 for the order of the whole jury, -1 for its reverse. (!): the whole jury separates the two.",
         "Significant: by the paired test of the leaderboard, adjusted for all pairs of models (Holm).",
     ),
+    "short": ("Brackets: 95% intervals.",),
     "all": (
         "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",
         "All benchmarks: the mean over benchmarks with equal weights; models by win share, as on the leaderboard.",
@@ -281,11 +282,12 @@ def to_text(analysis: JuryAnalysis, format: str = "table", *, wide: bool = False
     blocks = []
     for name, caption, headers, rows in _tables(analysis, wide=wide):
         explained = [*NOTES[name], *(_missing(analysis) if name == "judges" else ())]
-        notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in explained) + "\n"
+        below = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in explained) + "\n"
         drop = LEAST_IMPORTANT[name]
-        blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + notes)
+        blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + below)
     if format != "latex":
-        blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *NOTES["all"]]) + "\n")
+        notes = NOTES["all"] if wide else NOTES["short"] + NOTES["all"][1:] * (len(analysis.benchmarks) > 1)
+        blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *notes]) + "\n")
     return "\n".join(blocks)
 
 

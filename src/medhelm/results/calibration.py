@@ -390,7 +390,8 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
             continue
         more = above if found.value > 0 else below
         text = f"{about}: the {int(is_rated.sum())} rated completions {more} than "
-        text += "average, probabilities taken into account, " if weights is not None else "the others "
+        varied = weights is not None and np.ptp(weights[is_rated]) > 0
+        text += "average, probabilities taken into account, " if varied else "the others "
         text += f"by {abs(found.value):.2f} standard deviations. "
         if abs(found.value) > found.by_chance:
             text += "This is more than chance explains. Calibration needs a random sample: `medhelm agreement sample`"

@@ -219,6 +219,17 @@ def test_over_benchmarks_a_judge_is_named_once_and_where_it_differs_by_the_bench
     assert "On Other, llama grades against the other judges" in mixed
 
 
+def test_a_judge_who_guesses_on_one_of_several_benchmarks_gets_a_remark() -> None:
+    rng = np.random.default_rng(0)
+    good, bad = jury((GOOD, GOOD, GOOD), 100, 3, rng), jury((GOOD, GOOD, RANDOM), 40, 3, rng)
+    *found, overall = summaries(good, bad)
+    texts = {remark.code: remark.text for remark in remarks(found, overall, "real")}
+    assert texts["judge_may_guess"].startswith("On Other, llama is not shown to agree with the other judges (correl")
+    assert "judge_to_leave_out" not in texts
+    *found, overall = summaries(good, good)
+    assert "judge_may_guess" not in {remark.code for remark in remarks(found, overall, "real")}
+
+
 def test_a_judge_who_guesses_makes_no_other_judge_seem_to_favor_good_models() -> None:
     rng = np.random.default_rng(0)
     table = jury((GOOD, GOOD, RANDOM), 100, 2, rng) + np.array([1.0, -1.0])[None, :, None]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from medhelm.analysis.jury.judges import JurySummary
+from medhelm.analysis.jury.reliability import JudgeFinding
 from medhelm.analysis.leaderboard.remarks import SAMPLE_TIER
 from medhelm.domain import Tier
 from medhelm.domain.remark import Remark
@@ -37,6 +38,8 @@ def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) ->
     for own in numbers:
         yield from _length(own)
     yield from _named_judges(numbers[0] if len(numbers) == 1 else overall)
+    if len(numbers) > 1:
+        yield from _doubtful_judges(numbers, {judge.judge for judge in overall.named})
     yield from _self_preference(overall)
     for own in numbers:
         yield from _dependence(own)
@@ -78,6 +81,22 @@ def _named_judges(together: JurySummary) -> Iterator[Remark]:
     for judge in together.named:
         text = f"`medhelm rescore --data DIR --without {judge.judge}` scores without it. Nothing is sent."
         yield Remark("judge_to_leave_out", judge.judge, f"{judge.judge} can be left out: {text}")
+
+
+def _doubtful_judges(numbers: Sequence[JurySummary], named: Collection[str]) -> Iterator[Remark]:
+    """Yield judges who seem to guess on one of several benchmarks, which chance may explain.
+
+    `named`: judges whom the verdict names.
+    """
+    for own in numbers:
+        for judge in own.judges:
+            found = judge.agreement
+            if judge.finding is JudgeFinding.GUESSES and judge.judge not in named and found and found.value is not None:
+                text = (
+                    f"On {own.title}, {judge.judge} is not shown to agree with the other judges (correlation "
+                    f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}])."
+                )
+                yield Remark("judge_may_guess", judge.judge, text)
 
 
 def _length(own: JurySummary) -> Iterator[Remark]:
