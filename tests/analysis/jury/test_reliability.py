@@ -220,7 +220,7 @@ def test_over_benchmarks_a_judge_is_named_once_and_where_it_differs_by_the_bench
 
 
 def test_a_judge_who_guesses_on_one_of_several_benchmarks_gets_a_remark() -> None:
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     good, bad = jury((GOOD, GOOD, GOOD), 100, 3, rng), jury((GOOD, GOOD, RANDOM), 40, 3, rng)
     *found, overall = summaries(good, bad)
     texts = {remark.code: remark.text for remark in remarks(found, overall, "real")}
