@@ -1,8 +1,9 @@
-"""Measure by simulation what the documentation says of agreement among clinicians and of calibration.
+"""Measure by simulation what the documentation says of judges, of agreement among clinicians and of calibration.
 
     python -m bench.studies.clinicians
+    python -m bench.studies.clinicians --only judge_table pairs_table
 
-Prints the tables of docs/explanation/agreement.md and calibration.md; about 80 seconds on one core.
+Prints the tables of docs/explanation/jury.md, agreement.md and calibration.md; about 10 minutes on one core.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from itertools import combinations
 
 import numpy as np
 
+from medhelm.analysis.agreement.calibrated_pairs import ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import CalibratedMean, prediction_powered
 from medhelm.analysis.agreement.correlation import pearson
+from medhelm.analysis.agreement.icc_sample_size import verdict_size
 from medhelm.analysis.agreement.jury_vs_clinicians import standardized_icc
 from medhelm.analysis.agreement.raters import average_over_pairs
 from medhelm.analysis.agreement.rating_sample import draw_completions
 from medhelm.analysis.agreement.reliability import RaterAgreement, jury_and_raters, one_rater_agreement
 from medhelm.analysis.agreement.severity import rater_effect
+from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
+from medhelm.analysis.jury.reliability import JudgeScores, jury_reliability
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.reports.formats.tables import Value, render
 
@@ -181,13 +186,167 @@ SELECTIONS: dict[str, Callable[[Floats, Floats, np.random.Generator], tuple[Floa
 }
 
 
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+VERDICTS = ((3, 30, 0.5, 0), (3, 100, 0.5, 0), (3, 300, 0.5, 0), (2, 100, 0.5, 0), (3, 60, 0.5, 12), (3, 1000, 0.2, 0))
+"""Clinicians, completions, correlation of two clinicians, and number of clusters; 0 for independent completions."""
+
+
+def verdict_table(runs: int) -> str:
+    """Return how often a jury at the margin, and one that is one more clinician, are called as good as a clinician."""
+    rows: list[list[Value]] = []
+    for raters, n, correlation, clusters in VERDICTS:
+        rates = [_called_as_good(raters, n, correlation, clusters, share, runs) for share in (SHARE, 1.0)]
+        rows.append([raters, n, clusters or "none", correlation, *(f"{rate:.3f}" for rate in rates)])
+    headers = ["Clinicians", "Completions", "Clusters", "Two clinicians", "At the margin", "One more clinician"]
+    return render(rows, headers, format="md")
+
+
+def _called_as_good(raters: int, n: int, correlation: float, clusters: int, share: float, runs: int) -> float:
+    """Return the rate of `AS_GOOD` for a jury with this share of the agreement of two clinicians."""
+    rng = np.random.default_rng(SEED)
+    codes, slope = np.repeat(np.arange(clusters), n // clusters) if clusters else None, share * np.sqrt(correlation)
+    found = []
+    for _ in range(runs):
+        quality = rng.normal(size=n)
+        if codes is not None:
+            quality = np.sqrt(0.5) * (quality + rng.normal(size=clusters)[codes])
+        table = np.sqrt(correlation) * quality[:, None] + np.sqrt(1 - correlation) * rng.normal(size=(n, raters))
+        jury = slope * quality + np.sqrt(1 - slope**2) * rng.normal(size=n)
+        found.append(conclude(jury_and_raters(table, jury, codes)) is Conclusion.AS_GOOD)
+    return float(np.mean(found))
+
+
+def plan_table(runs: int) -> str:
+    """Return the planned number of completions, and how often it shows a jury that is one more clinician."""
+    rows: list[list[Value]] = []
+    for raters, correlation in ((2, 0.5), (3, 0.5), (5, 0.5), (2, 0.75), (3, 0.75), (3, 0.3)):
+        n = verdict_size(correlation, SHARE, raters)
+        assert n, "these correlations are not 0"
+        rows.append([raters, correlation, n, f"{_called_as_good(raters, n, correlation, 0, 1.0, runs):.3f}"])
+    return render(rows, ["Clinicians", "Two clinicians", "Completions", "Shown"], format="md")
+
+
+# --- judges -----------------------------------------------------------------------------------------------------------
+
+JUDGES = ("good", "random", "constant", "reversed")
+"""Kinds of the third judge, beside two good ones."""
+
+
+def judge_table(runs: int) -> str:
+    """Return how often the third of three judges is named, and a good one."""
+    rows: list[list[Value]] = []
+    for n, models, agreement in ((30, 1, 0.8), (30, 2, 0.7), (30, 1, 0.5), (100, 1, 0.5)):
+        named = {kind: _named(kind, n, models, agreement, runs) for kind in JUDGES}
+        good = max(named[kind][0] for kind in JUDGES)
+        rows.append([n, models, agreement, *(f"{named[kind][1]:.3f}" for kind in JUDGES[1:]), f"{good:.3f}"])
+    headers = ["Instances", "Models", "Two good judges", "Random", "Constant", "Reversed", "A good judge"]
+    return render(rows, headers, format="md")
+
+
+def _named(kind: str, n: int, models: int, agreement: float, runs: int) -> tuple[float, float]:
+    """Return how often a good judge is named (the higher rate of two), and the third one."""
+    rng = np.random.default_rng(SEED)
+    counts = np.zeros(3)
+    for _ in range(runs):
+        quality, error = np.sqrt(agreement) * rng.normal(size=n * models), rng.normal(size=(3, n * models))
+        grades = quality + np.sqrt(1 - agreement) * error
+        grades[2] = {"good": grades[2], "random": error[2], "constant": 0 * quality, "reversed": -grades[2]}[kind]
+        scores = (np.clip(np.round(3 + grades), 1, 5) - 1) / 4
+        found = jury_reliability(JudgeScores.stack([("abc", scores, np.tile(np.arange(n), models))]))
+        counts += [one.finding.is_named for one in found.judges]
+    rates = counts / runs
+    return float(rates[:2].max()), float(rates[2])
+
+
+# --- differences between models ---------------------------------------------------------------------------------------
+
+
+def pairs_table(runs: int) -> str:
+    """Return false findings among three equal models, of which the jury favors one, and the power of a difference."""
+    rows: list[list[Value]] = []
+    for jury in ("good", "useless", "reversed"):
+        for shared in (True, False):
+            false = np.mean([_has_finding(jury, shared, 30, 0.0, seed) for seed in range(runs)])
+            power = [np.mean([_has_finding(jury, shared, m, 0.4, seed) for seed in range(runs)]) for m in (30, 50)]
+            which = "the same" if shared else "others"
+            rows.append([jury, which, f"{false:.3f}", *(f"{one:.2f}" for one in power)])
+    headers = ["Jury", "Instances rated", "False findings", "0.4 grades found, 30 rated", "50 rated"]
+    return render(rows, headers, format="md")
+
+
+def _has_finding(jury: str, shared: bool, rated: int, worse: float, seed: int) -> bool:
+    """Return whether three models on 300 instances have a significant difference, of the first and second if any."""
+    rng = np.random.default_rng(seed)
+    level, slope, noise = {"good": (3.4, 0.8, 0.35), "useless": (3.4, 0.0, 0.7), "reversed": (3.0, -0.8, 0.35)}[jury]
+    hardness, same, ids = 0.3 * rng.normal(size=300), rng.permutation(300)[:rated], [str(i) for i in range(300)]
+    models = []
+    for place, name in enumerate("abc"):
+        quality = 3.3 + hardness + 0.7 * rng.normal(size=300) - (worse if place else 0.0)
+        scores = level + slope * (quality - 3) + noise * rng.normal(size=300) + (0.0 if place else 0.5)
+        drawn = same if shared else rng.permutation(300)[:rated]
+        ratings = np.where(np.isin(np.arange(300), drawn), np.clip(np.round(quality * 3) / 3, 1, 5), NAN)
+        models.append(
+            ScoredModel(benchmark="x", model=name, ids=ids, units=ids, scores=np.clip(scores, 1, 5), low=1, high=5,
+                        ratings=ratings)
+        )  # fmt: skip
+    found = calibrated_pairs(models, "abc", {}, {}).overall
+    return found[0].better == "a" if worse else any(pair.better for pair in found)
+
+
+def ceiling_table(runs: int) -> str:
+    """Return coverage of calibrated means where grades are at the end of the scale, or few are disasters."""
+    rows: list[list[Value]] = []
+    for name, draw in CEILINGS.items():
+        truth = float(draw(np.random.default_rng(99), 10**6)[1].mean())
+        for rated in (10, 15, 20, 30):
+            rng, found = np.random.default_rng(SEED), []
+            for _ in range(runs):
+                jury, ratings = draw(rng, 500)
+                ratings[rated:] = NAN
+                found.append(prediction_powered(jury, ratings, low=1, high=5))
+            rows.append([name, rated, *_in_interval(found, truth)])
+    return render(rows, ["Grades", "Rated of 500", "Covered", "Width"], format="md")
+
+
+def _at_the_ceiling(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    quality = 5.3 + 0.7 * rng.normal(size=n)
+    return np.clip(quality + 0.2 * rng.normal(size=n), 1, 5), np.clip(quality, 1, 5)
+
+
+def _with_disasters(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    ratings = np.where(rng.random(n) < 0.03, 1 + rng.random(n), np.clip(4.8 + 0.2 * rng.normal(size=n), 1, 5))
+    return np.clip(ratings + 0.3 * rng.normal(size=n), 1, 5), ratings
+
+
+CEILINGS: dict[str, Callable[[np.random.Generator, int], tuple[Floats, Floats]]] = {
+    "two thirds are the best": _at_the_ceiling,
+    "3% are disasters, the rest near the best": _with_disasters,
+}
+
+TABLES = (
+    agreement_table,
+    difference_table,
+    verdict_table,
+    plan_table,
+    rater_table,
+    selection_table,
+    ceiling_table,
+    pairs_table,
+    judge_table,
+)
+
+
 def main() -> None:
-    """Print all tables."""
+    """Print all tables, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="Simulated data sets per row.")
-    runs = parser.parse_args().runs
-    for table in (agreement_table, difference_table, rater_table, selection_table):
-        print(table(runs))
+    names = [table.__name__ for table in TABLES]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="Tables to print.")
+    options = parser.parse_args()
+    for table in TABLES:
+        if table.__name__ in options.only:
+            print(table(options.runs))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,8 @@ def test_the_table_for_people(medhelm: Medhelm, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert "aci_bench" in outcome.out
     assert "Combined" in outcome.out
-    assert "jury, completeness" in outcome.out
+    assert "jury, completeness" not in outcome.out
+    assert "jury, completeness" in medhelm("agreement", published_like(tmp_path), "--wide").out
     assert medhelm("agreement", published_like(tmp_path), "--format", "csv").out.startswith("Benchmark,Completions,")
 
 
@@ -102,6 +103,9 @@ def test_planning_needs_no_file(medhelm: Medhelm) -> None:
     assert (narrow["width"], wide["width"]) == (0.2, 0.4)
     assert narrow["icc3k"] > wide["icc3k"] > 1
     assert outcome.json["expected_icc"] == 0.75
+    assert outcome.json["verdict"] == {"completions": 67, "share": 0.8}
+    assert "67 completions" in medhelm("agreement", "--plan", "0.2").out
+    assert medhelm("agreement", "--plan", "0.2", "--expected-icc", "0").code == 0
     assert "if the ICC is 0.6" in medhelm(
         "agreement", "--plan", "0.2", "--expected-icc", "0.6", "--raters", "3", "--assurance", "0.9"
     ).out.replace("\n", " ")
@@ -128,7 +132,9 @@ def test_bad_options(medhelm: Medhelm, arguments: list[str], words: str) -> None
 
 def test_the_published_rule_is_shown_on_request(medhelm: Medhelm, tmp_path: Path) -> None:
     path = published_like(tmp_path)
-    corrected, published = (medhelm("agreement", path, "--scoring", rule) for rule in ("corrected", "published"))
+    corrected, published = (
+        medhelm("agreement", path, "--scoring", rule, "--wide") for rule in ("corrected", "published")
+    )
     assert "Lowest to" not in corrected.out
     assert "Lowest to" in published.out
     assert "Published rule" in published.out

@@ -67,6 +67,21 @@ def clinical(*seeds: int) -> JuryAgreement:
 ONE, TWO = clinical(1), clinical(1, 2)
 
 
+def one_clinician(jury: Ends, clinicians: Ends, difference: Ends) -> JuryAndRaters:
+    def around(ends: Ends) -> RaterAgreement:
+        if ends is None:
+            return RaterAgreement(value=None, low=None, high=None, n=0, n_raters=1, reason="nothing was rated")
+        return RaterAgreement(value=sum(ends) / 2, low=ends[0], high=ends[1], n=30, n_raters=3)
+
+    share = None
+    if clinicians and difference:
+        middle = sum(clinicians) / 2
+        share = (1 + difference[0] / middle, 1 + difference[1] / middle)
+    return JuryAndRaters(
+        jury=around(jury), raters=around(clinicians), difference=around(difference), share=around(share)
+    )
+
+
 def test_json_has_the_keys_of_the_contract() -> None:
     content = json.loads(json.dumps(as_json(TWO), allow_nan=False))
     assert set(content) >= {"datasets", "combined"}
@@ -115,7 +130,7 @@ def test_json_has_numbers_and_reasons_for_missing_ones() -> None:
 
 
 def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once() -> None:
-    text = to_table(TWO)
+    text = to_table(TWO, wide=True)
     for found in (*TWO.datasets.values(), TWO.combined):
         assert f"{found.jury.consistency.value:.3f} [" in text
     assert sum(line.startswith("Combined ") for line in text.splitlines()) >= 4
@@ -126,19 +141,48 @@ def test_the_table_shows_every_benchmark_and_all_together_and_every_remark_once(
         "jury, accuracy",
         "judge lab/j",
         "metric rouge_l",
-        "It ignores",
+        "It ignores\ndifferences in level",
     ):
         assert words in text
-    assert "Combined" not in to_table(ONE)
+    assert "Combined" not in to_table(ONE, wide=True)
 
 
-def one_clinician(jury: Ends, clinicians: Ends, difference: Ends) -> JuryAndRaters:
-    def around(ends: Ends) -> RaterAgreement:
-        if ends is None:
-            return RaterAgreement(value=None, low=None, high=None, n=0, n_raters=1, reason="nothing was rated")
-        return RaterAgreement(value=sum(ends) / 2, low=ends[0], high=ends[1], n=30, n_raters=3)
+def test_by_default_the_table_has_what_the_verdict_needs() -> None:
+    text = to_table(TWO, "md")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in table[0].strip("|").split("|")] == [
+        "Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference",
+        "Jury minus clinicians",
+    ]  # fmt: skip
+    assert len(table) == 2 + 3
+    for words in ("ICC", "Spearman", "kappa", "bootstrap", "judge lab/j"):
+        assert words not in text
+        assert words in to_table(TWO, "md", wide=True)
 
-    return JuryAndRaters(jury=around(jury), raters=around(clinicians), difference=around(difference))
+
+@pytest.mark.parametrize(
+    ("found", "advises"),
+    [
+        (one_clinician((0.5, 0.7), (0.4, 0.6), (0, 0.2)), True),
+        (one_clinician((0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), True),
+        (one_clinician((0.1, 0.7), (-0.2, 0.6), (-0.4, 0.4)), False),
+        (one_clinician((-0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), False),
+        (one_clinician(None, (0.4, 0.6), None), False),
+    ],
+)
+def test_calibration_is_advised_only_where_jury_and_clinicians_agree(found: JuryAndRaters, advises: bool) -> None:
+    lenient = Estimate(value=0.5, low=0.3, high=0.7, n=12, n_failed=0, method="x")
+    one = ONE.datasets["d1"]
+    changed = replace(one, jury=replace(one.jury, difference=lenient), one_clinician=found)
+    assert ("only after calibration" in " ".join(verdict(replace(ONE, datasets={"d1": changed})))) == advises
+
+
+def test_the_published_number_has_its_own_key_and_no_text_uses_it() -> None:
+    for one in as_json(TWO)["datasets"].values():
+        assert one["clinicians_published"] == one["clinicians"]
+        assert set(one["clinicians_all_ratings"]) >= {"icc3k", "low", "high"}
+        published = f"{one['clinicians_published']['icc3k']:.3f}"
+        assert published not in to_table(TWO, wide=True)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +194,7 @@ def one_clinician(jury: Ends, clinicians: Ends, difference: Ends) -> JuryAndRate
         (one_clinician((0.1, 0.7), None, None), "is unknown: nothing was rated."),
         (one_clinician((0.1, 0.7), (-0.2, 0.6), (-0.4, 0.4)), "the clinicians are not shown to agree with each other"),
         (one_clinician((-0.1, 0.3), (0.4, 0.6), (-0.4, -0.2)), "Do not rely on the jury"),
-        (one_clinician(None, (0.4, 0.6), None), "There are too few ratings to say whether the jury can be trusted"),
+        (one_clinician(None, (0.4, 0.6), None), "No completion has both a complete rating and a jury score yet"),
     ],
 )
 def test_the_verdict_in_words_comes_first_and_has_the_numbers_of_the_table(found: JuryAndRaters, words: str) -> None:
@@ -162,6 +206,8 @@ def test_the_verdict_in_words_comes_first_and_has_the_numbers_of_the_table(found
     (row,) = csv.DictReader(io.StringIO(to_table(one, "csv")))
     for number in re.findall(r"-?[\d.]+ \[.*?\]", first):
         assert number in row.values()
+    if share := re.search(r"(?:at least|to reach) (\d+)%", first):
+        assert int(share[1]) == int(100 * (found.share.low or 0) + 1e-9)
 
 
 def test_clinicians_who_agree_weakly_are_a_weak_yardstick() -> None:
@@ -184,7 +230,10 @@ def test_the_verdict_names_benchmarks_and_leniency() -> None:
     lenient = replace(
         ONE.datasets["d1"].jury, difference=Estimate(value=-0.5, low=-0.7, high=-0.3, n=12, n_failed=0, method="x")
     )
-    two = replace(TWO, datasets={"d1": replace(ONE.datasets["d1"], jury=lenient), "d2": TWO.datasets["d2"]})
+    good = one_clinician((0.5, 0.7), (0.4, 0.6), (0, 0.2))
+    two = replace(
+        TWO, datasets={"d1": replace(ONE.datasets["d1"], jury=lenient, one_clinician=good), "d2": TWO.datasets["d2"]}
+    )
     found = verdict(two)
     assert [sentence[:3] for sentence in found] == ["d1:", "d1:", "d2:"]
     assert "Its grades are lower than clinicians' by 0.500 [0.300, 0.700]" in found[1]
@@ -206,7 +255,7 @@ def test_other_formats_have_tables_only() -> None:
     rows = to_table(TWO, "csv").splitlines()
     assert [row.split(",")[0] for row in rows] == ["Benchmark", "d1", "d2", "Combined"]
     assert to_table(TWO, "latex").count(r"\begin{tabular}") == 1
-    assert to_table(TWO, "md").count("| --- |") >= 2
+    assert to_table(TWO, "md", wide=True).count("| --- |") >= 2
 
 
 def test_undefined_numbers_are_dashes_in_the_table() -> None:
@@ -225,7 +274,7 @@ def test_undefined_numbers_are_dashes_in_the_table() -> None:
 
 def planned(population: int | None) -> SampleSizeAnswer:
     rows = icc_sample_sizes([0.2, 0.4], expected=0.7, k=3, assurance=0.9, population=population)
-    return SampleSizeAnswer(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population)
+    return SampleSizeAnswer(rows=rows, expected=0.7, raters=3, assurance=0.9, population=population, verdict=77)
 
 
 def test_a_plan() -> None:
@@ -243,8 +292,11 @@ def test_a_plan() -> None:
         "width": 0.2, "bonett": first.bonett, "zou": first.zou, "icc31": first.one_rater, "icc3k": first.mean,
     }  # fmt: skip
     text = plan_to_table(found)
-    assert text.startswith("Completions of 500 that all 3 raters must rate")
-    assert text.splitlines()[-2].split() == [
+    assert text.startswith("How many of the 500 completions all 3 raters must rate, for each width of the 95% interval")
+    assert content["verdict"] == {"completions": 77, "share": 0.8}
+    assert "can be used in place of a clinician: 77 completions (probability 90%)" in " ".join(text.split())
+    table = plan_to_table(found, "csv")
+    assert table.splitlines()[-2].split(",") == [
         str(x) for x in (0.2, first.mean, first.one_rater, first.zou, first.bonett)
     ]
-    assert plan_to_table(planned(None)).startswith("Completions that all 3 raters")
+    assert plan_to_table(planned(None)).startswith("How many completions all 3 raters must rate")

@@ -67,14 +67,14 @@ def test_json_has_the_keys_that_are_documented(content: dict[str, Any]) -> None:
     for own in (*content["benchmarks"].values(), content["overall"]):
         assert set(own) == {
             "title", "rubric", "models", "n_instances", "n_completions", "scale", "judges", "agreement", "best",
-            "worst", "length", "ranking", "one_judge",
+            "worst", "length", "ranking", "one_judge", "without_named",
         }  # fmt: skip
         assert set(own["scale"]) == {"low", "high", "form"}
         assert set(own["judges"]) == set(JUDGES)
         for judge in own["judges"].values():
             assert set(judge) == {
                 "family", "own_models", "judgments", "tokens", "cost_usd", "mean", "sd", "best", "worst", "harshness",
-                "self_preference", "length",
+                "self_preference", "length", "agreement_with_others", "finding",
             }  # fmt: skip
             assert set(judge["judgments"]) == {"expected", "present", "failed", "failures"}
             assert set(judge["tokens"]) == {"input", "cached_input", "output", "reasoning", "cache_write"}
@@ -101,10 +101,11 @@ def test_every_number_is_in_its_interval_and_names_the_method(content: dict[str,
     assert len(found) > 100
     for one in found:
         assert set(one) == {"value", "low", "high", "n", "method"}
-        assert one["low"] <= one["value"] <= one["high"]
+        if one["method"] != "jackknife" or one["low"] is not None:
+            assert one["low"] <= one["value"] <= one["high"]
         assert one["n"] > 0
     methods = {one["method"].partition("-")[0].rstrip("0123456789 ") for one in found}
-    assert methods <= {"bootstrap", "wilson", "constant", "mean of"}
+    assert methods <= {"bootstrap", "wilson", "constant", "mean of", "jackknife"}
 
 
 def test_judgments_are_counted(content: dict[str, Any]) -> None:
@@ -149,7 +150,7 @@ def test_a_missing_interval_is_null(found: Estimate | None, expected: tuple[floa
 
 
 def test_tables_fit_the_terminal(analysis: JuryAnalysis) -> None:
-    text = to_text(analysis)
+    text = to_text(analysis, wide=True)
     assert max(map(len, text.splitlines())) <= TERMINAL
     for heading in ("Work of the judges", "Grades of the judges", "own family", "length", "Agreement", "ranking"):
         assert heading in text
@@ -160,14 +161,41 @@ def test_tables_fit_the_terminal(analysis: JuryAnalysis) -> None:
 
 
 def test_every_table_is_explained_below_it(analysis: JuryAnalysis) -> None:
-    text = to_text(analysis)
+    text = to_text(analysis, wide=True)
     lines = text.splitlines()
-    for note in (note for notes in NOTES.values() for note in notes):
+    for note in (note for name, notes in NOTES.items() if name != "short" for note in notes):
         assert f"- {note}" in lines
 
 
+def test_by_default_there_is_one_row_for_each_judge(analysis: JuryAnalysis) -> None:
+    text = to_text(analysis, "md")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 3 * len(JUDGES)
+    assert [cell.strip() for cell in table[0].strip("|").split("|")] == [
+        "Benchmark", "Judge", "Agreement with the others", "Harsher than the others", "Favors its family",
+        "Effect on the ranking",
+    ]  # fmt: skip
+    for own in analysis.benchmarks:
+        for judge in own.judges:
+            assert judge.agreement
+            assert f"| {judge.agreement.value:.2f} " in text
+    # What is missing is said where the table of failures is not shown.
+    assert f"- {JUDGES[2]}: 48 of 264 judgments are missing (malformed_reply 48)." in text
+    assert "Weighted kappa" not in text
+
+
+def test_the_effect_of_a_judge_is_the_change_of_order_without_it(analysis: JuryAnalysis) -> None:
+    (own,) = (own for own in analysis.benchmarks if own.benchmark == "medication_qa")
+    assert own.ranking
+    (line,) = [
+        line for line in to_text(replace(analysis, benchmarks=(own,)), "md").splitlines() if f"| {JUDGES[0]} |" in line
+    ]
+    without = next(panel for panel in own.ranking.panels if panel.judges == JUDGES[1:])
+    assert f"| {len(without.swaps)} of 6 pairs swap" in line
+
+
 def test_one_benchmark_needs_no_mean(analysis: JuryAnalysis) -> None:
-    text = to_text(replace(analysis, benchmarks=analysis.benchmarks[:1]))
+    text = to_text(replace(analysis, benchmarks=analysis.benchmarks[:1]), wide=True)
     assert "Mtsamples Procedures" in text
     assert "Medication Qa" not in text
     assert "All benchmarks  " not in text
@@ -183,7 +211,9 @@ def test_of_many_swaps_one_that_was_clear_is_shown(analysis: JuryAnalysis) -> No
     assert first.ranking
     full, without, alone = first.ranking.panels[:3]
     shown = (full, replace(without, swaps=swaps), replace(alone, swaps=swaps[:1]))
-    text = to_text(replace(analysis, benchmarks=(replace(first, ranking=replace(first.ranking, panels=shown)),)))
+    text = to_text(
+        replace(analysis, benchmarks=(replace(first, ranking=replace(first.ranking, panels=shown)),)), wide=True
+    )
     assert "d over c (!), 2 more" in text
     assert "b over a\n" in text
 
@@ -194,8 +224,8 @@ def test_sample_rows_are_marked(analysis: JuryAnalysis) -> None:
 
 @pytest.mark.parametrize("shape", ["md", "latex"])
 def test_other_formats_hold_the_same_tables(analysis: JuryAnalysis, shape: str) -> None:
-    text = to_text(analysis, shape)
-    assert text.count("\\begin{tabular}" if shape == "latex" else "| Benchmark |") == 6
+    text = to_text(analysis, shape, wide=True)
+    assert text.count("\\begin{tabular}" if shape == "latex" else "| Benchmark |") == 7
     assert ("- Brackets: 95% intervals" in text) == (shape == "md")
     assert "anthropic/claude-3-7-sonnet-20250219" in text
 

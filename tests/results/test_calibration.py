@@ -228,6 +228,49 @@ def test_a_drawn_sample_is_rated_and_read_back(medhelm: Medhelm, store: Path, tm
     assert "exists and may hold ratings" in again.err
 
 
+def test_the_leaderboard_says_which_findings_the_ratings_confirm(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    path = ratings(tmp_path)
+    options = ("leaderboard", "--store", store, "--benchmarks", store.parent, "--ratings", path)
+    content = medhelm(*options, "--json").json
+    (pair,) = content["calibrated_pairs"]
+    assert (pair["a"], pair["b"], pair["benchmark"], pair["better"]) == (
+        "lab/model-a", "lab/model-b", "letters", "lab/model-a",
+    )  # fmt: skip
+    assert pair["low"] < pair["difference"] < pair["high"]
+    assert pair["low"] < fmean(quality("model-a", q) - quality("model-b", q) for q in range(N)) < pair["high"]
+    ranks = {row["model"]: (row["calibrated_rank_low"], row["calibrated_rank_high"]) for row in content["models"]}
+    assert ranks == {"lab/model-a": (1, 1), "lab/model-b": (2, 2)}
+    assert content["verdict"][-1] == "With the clinicians' ratings the finding still holds."
+    text = medhelm(*options).out
+    assert "lab/model-a minus lab/model-b" in text
+    assert "Possible ranks (95%) by the jury alone, and with the clinicians' ratings" in text
+    plain = medhelm(*options[:-2], "--json").json
+    assert "calibrated_pairs" not in plain
+    assert "calibrated_rank_low" not in plain["models"][0]
+
+
+def test_ratings_that_contradict_the_jury_are_said_first(medhelm: Medhelm, store: Path, tmp_path: Path) -> None:
+    """Clinicians who agree with each other, but see no difference between the models where the jury does."""
+    lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
+    for model in MODELS:
+        for question in range(60):
+            own = Random(f"other {model} {question}").choice((1, 2, 3, 4, 5))
+            lines += [
+                f"{rater},q{question},letters,lab/{model},{own},{own},{own}" for rater in ("Dr Abel", "Dr Brandt")
+            ]
+            lines[-1] = lines[-1][:-1] + str(min(5, own + 1))
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = ("leaderboard", "--store", store, "--benchmarks", store.parent, "--ratings", path, "--json")
+    content = medhelm(*options).json
+    assert content["verdict"][0].startswith("Do not rely on the jury on Letters: its agreement with a clinician is not")
+    assert content["verdict"][-1] == (
+        "With the clinicians' ratings the finding no longer holds; "
+        "lab/model-a and lab/model-b can no longer be separated."
+    )
+    assert {(row["calibrated_rank_low"], row["calibrated_rank_high"]) for row in content["models"]} == {(1, 2)}
+
+
 def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: Path) -> None:
     lowest = sorted(range(N), key=lambda question: quality("model-a", question))[:20]
     lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
@@ -236,13 +279,43 @@ def test_remarks_on_selected_and_on_unrated_completions(store: Path, tmp_path: P
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
     (found,) = [remark for remark in board.remarks if remark.code == "unbalanced_ratings"]
-    assert "letters, lab/model-a: the rated completions' jury score is" in found.text
+    assert found.text.startswith(
+        "letters, lab/model-a: the 20 rated completions have lower jury scores than the others by"
+    )
     assert "more than chance explains" in found.text
-    drawn = [f"{line},{'probability' if n == 0 else 0.2}" for n, line in enumerate(lines)]
-    drawn[-1] = drawn[-1].replace(",2,2,2,", ",2,,2,")
-    path.write_text("\n".join(drawn) + "\n", encoding="utf-8")
-    board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
-    assert any("1 of 20 completions that were drawn have no complete rating" in text for text in texts(board.remarks))
+    drawn = [f"{line},{'probability' if n == 0 else 20 / N}" for n, line in enumerate(lines)]
+
+    def remarks_with(rows: list[str]) -> list[str]:
+        path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+        return [text for text in texts(board.remarks) if "that were drawn" in text]
+
+    assert not remarks_with(drawn)
+    (gap,) = remarks_with([*drawn[:-1], drawn[-1].replace(",2,2,2,", ",2,,2,")])
+    assert "1 of 20 completions that were drawn have no complete rating" in gap
+    # A rating that was not handed in at all is missed as well: probabilities say how many were drawn.
+    (lost,) = remarks_with(drawn[:-6])
+    assert "6 of 20 completions that were drawn have no complete rating" in lost
+    assert "If hard ones are missing, scores are too high" in lost
+
+
+def test_clinicians_who_do_not_agree_with_each_other_get_a_remark(store: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "ratings.csv"
+
+    def remarks_of(guess: bool) -> list[str]:
+        lines = ["rater,instance_id,benchmark,model,accuracy,completeness,clarity"]
+        for question in range(40):
+            for rater in ("Dr Abel", "Dr Brandt"):
+                grade = rng.integers(1, 6) if guess else 1 + question % 5
+                lines.append(f"{rater},q{question},letters,lab/model-a,{grade},{rng.integers(1, 6)},3")
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        board = leaderboard([store], rule="corrected", clinicians=CalibrationOptions(ratings=path))
+        return [remark.text for remark in board.remarks if remark.code == "clinicians_disagree"]
+
+    (text,) = remarks_of(guess=True)
+    assert text.startswith("letters: the clinicians are not shown to agree with each other (correlation ")
+    assert remarks_of(guess=False) == []
 
 
 @pytest.mark.long

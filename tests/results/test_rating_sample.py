@@ -80,6 +80,18 @@ def test_a_draw_depends_on_the_seed_and_not_on_other_models(tmp_path: Path) -> N
     assert first == same != other
 
 
+def test_the_same_instances_can_be_drawn_for_every_model(tmp_path: Path) -> None:
+    store = store_with(tmp_path / "s", "lab/m", "lab/n")
+    found = draw_rating_sample(store, 10, seed=3, show_models=True, same_instances=True)
+    drawn = {
+        model: {one.instance_id for one in found.completions if one.model == model} for model in ("lab/m", "lab/n")
+    }
+    assert drawn["lab/m"] == drawn["lab/n"]
+    assert len(drawn["lab/m"]) == 10
+    assert {one.probability for one in found.completions} == {10 / (N - 1)}
+    assert all(one.completion == f"text of {one.instance_id[1:]}" for one in found.completions)
+
+
 def test_rare_scores_are_drawn_more_often(tmp_path: Path) -> None:
     found = draw_rating_sample(store_with(tmp_path / "s", "lab/m"), 12, by_score=True).completions
     low = [one for one in found if int(one.instance_id[1:]) % 10 == 0]

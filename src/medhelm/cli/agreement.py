@@ -53,7 +53,7 @@ class _RatingsArgument(click.Argument):
     type=click.FloatRange(min=0, min_open=True),
     multiple=True,
     metavar="WIDTH",
-    help="Instead of RATINGS: number of completions to rate for an interval of this width.",
+    help="Instead of RATINGS: number of completions to rate for an interval of this width, and for the verdict.",
 )
 @click.option(
     "--expected-icc", metavar="ICC", type=float, default=0.75, show_default=True, help="With --plan: expected ICC."
@@ -129,7 +129,7 @@ def agreement(
         raise click.UsageError("give either a file of ratings or --plan WIDTH.")
     if scale and not scale[0] < scale[1]:
         raise click.UsageError(f"--scale {scale[0]:g} {scale[1]:g}: the lowest grade must be below the highest.")
-    _print_agreement(shared, ratings, scale, format_, rule, wanted)
+    _print_agreement(shared, ratings, scale, format_, rule, wanted, wide=context.params["wide"])
     return 0
 
 
@@ -153,6 +153,9 @@ def agreement(
     help="Raters per completion, each with a row to fill in.",
 )
 @click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
+@click.option(
+    "--same-instances", is_flag=True, help="Draw the same instances for every model, which compares models best."
+)
 @click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
 @click.option(
     "--include-baselines", is_flag=True, help="Also draw completions of baselines; those that --model names are drawn."
@@ -167,6 +170,7 @@ def sample(
     seed: int,
     raters: int,
     by_score: bool,
+    same_instances: bool,
     show_models: bool,
     include_baselines: bool,
     wanted: RunFilter,
@@ -191,12 +195,15 @@ def sample(
         raise click.UsageError(f"{file} must end in .csv or .xlsx.")
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
+    if by_score and same_instances:
+        raise click.UsageError("--by-score draws by each model's own scores: leave out --same-instances.")
     found = draw_rating_sample(
         shared.store_to_read,
         size,
         seed=seed,
         by_score=by_score,
         show_models=show_models,
+        same_instances=same_instances,
         wanted=wanted,
         include_baselines=include_baselines,
     )
@@ -236,7 +243,14 @@ def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suf
 
 
 def _print_agreement(
-    shared: Shared, ratings: Path, scale: tuple[float, float] | None, format_: str, rule: Rule, wanted: RunFilter
+    shared: Shared,
+    ratings: Path,
+    scale: tuple[float, float] | None,
+    format_: str,
+    rule: Rule,
+    wanted: RunFilter,
+    *,
+    wide: bool,
 ) -> None:
     from medhelm.reports import agreement as agreement_report
     from medhelm.results.agreement import agreement as compute
@@ -245,22 +259,24 @@ def _print_agreement(
     if format_ == "json":
         print_json(agreement_report.as_json(found))
     else:
-        click.echo(agreement_report.to_table(found, format_, rule), nl=False)
+        click.echo(agreement_report.to_table(found, format_, rule, wide=wide), nl=False)
 
 
 def _print_plan(
     widths: Sequence[float], expected: float, raters: int, assurance: float, population: int | None, format_: str
 ) -> None:
-    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes
+    from medhelm.analysis.agreement.icc_sample_size import icc_sample_sizes, verdict_size
+    from medhelm.analysis.agreement.verdict import SHARE
     from medhelm.errors import UserError
     from medhelm.reports import agreement as agreement_report
 
     try:
         rows = icc_sample_sizes(widths, expected=expected, k=raters, assurance=assurance, population=population)
+        enough = verdict_size(expected, SHARE, raters, assurance)
     except ValueError as error:
         raise UserError(f"--plan: {error}.") from None
     found = agreement_report.SampleSizeAnswer(
-        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population
+        rows=rows, expected=expected, raters=raters, assurance=assurance, population=population, verdict=enough
     )
     if format_ == "json":
         print_json(agreement_report.plan_as_json(found))

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 @format_option
 @table_options
 @shared_options("store", "benchmarks", "models", "json")
-@click.pass_obj
+@click.pass_context
 def jury(
-    shared: Shared,
+    context: click.Context,
     /,
     names: tuple[str, ...],
     wanted: RunFilter,
@@ -55,8 +55,9 @@ def jury(
 ) -> int:
     """Measure the quality of the judges.
 
-    Shows failures, severity, agreement, self-preference, length bias, and the influence of each judge on the ranking.
-    Reads stored judgments and sends nothing. The default is all benchmarks.
+    Shows for each judge its agreement with the others, severity, self-preference and influence on the ranking; with
+    --wide also failures, grades, length bias and all coefficients of agreement. Reads stored judgments and sends
+    nothing. The default is all benchmarks.
 
     \b
     Examples:
@@ -67,6 +68,7 @@ def jury(
     from medhelm.results.jury import analyze_judges
     from medhelm.results.runs.names import renamed, short_names
 
+    shared: Shared = context.obj
     analysis = analyze_judges(
         shared.all_stores,
         _benchmark_ids(shared, names),
@@ -82,7 +84,7 @@ def jury(
     analysis = renamed(analysis, short_names(analysis.families))
     if format_ in ("table", "md"):
         click.echo(as_shown(" ".join(analysis.verdict), format_) + "\n")
-    click.echo(jury_report.to_text(analysis, format_), nl=False)
+    click.echo(jury_report.to_text(analysis, format_, wide=context.params["wide"]), nl=False)
     if analysis.remarks and format_ not in ("csv", "latex"):
         click.echo()
     print_remarks(analysis.remarks, format_)

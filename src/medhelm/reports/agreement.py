@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from medhelm.analysis.agreement.verdict import MARGIN, Conclusion, conclude
+from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
 from medhelm.reports.formats.json_output import select
 from medhelm.reports.formats.tables import Value, decimal, estimate_text, number, render, with_interval
 
@@ -28,15 +29,19 @@ COMBINED = "Combined"
 
 MEANING = """\
 Jury and a clinician: correlation of the jury's scores with one clinician's. Two clinicians: correlation of one
-clinician's ratings with another's, estimated from all ratings at once; 0 for clinicians who guess. If the first is not
-lower, the jury agrees with a clinician as well as another clinician does. Both ignore differences in level.
-ICC(3,k), k = 2: consistency of two raters, here the jury and the mean of the clinicians, after both are standardized.
-1 means the same order and spacing of completions, 0 no relation, and a negative value disagreement. It ignores
-differences in level: see ICC(2,1) on the raw scale, and the difference of the means.
-Brackets: 95% confidence intervals. Unless noted, those of ICC(3,k) use Fisher's transformation, as do those of Spearman
-in the second table; those of ICC(2,1) the F distribution, those of correlations with a clinician a jackknife over
-instances, and all others a bootstrap over instances."""
-"""Explanation that is printed below the tables."""
+clinician's ratings with another's; 0 for clinicians who guess. Jury minus clinicians: difference in level, in grades.
+Brackets: 95% confidence intervals."""
+"""Explanation that is printed below the table."""
+
+WIDE_MEANING = """\
+If the jury's correlation with a clinician is not lower than that of two clinicians, it agrees with a clinician as well
+as another clinician does. Both come from all ratings at once, and ignore differences in level.
+ICC(3,k): agreement with the clinicians' average: 0 none, 1 perfect order and spacing, below 0 the reverse. It ignores
+differences in level, which ICC(2,1) does not.
+Intervals: those of ICC(3,k) use Fisher's transformation, unless noted, as do those of Spearman in the second table;
+those of ICC(2,1) the F distribution, those of correlations with a clinician a jackknife over instances, and all others
+a bootstrap over instances."""
+"""Explanation that is printed below the tables of all numbers."""
 
 PUBLISHED_MEANING = """\
 Published rule: clinicians with each other by the mean of ICC(3,k) over pairs who share at least two completions. With
@@ -71,11 +76,14 @@ def _benchmark_json(found: BenchmarkAgreement) -> dict[str, Any]:
         "n_instances": found.n_instances,
         "n_raters": len(found.raters),
         "jury_vs_clinicians": _comparison_json(jury),
+        # Two keys for the published number, the mean over pairs: the first one is older. No text uses it.
         "clinicians": _clinicians_json(found.clinicians, found.raters),
+        "clinicians_published": _clinicians_json(found.clinicians, found.raters),
         "one_clinician": {
             "jury": _raters_json(found.one_clinician.jury),
             "clinicians": _raters_json(found.one_clinician.raters),
             "difference": _raters_json(found.one_clinician.difference),
+            "share": {**_raters_json(found.one_clinician.share), "needed": SHARE},
         },
         "clinicians_all_ratings": _raters_json(found.one_clinician.raters.of_mean(2), "icc3k"),
         "conclusion": str(conclude(found.one_clinician)),
@@ -140,6 +148,9 @@ def _clinicians_json(found: ClinicianAgreement, raters: Sequence[str]) -> dict[s
 
 # --- verdict ----------------------------------------------------------------------------------------------------------
 
+CALIBRATE = (Conclusion.AS_GOOD, Conclusion.WORSE, Conclusion.UNCLEAR, Conclusion.NO_COMPARISON)
+"""Conclusions after which calibrated scores can be read as clinicians' grades: jury and clinicians agree."""
+
 
 def verdict(found: JuryAgreement) -> list[str]:
     """Return the verdict in words, from the numbers of the table: one or two sentences on each benchmark."""
@@ -148,7 +159,7 @@ def verdict(found: JuryAgreement) -> list[str]:
     for name, one in found.datasets.items():
         about = f"{name}: " if several else ""
         sentences.append(about + _conclusion_sentence(one))
-        if conclude(one.one_clinician) is Conclusion.TOO_FEW:
+        if conclude(one.one_clinician) not in CALIBRATE:
             continue
         if (lenient := one.jury.difference) and (lenient.low > 0 or lenient.high < 0):
             sentences.append(about + _leniency_sentence(lenient))
@@ -164,8 +175,8 @@ def _conclusion_sentence(found: BenchmarkAgreement) -> str:
             weak = " Two clinicians agree weakly, so a single rating, theirs or the jury's, says little."
             return (
                 "The jury can be used in place of a clinician to rank completions: its correlation with a clinician is "
-                f"{jury}, that of two clinicians {raters}. The difference is {difference}: at most {MARGIN:g} less."
-                f"{weak if one.raters.value is not None and one.raters.value < WEAK else ''}"
+                f"{jury}, that of two clinicians {raters}. The jury reaches at least {_percent(one.share.low)} of it; "
+                f"{SHARE:.0%} is needed.{weak if one.raters.value is not None and one.raters.value < WEAK else ''}"
             )
         case Conclusion.WORSE:
             return (
@@ -175,8 +186,9 @@ def _conclusion_sentence(found: BenchmarkAgreement) -> str:
         case Conclusion.UNCLEAR:
             return (
                 f"The jury agrees with a clinician (correlation {jury}), and clinicians with each other ({raters}), "
-                f"but the ratings are too few to compare the two: the difference is {difference}. Rate more "
-                "completions before the jury replaces clinicians."
+                f"but the ratings are too few to compare the two: the jury is shown to reach {_percent(one.share.low)} "
+                f"of their agreement, and {SHARE:.0%} is needed. Rate more completions before the jury replaces "
+                "clinicians."
             )
         case Conclusion.NO_COMPARISON:
             reason = one.raters.reason or one.difference.reason
@@ -191,12 +203,17 @@ def _conclusion_sentence(found: BenchmarkAgreement) -> str:
             )
         case Conclusion.NO_AGREEMENT:
             known = f" That of two clinicians is {raters}." if one.raters.value is not None else ""
-            return (
-                "Do not rely on the jury: it is not shown to agree with a clinician, its correlation with one is "
-                f"{jury}.{known}"
-            )
+            shown = f"Its correlation with a clinician is {jury}, so agreement is not shown."
+            return f"Do not rely on the jury. {shown}{known}"
         case Conclusion.TOO_FEW:
+            if one.jury.n == 0:
+                return "No completion has both a complete rating and a jury score yet: fill in all grades."
             return f"There are too few ratings to say whether the jury can be trusted: {one.jury.reason}."
+
+
+def _percent(share: float | None) -> str:
+    """Return a lower limit in percent, rounded down; 0% if it is not known."""
+    return f"{math.floor(100 * (share or 0.0))}%"
 
 
 def _leniency_sentence(found: Estimate) -> str:
@@ -212,34 +229,33 @@ def _leniency_sentence(found: Estimate) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "corrected") -> str:
-    """Return one row per benchmark; as text or Markdown also verdict, criteria, judges, baselines, remarks, meanings.
+def to_table(found: JuryAgreement, format: str = "table", rule: Rule = "corrected", *, wide: bool = False) -> str:
+    """Return one row per benchmark; as text or Markdown also the verdict, remarks and meanings.
 
-    `rule`: agreement among clinicians from all ratings at once, or pair by pair as published.
+    Parameters: rule, agreement among clinicians from all ratings at once, or pair by pair as published; wide, True for
+    all coefficients, and for criteria, single judges and baselines. CSV has all columns.
     """
     several = {**found.datasets, COMBINED: found.combined} if len(found.datasets) > 1 else dict(found.datasets)
     overview = _overview_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
+    if not wide and format != "csv":
+        overview = _short_table(several, format, f"{found.place}; grades of the jury from the {found.jury_from}", rule)
     if format in ("csv", "latex"):
         return overview
-    hidden = "pair_without_icc" if rule == "corrected" else ""
-    notes = [
-        *map(str, found.remarks),
-        *(
-            f"{name}: {remark}"
-            for name, one in found.datasets.items()
-            for remark in one.remarks
-            if remark.code != hidden
-        ),
-    ]
+    hidden = {"pair_without_icc"} if rule == "corrected" else set()
+    hidden |= set() if wide else {"baseline_missing"}
+    shown = [*map(str, (remark for remark in found.remarks if remark.code not in hidden))]
+    for name, one in found.datasets.items():
+        shown += [f"{name}: {remark}" for remark in one.remarks if remark.code not in hidden]
     if len(found.datasets) > 1:
         # A remark on one benchmark is not repeated for all benchmarks.
         known = {remark for one in found.datasets.values() for remark in one.remarks}
-        more = [remark for remark in found.combined.remarks if remark not in known and remark.code != hidden]
-        notes += [f"{COMBINED}: {remark}" for remark in more]
-    remarks = "".join(f"- {note}\n" for note in notes)
+        more = [remark for remark in found.combined.remarks if remark not in known and remark.code not in hidden]
+        shown += [f"{COMBINED}: {remark}" for remark in more]
+    remarks = "".join(f"- {note}\n" for note in shown)
     top = "".join(f"{fill(sentence, 120)}\n" for sentence in verdict(found)) if rule == "corrected" else ""
-    meaning = MEANING if rule == "corrected" else f"{MEANING}\n{PUBLISHED_MEANING}"
-    return "\n".join(filter(None, [top, overview, _details_table(several, format), remarks, meaning])) + "\n"
+    meaning = "\n".join([MEANING, *[WIDE_MEANING] * wide, *[PUBLISHED_MEANING] * (rule == "published")])
+    details = _details_table(several, format) if wide else ""
+    return "\n".join(filter(None, [top, overview, details, remarks, meaning])) + "\n"
 
 
 LEAST_IMPORTANT = (
@@ -247,6 +263,22 @@ LEAST_IMPORTANT = (
     "Clinicians ICC(3,k)", "Lowest to highest pair", "Pairs", "Jury ICC(3,k)", "Raters", "Completions",
 )  # fmt: skip
 """Columns that a narrow terminal leaves out, the first one first."""
+
+
+def _short_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
+    """Return jury and clinician, two clinicians, the difference, and the difference in level, of each benchmark."""
+    headers = ["Benchmark", "Completions", "Raters", "Jury and a clinician", "Two clinicians", "Difference"]
+    headers.append("Jury minus clinicians")
+    if rule == "published":
+        headers[3:6] = ["Jury ICC(3,k)", "Clinicians ICC(3,k)"]
+    rows: list[list[Value]] = []
+    for name, found in several.items():
+        one, pairs = found.one_clinician, found.clinicians
+        numbers = [estimate_text(of) for of in (one.jury, one.raters, one.difference)]
+        if rule == "published":
+            numbers = [estimate_text(found.jury.consistency), with_interval(pairs.pairs.value, pairs.low, pairs.high)]
+        rows.append([name, found.n_instances, len(found.raters), *numbers, estimate_text(found.jury.difference)])
+    return render(rows, headers, format=format, caption=caption, width=130, drop=("Raters", "Completions"))
 
 
 def _overview_table(several: Mapping[str, BenchmarkAgreement], format: str, caption: str, rule: Rule) -> str:
@@ -340,6 +372,9 @@ class SampleSizeAnswer:
     """Probability that the interval is at most that wide."""
     population: int | None
     """Number of completions in all; None for unlimited."""
+    verdict: int | None = None
+    """Completions that show a jury as good as one more clinician to be so, if the ICC is that of two clinicians; None
+    if no number does."""
 
 
 def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
@@ -347,16 +382,27 @@ def plan_as_json(found: SampleSizeAnswer) -> dict[str, Any]:
     return {
         **select(found, "expected_icc=expected raters assurance population"),
         "plans": [select(row, "width bonett zou icc31=one_rater icc3k=mean") for row in found.rows],
+        "verdict": {"completions": found.verdict, "share": SHARE},
     }
 
 
 def plan_to_table(found: SampleSizeAnswer, format: str = "table") -> str:
     """Return one row per width: the number of completions that every rater must rate."""
     headers = ["Width", "ICC(3,k)", "ICC(3,1)", "ICC(3,1), Zou 2012", "ICC(3,1), Bonett 2002"]
-    among = f" of {found.population:,}" if found.population else ""
+    among = f"of the {found.population:,} " if found.population else ""
+    who = "both raters" if found.raters == 2 else f"all {found.raters} raters"
     caption = (
-        f"Completions{among} that all {found.raters} raters must rate for a 95% interval of at most this width "
-        f"(probability {found.assurance:.0%}; Bonett: on average), if the ICC is {found.expected:g}"
+        f"How many {among}completions {who} must rate, for each width of the 95% interval, if the ICC is "
+        f"{found.expected:g} (with probability {found.assurance:.0%}; Bonett: on average)"
     )
     cells: list[list[Value]] = [[row.width, row.mean, row.one_rater, row.zou, row.bonett] for row in found.rows]
-    return render(cells, headers, format=format, caption=caption)
+    table = render(cells, headers, format=format, caption=caption)
+    if format in ("csv", "latex") or found.verdict is None:
+        return table
+    enough = "" if found.population is None or found.verdict <= found.population else " There are not so many."
+    sentence = (
+        f"For the verdict that a jury can be used in place of a clinician: {found.verdict:,} completions "
+        f"(probability {found.assurance:.0%}), if the jury agrees with a clinician as well as another clinician does "
+        f"and the correlation of two clinicians is {found.expected:g}.{enough}"
+    )
+    return f"{table}\n{fill(sentence, 120)}\n"

@@ -24,6 +24,10 @@ JSON of `medhelm jury --json`:
       length     {basis, slope, spearman} of the jury's score
       ranking    {pairs, pairs_told_apart, panels: [{name, judges, models: [{model, rank, value}], tau, swaps: [{better,
                  worse, told_apart}]}]} or null; `better` is the one that the whole jury ranks first
+      without_named   {judges, one_judge_of_all, one_judge, pairs, pairs_told_apart, models: [{model, rank, value}],
+                 reordered: [[MODEL, MODEL]]}: the jury without judges whose `finding` is guesses, constant or against:
+                 agreement before and after as {value, low, high, n}, and pairs of models in another order than with
+                 all judges, the one that now ranks higher first; null if there are no such judges
 
     a judge's numbers:
       family, own_models
@@ -33,6 +37,8 @@ JSON of `medhelm jury --json`:
       harshness  mean of the other judges minus its own grade, on the same completions and criteria
       self_preference   see `analysis.jury.bias.self_preference`
       length     {basis, slope, against_others, spearman}: grades for a doubling of length
+      agreement_with_others   correlation of its scores with the mean of the other judges'
+      finding    agrees, guesses, constant, against, or unknown; see `analysis.jury.reliability`
 
 A number with a 95% interval is {value, low, high, n, method}. `low` and `high` are null without an interval, and the
 whole is null without a number. `method` names the method of the interval: see `NOTES`.
@@ -40,9 +46,11 @@ whole is null without a number. `method` names the method of the interval: see `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from medhelm.domain import Estimate
 from medhelm.domain.failure_code import explain_codes
 from medhelm.domain.text import listed
 from medhelm.reports.formats.json_output import estimate_json, injection_effects_json, plain_json, select
@@ -60,11 +68,12 @@ from medhelm.reports.formats.tables import (
 )
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.reliability import RaterAgreement
     from medhelm.analysis.jury.agreement import JudgeAgreement
     from medhelm.analysis.jury.bias import LengthBias
     from medhelm.analysis.jury.judges import JudgeSummary, JuryAnalysis, JurySummary
-    from medhelm.analysis.jury.ranking import JudgePanelRanking, Ranking
-    from medhelm.domain import Estimate, JudgeTally
+    from medhelm.analysis.jury.ranking import JudgePanelRanking, JuryWithoutNamed, Ranking
+    from medhelm.domain import JudgeTally
 
 
 def as_json(analysis: JuryAnalysis) -> dict[str, Any]:
@@ -98,6 +107,7 @@ def _summary_json(own: JurySummary) -> dict[str, Any]:
         "worst": interval(own.worst),
         "length": _length_json(own.length),
         "ranking": _ranking_json(own.ranking),
+        "without_named": _without_named_json(own.without_named),
     }
 
 
@@ -119,6 +129,8 @@ def _judge_json(judge: JudgeSummary) -> dict[str, Any]:
         "sd": number(judge.sd),
         **{name: interval(getattr(judge, field)) for name, field in JUDGE_NUMBERS.items()},
         "length": _length_json(judge.length),
+        "agreement_with_others": interval(_as_estimate(judge.agreement)),
+        "finding": str(judge.finding),
     }
 
 
@@ -161,13 +173,41 @@ def _ranking_json(ranking: Ranking | None) -> dict[str, Any] | None:
     }
 
 
+def _models_json(panel: JudgePanelRanking) -> list[dict[str, Any]]:
+    """Models in order of rank."""
+    rows = zip(panel.models, panel.ranks, panel.values, strict=True)
+    return [{"model": model, "rank": rank, "value": number(value)} for model, rank, value in rows]
+
+
+def _without_named_json(found: JuryWithoutNamed | None) -> dict[str, Any] | None:
+    """Return the jury without the judges that are named."""
+    if found is None:
+        return None
+    return {
+        "judges": list(found.judges),
+        "one_judge_of_all": estimate_json(found.one_judge_of_all, "value low high n"),
+        "one_judge": estimate_json(found.one_judge, "value low high n"),
+        "pairs": found.ranking.n_pairs if found.ranking else None,
+        "pairs_told_apart": found.ranking.n_significant if found.ranking else None,
+        "models": _models_json(found.ranking.panels[0]) if found.ranking else [],
+        "reordered": [list(pair) for pair in found.reordered],
+    }
+
+
+def _as_estimate(found: RaterAgreement | None) -> Estimate | None:
+    """Return an agreement as an estimate; infinite ends where it has no interval."""
+    if found is None or found.value is None:
+        return None
+    low, high = (-math.inf, math.inf) if found.low is None or found.high is None else (found.low, found.high)
+    return Estimate(value=found.value, low=low, high=high, n=found.n, method="jackknife")
+
+
 def _panel_json(panel: JudgePanelRanking) -> dict[str, Any]:
     """One ranking."""
-    rows = zip(panel.models, panel.ranks, panel.values, strict=True)
     return {
         "name": panel.name,
         "judges": list(panel.judges),
-        "models": [{"model": model, "rank": rank, "value": number(value)} for model, rank, value in rows],
+        "models": _models_json(panel),
         "tau": number(panel.tau),
         "swaps": plain_json(panel.swaps),
     }
@@ -182,6 +222,11 @@ WHOLE_JURY = "all judges"
 """Name of the whole jury in a column of judges."""
 
 NOTES = {
+    "judges": (
+        "Agreement: correlation of the judge's scores with the mean of the other judges'; 0 for a judge who guesses.",
+        "Harsher: by how many grades it grades lower than the others do. Favors its family: by how many grades more.",
+        "Effect on the ranking: pairs of models in another order without the judge. `--wide` shows which, and more.",
+    ),
     "work": ("Missing judgments are excluded from all numbers. Tokens and cost include unreadable judgments.",),
     "grades": (
         "High grades are good. Best and worst grade: share of grades at either end of the scale.",
@@ -193,7 +238,8 @@ NOTES = {
     ),
     "length": (
         "Twice as long: difference in grade for a completion of twice the length, which can be justified.",
-        "More than the others: how much that differs from the other judges on the same completions, which is bias.",
+        "Reacts more to length: more than the others do, on the same completions. This can be bias, or the others do",
+        "not look closely.",
         "Completions of several models for one instance are compared; with a star, of one model over all instances.",
     ),
     "agreement": (
@@ -205,6 +251,7 @@ NOTES = {
         "Tau: 1 for the order of the whole jury, -1 for its reverse. (!): the whole jury separates the two.",
         "Significant: by the paired test of the leaderboard, adjusted for all pairs of models (Holm).",
     ),
+    "short": ("Brackets: 95% intervals.",),
     "all": (
         "Brackets: 95% intervals by bootstrap over instances, or over patients or notes with several; shares: Wilson.",
         "All benchmarks: the mean over benchmarks with equal weights; models by win share, as on the leaderboard.",
@@ -214,6 +261,7 @@ NOTES = {
 
 
 LEAST_IMPORTANT = {
+    "judges": ("Harsher than the others", "Favors its family"),
     "work": ("Why missing", "Output tokens", "Input tokens"),
     "grades": ("SD", "Scale", "Worst grade", "Best grade"),
     "family": ("Models of its family",),
@@ -224,28 +272,35 @@ LEAST_IMPORTANT = {
 """Table -> columns that a narrow terminal leaves out, the first one first."""
 
 
-def to_text(analysis: JuryAnalysis, format: str = "table") -> str:
-    """Return all tables with explanations; CSV is one long table of every number with an interval.
+def to_text(analysis: JuryAnalysis, format: str = "table", *, wide: bool = False) -> str:
+    """Return a table with a row for each judge, and an explanation; CSV has every number with an interval.
 
-    Parameters: format, see `tables.render`.
+    Parameters: format, see `tables.render`; wide, True for the tables of all numbers as well.
     """
     if format == "csv":
         return _csv(analysis, format)
     blocks = []
-    for name, caption, headers, rows in _tables(analysis):
-        explained = [*NOTES[name], *(_codes(analysis) if name == "work" else ())]
-        notes = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in explained) + "\n"
+    for name, caption, headers, rows in _tables(analysis, wide=wide):
+        explained = [*NOTES[name], *(_missing(analysis) if name == "judges" else ())]
+        below = "" if format == "latex" else "\n" + "\n".join(f"- {note}" for note in explained) + "\n"
         drop = LEAST_IMPORTANT[name]
-        blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + notes)
+        blocks.append(render(rows, headers, format=format, caption=caption, keep=2, drop=drop) + below)
     if format != "latex":
-        blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *NOTES["all"]]) + "\n")
+        notes = NOTES["all"] if wide else NOTES["short"] + NOTES["all"][1:] * (len(analysis.benchmarks) > 1)
+        blocks.append("\n".join(f"- {note}" for note in [*_rubrics(analysis), *notes]) + "\n")
     return "\n".join(blocks)
 
 
-def _codes(analysis: JuryAnalysis) -> list[str]:
-    """Return a note on the codes in the table of the judges' work."""
+def _missing(analysis: JuryAnalysis) -> list[str]:
+    """Return notes on missing judgments, and what their codes mean."""
+    found = [
+        f"{printable(judge.judge)}: {judge.tally.failed} of {judge.tally.expected} judgments are missing "
+        f"({counts_text(judge.tally.failures)})."
+        for judge in analysis.overall.judges
+        if judge.tally.failed
+    ]
     meaning = explain_codes(dict.fromkeys(code for judge in analysis.overall.judges for code in judge.tally.failures))
-    return [meaning] if meaning else []
+    return [*found, meaning] if meaning else found
 
 
 def _rubrics(analysis: JuryAnalysis) -> Iterator[str]:
@@ -262,10 +317,19 @@ Table = tuple[list[str], Rows]
 """Headings and rows, with the name of a benchmark in the first column."""
 
 
-def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]]:
+def _tables(analysis: JuryAnalysis, *, wide: bool) -> Iterator[tuple[str, str, list[str], Rows]]:
     """Name, caption, headings and rows of each table that has rows."""
     shown = [*analysis.benchmarks, *([analysis.overall] if len(analysis.benchmarks) > 1 else [])]
-    for name, caption, (headers, rows) in (
+    of_judges = ("judges", f"Judges, {data_text(analysis.tier)}, {analysis.scoring} scoring", _judges_table(shown))
+    everything = [of_judges, *_wide_tables(analysis, shown)] if wide else [of_judges]
+    for name, caption, (headers, rows) in everything:
+        if rows:
+            yield name, caption, headers, _without_repeated_names(rows)
+
+
+def _wide_tables(analysis: JuryAnalysis, shown: Sequence[JurySummary]) -> tuple[tuple[str, str, Table], ...]:
+    """Name, caption and content of each table of all numbers."""
+    return (
         ("work", f"Work of the judges, {data_text(analysis.tier)}", _work_table(shown)),
         ("grades", "Grades of the judges", _grades_table(shown)),
         ("family", "Self-preference: bias for models of the judge's own family, in grades", _family_table(shown)),
@@ -276,15 +340,40 @@ def _tables(analysis: JuryAnalysis) -> Iterator[tuple[str, str, list[str], Rows]
             f"Influence of each judge on the ranking, {analysis.scoring} scoring",
             _ranking_table(shown),
         ),
-    ):
-        if rows:
-            yield name, caption, headers, _without_repeated_names(rows)
+    )
 
 
 def _without_repeated_names(rows: Rows) -> Rows:
     """Return the rows with the name of a benchmark in its first row only."""
     above = [None, *(row[0] for row in rows)]
     return [["" if row[0] == name else row[0], *row[1:]] for name, row in zip(above, rows, strict=False)]
+
+
+def _judges_table(shown: Sequence[JurySummary]) -> Table:
+    """Return one row for each judge: agreement, severity, self-preference and effect on the ranking."""
+    headers = ["Benchmark", "Judge", "Agreement with the others", "Harsher than the others", "Favors its family"]
+    headers.append("Effect on the ranking")
+    rows: Rows = []
+    for own in shown:
+        for judge in own.judges:
+            places = score_decimals(own)
+            numbers = [_estimate_cell(one, places) for one in (judge.severity, judge.self_preference)]
+            agreement = _estimate_cell(_as_estimate(judge.agreement), 2)
+            rows.append([own.title, judge.judge, agreement, *numbers, _effect_text(own.ranking, judge.judge)])
+    return headers, rows
+
+
+def _effect_text(ranking: Ranking | None, judge: str) -> str | None:
+    """Return how the order of models changes without a judge; None where that is unknown."""
+    if ranking is None or judge not in ranking.panels[0].judges:
+        return None
+    rest = tuple(name for name in ranking.panels[0].judges if name != judge)
+    without = next((panel for panel in ranking.panels[1:] if panel.judges == rest), None)
+    if without is None:
+        return None
+    clear = sum(swap.is_significant for swap in without.swaps)
+    significant = f", {clear} significant" if clear else ""
+    return f"{len(without.swaps)} of {ranking.n_pairs} pairs swap{significant}" if without.swaps else "none"
 
 
 def _work_table(shown: Sequence[JurySummary]) -> Table:
@@ -351,7 +440,7 @@ def _family_table(shown: Sequence[JurySummary]) -> Table:
 
 def _length_table(shown: Sequence[JurySummary]) -> Table:
     """Return the length bias of each judge."""
-    headers = ["Benchmark", "Judge", "Twice as long", "More than the others", "Rank correlation"]
+    headers = ["Benchmark", "Judge", "Twice as long", "Reacts more to length", "Rank correlation"]
     rows: Rows = []
     for own in shown:
         everybody = [(judge.judge, judge.length) for judge in own.judges] + [(WHOLE_JURY, own.length)]
@@ -442,6 +531,7 @@ def _csv(analysis: JuryAnalysis, format: str) -> str:
 def _csv_numbers(own: JurySummary) -> Iterator[tuple[str, str, str, Estimate | None]]:
     """Yield statistic, judge, subject and number."""
     for judge in own.judges:
+        yield "agreement_with_others", judge.judge, "", _as_estimate(judge.agreement)
         yield "mean", judge.judge, "", judge.mean
         for name, field in JUDGE_NUMBERS.items():
             on = judge.family if name == "self_preference" else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard
 from medhelm.analysis.leaderboard.head_to_head import HeadToHead, head_to_head
 from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.domain.text import listed, plural
 from medhelm.domain.titles import group_title
 from medhelm.errors import UserError
+from medhelm.reports.calibrated_pairs import pairs_as_json, pairs_table, ranks_as_json
 from medhelm.reports.cost import frontier_as_json
 from medhelm.reports.formats.json_output import (
     estimate_json,
@@ -79,7 +81,10 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
     pairs = head_to_head(board) if by == "head-to-head" or len(board.rows) <= MOST_HEAD_TO_HEAD else None
     return {
         "verdict": list(board.verdict),
-        "models": [{**_model_json(row, board.columns), **use_as_json(row, board)} for row in board.all_rows],
+        "models": [
+            {**_model_json(row, board.columns), **use_as_json(row, board), **_calibrated_ranks(board, row)}
+            for row in board.all_rows
+        ],
         "benchmarks": [
             {
                 **select(column, "id=benchmark title category subcategory metric judges"),
@@ -93,6 +98,7 @@ def as_json(board: Leaderboard, *, by: str = "overall") -> dict[str, Any]:
         "head_to_head": head_to_head_json(pairs) if pairs else [],
         "intransitive": [list(triple) for triple in pairs.circles] if pairs else [],
         "pairs": _pairs_json(board),
+        **({"calibrated_pairs": pairs_as_json(board)} if isinstance(board, CalibratedLeaderboard) else {}),
         "frontier": frontier_as_json(board.frontier),
         "told_apart": sorted(list(pair) for pair in board.nominally_different),
         "told_apart_adjusted": sorted(list(pair) for pair in board.separated),
@@ -516,7 +522,7 @@ def calibration_table(board: Leaderboard, format: str) -> str:
     if not rows:
         return ""
     headers = ["Benchmark", "Model", "Jury", "Calibrated to clinicians", "Rated", "By", "Interval holds for"]
-    return render(
+    means = render(
         rows,
         headers,
         format=format,
@@ -524,6 +530,12 @@ def calibration_table(board: Leaderboard, format: str) -> str:
         keep=2,
         drop=("Interval holds for", "By", "Rated"),
     )
+    return f"{means}\n{pairs_table(board, format)}" if isinstance(board, CalibratedLeaderboard) else means
+
+
+def _calibrated_ranks(board: Leaderboard, row: Row) -> dict[str, Any]:
+    """Return the possible ranks of a model with the clinicians' ratings; nothing without ratings."""
+    return ranks_as_json(board, row.model) if isinstance(board, CalibratedLeaderboard) else {}
 
 
 def _interval_scope(found: CalibratedMean) -> str:

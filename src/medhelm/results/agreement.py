@@ -21,7 +21,13 @@ from medhelm.analysis.agreement.jury_vs_clinicians import (
     measure_agreement,
     pool_benchmarks,
 )
-from medhelm.analysis.agreement.rating_sample import DrawnCompletion, RatingSample, draw_completions
+from medhelm.analysis.agreement.rating_sample import (
+    DrawnCompletion,
+    RatingSample,
+    Selection,
+    draw_completions,
+    draw_shared,
+)
 from medhelm.analysis.statistics.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
@@ -312,13 +318,15 @@ def draw_rating_sample(
     wanted: RunFilter = EVERY_RUN,
     show_models: bool = False,
     include_baselines: bool = False,
+    same_instances: bool = False,
 ) -> RatingSample:
     """Draw `size` completions of each model on each benchmark that has a jury score.
 
     The draw of a model on a benchmark depends on the seed and both names only, not on what else is in the store.
 
-    Parameters: by_score, True to draw rare scores more often; show_models, True to show names of models instead of
-    codes; include_baselines, True to draw from baselines too, as from those that `wanted` names.
+    Parameters: by_score, True to draw rare scores more often; same_instances, True to draw the same instances for all
+    models, whose names then do not count; show_models, True to show names of models instead of codes;
+    include_baselines, True to draw from baselines too, as from those that `wanted` names.
     Raises: UserError if there is nothing to draw from, and as `RunFilter.apply`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
@@ -343,7 +351,9 @@ def draw_rating_sample(
         of_benchmark: list[DrawnCompletion] = []
         for (benchmark, model), run in runs.items():
             if benchmark == name:
-                of_benchmark += _draw_from_run(open_store(store), run, model, size, seed, by_score)
+                of_benchmark += _draw_from_run(
+                    open_store(store), run, model, size, seed, by_score=by_score, same_instances=same_instances
+                )
                 own = dict.fromkeys(read_judgments(run).criteria)
                 criteria |= own
                 scales |= {(name, one): _scale(run, one) for one in own}
@@ -362,15 +372,23 @@ def _scale(run: Run, criterion: str) -> tuple[float, float, bool]:
     return run.jury_result.low, run.jury_result.high, criterion not in run.jury_result.lower_is_better
 
 
-def _draw_from_run(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:
+def _draw_from_run(
+    store: Store, run: Run, model: str, size: int, seed: int, *, by_score: bool, same_instances: bool
+) -> list[DrawnCompletion]:
     """Draw completions of one run."""
     assert run.jury_result is not None, "only judged runs are looked at"
     score = score_column(JURY, "corrected")
     columns = read_columns(run, ["instance_id", "completion", score])
     scores = _numbers(columns[score])
-    rng = np.random.default_rng([seed, zlib.crc32(run.benchmark.encode()), zlib.crc32(model.encode())])
-    scale = (run.jury_result.low, run.jury_result.high) if by_score else None
-    selection = draw_completions(scores, size, rng, scale=scale)
+    names = [run.benchmark] if same_instances else [run.benchmark, model]
+    rng = np.random.default_rng([seed, *(zlib.crc32(name.encode()) for name in names)])
+    if same_instances:
+        order = np.argsort(np.array(columns["instance_id"]))  # runs may hold them in any order
+        found = draw_shared(scores[order], size, rng)
+        selection = Selection(drawn=order[found.drawn], probabilities=found.probabilities[np.argsort(order)])
+    else:
+        scale = (run.jury_result.low, run.jury_result.high) if by_score else None
+        selection = draw_completions(scores, size, rng, scale=scale)
     prompts = store.prompts_file(run.benchmark, run.benchmark_digest, run.data_digest)
     drawn = []
     for place in selection.drawn:

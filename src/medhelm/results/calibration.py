@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from math import isnan
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from medhelm.analysis.agreement.calibrated_pairs import CalibratedLeaderboard, ScoredModel, calibrated_pairs
 from medhelm.analysis.agreement.calibration import (
     CalibratedMean,
     isotonic_mapped,
@@ -17,8 +19,11 @@ from medhelm.analysis.agreement.calibration import (
     prediction_powered_pooled,
 )
 from medhelm.analysis.agreement.rating_sample import IMBALANCE, imbalance
+from medhelm.analysis.agreement.reliability import JuryAndRaters, jury_and_raters
 from medhelm.analysis.agreement.severity import RaterEffect, rater_effect
-from medhelm.analysis.leaderboard.cells import Cell
+from medhelm.analysis.agreement.verdict import Conclusion, conclude
+from medhelm.analysis.leaderboard.cells import Cell, Column
+from medhelm.analysis.leaderboard.types import Leaderboard
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.domain import Benchmark, Run
 from medhelm.domain.grouping import group_by
@@ -50,9 +55,29 @@ _Rated = Mapping[tuple[str, str], Mapping[str, _RatedCompletion]]
 """Benchmark and model -> instance -> its ratings."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Calibration:
+    """Ratings of the completions of a leaderboard, and what they make of its scores."""
+
+    cells: Sequence[Cell]
+    """The cells, with calibrated scores where there are enough ratings."""
+    remarks: Sequence[Remark]
+    """Limits of the ratings."""
+    scored: Sequence[ScoredModel]
+    """Every judged model on every judged benchmark, with its ratings."""
+    tables: Mapping[str, tuple[Sequence[str], Floats]]
+    """Benchmark -> its raters and all ratings, shape (n, raters)."""
+    agreement: Mapping[str, JuryAndRaters]
+    """Benchmark -> agreement of the jury with a clinician, beside that of two clinicians."""
+
+    def renamed(self, names: Mapping[str, str]) -> Calibration:
+        """Return the ratings with other names of models, to compare them by; cells keep theirs."""
+        return replace(self, scored=[replace(one, model=names.get(one.model, one.model)) for one in self.scored])
+
+
 def calibrate(
     cells: Sequence[Cell], runs: Runs, path: Path, definitions: Sequence[Benchmark], *, curve: bool = False
-) -> tuple[list[Cell], list[Remark]]:
+) -> Calibration:
     """Return the cells with calibrated scores where there are enough ratings, and remarks on the others.
 
     A model with enough ratings of its own is corrected with these, others with the ratings of all models of the
@@ -70,6 +95,8 @@ def calibrate(
     if unknown := sorted({f"{model} on {benchmark}" for benchmark, model in rated if (benchmark, model) not in runs}):
         text = f"Rated, but without a jury score on the leaderboard: {', '.join(unknown)}."
         remarks.append(Remark("rated_without_jury_score", "", text))
+    agreement = _agreement(cells, runs, rated)
+    remarks += _yardstick_remarks(agreement)
     found = []
     for cell in cells:
         key = (cell.benchmark, cell.model)
@@ -85,7 +112,85 @@ def calibrate(
             n_drawn = len({row.instance_id for row in by_model[key] if row.probability is not None})
             remarks += _selection_remarks(cell, rated[key], n_drawn, runs[key])
         found.append(replace(cell, calibrated=None if isinstance(outcome, str) else outcome))
-    return found, remarks
+    judged = [cell for cell in cells if (cell.benchmark, cell.model) in runs and cell.scores is not None]
+    return Calibration(
+        cells=found,
+        remarks=remarks,
+        scored=[_scored_model(cell, runs, rated.get((cell.benchmark, cell.model), {})) for cell in judged],
+        tables={name: _table_of_ratings(name, rated)[:2] for name in ratings.benchmarks},
+        agreement=agreement,
+    )
+
+
+def _scored_model(cell: Cell, runs: Runs, own: Mapping[str, _RatedCompletion]) -> ScoredModel:
+    """Return a model's jury scores on one benchmark with its ratings."""
+    assert cell.scores is not None, "only cells with scores are looked at"
+    jury = runs[cell.benchmark, cell.model].jury_result
+    assert jury is not None, "only judged runs are looked at"
+    used = [own[name] for name in cell.ids if name in own]
+    shares: dict[str, float] = {}
+    for one in used:
+        for rater in one.composites:
+            shares[rater] = shares.get(rater, 0.0) + 1 / len(one.composites) / len(used)
+    return ScoredModel(
+        benchmark=cell.benchmark,
+        model=cell.model,
+        ids=cell.ids,
+        units=_cluster_names(cell),
+        scores=cell.scores,
+        low=jury.low,
+        high=jury.high,
+        ratings=np.array([own[name].mean if name in own else np.nan for name in cell.ids]),
+        probabilities=_probabilities([own.get(name) for name in cell.ids]),
+        raters=shares,
+    )
+
+
+def with_calibrated_pairs(board: Leaderboard, found: Calibration) -> Leaderboard:
+    """Return a leaderboard with differences between models as clinicians would see them, and what that changes.
+
+    Without two rated models, only the verdict begins with what the ratings say against the jury.
+    """
+    models = [row.model for row in board.rows if not row.published]
+    columns = {column.benchmark: column for column in board.columns}
+    judged = [one for one in found.scored if one.model in models and one.benchmark in columns]
+    rated = {one.model for one in judged if one.ratings is not None and not np.isnan(one.ratings).all()}
+    titles = {name: column.title for name, column in columns.items()}
+    warnings = _jury_warnings({name: one for name, one in found.agreement.items() if name in columns}, titles)
+    if len(rated) < 2:
+        return replace(board, verdict=(*warnings, *board.verdict))
+    known = {(one.benchmark, one.model) for one in judged}
+    plain = [
+        _plain_scores(cell, columns[name])
+        for row in board.rows
+        for name, cell in row.cells.items()
+        if row.model in models and (name, row.model) not in known and cell.scores is not None
+    ]
+    pairs = calibrated_pairs(
+        [*judged, *plain],
+        models,
+        {name: column.weight for name, column in columns.items()},
+        found.tables,
+        frozenset(pair for pair in board.separated if set(pair) <= set(models)),
+    )
+    fields = {one.name: getattr(board, one.name) for one in dataclass_fields(board)}
+    fields["verdict"] = (*warnings, *board.verdict, *pairs.verdict())
+    return CalibratedLeaderboard(**fields, calibrated_pairs=pairs)
+
+
+def _plain_scores(cell: Cell, column: Column) -> ScoredModel:
+    """Return a model's scores on a benchmark without a jury, from 0 to 1."""
+    scores = cell.scores if cell.tested is None else cell.tested
+    assert scores is not None, "only cells with scores are looked at"
+    return ScoredModel(
+        benchmark=cell.benchmark,
+        model=cell.model,
+        ids=cell.ids,
+        units=_cluster_names(cell),
+        scores=np.asarray(column.normalize(scores), dtype=float),
+        low=0.0,
+        high=1.0,
+    )
 
 
 def _by_instance(rows: Sequence[Rating], known: RatedBenchmark) -> dict[str, _RatedCompletion]:
@@ -157,15 +262,70 @@ def _probabilities(rated: Sequence[_RatedCompletion | None]) -> Floats | None:
 
 def _rater_effect(benchmark: str, rated: _Rated, used: Sequence[_RatedCompletion]) -> RaterEffect:
     """Estimate the effect of the choice of raters, from all ratings of the benchmark, on the mean of those used."""
-    everything = [one for (name, _), of in rated.items() if name == benchmark for one in of.values()]
-    raters = list(dict.fromkeys(rater for one in everything for rater in one.composites))
-    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for one in everything])
+    raters, table, _ = _table_of_ratings(benchmark, rated)
     shares = dict.fromkeys(raters, 0.0)
     total = sum(1 / (one.probability or 1) for one in used)
     for one in used:
         for rater in one.composites:
             shares[rater] += 1 / (one.probability or 1) / total / len(one.composites)
-    return rater_effect(table.reshape(len(everything), len(raters)), np.array(list(shares.values())))
+    return rater_effect(table, np.array(list(shares.values())))
+
+
+def _table_of_ratings(benchmark: str, rated: _Rated) -> tuple[list[str], Floats, list[tuple[str, str]]]:
+    """Return the raters of a benchmark, their ratings, shape (n, raters), nan if missing, and what each row is of.
+
+    What a row is of: model and instance.
+    """
+    everything = [
+        ((model, name), one) for (own, model), of in rated.items() if own == benchmark for name, one in of.items()
+    ]
+    raters = list(dict.fromkeys(rater for _, one in everything for rater in one.composites))
+    table = np.array([[one.composites.get(rater, np.nan) for rater in raters] for _, one in everything])
+    return raters, table.reshape(len(everything), len(raters)), [name for name, _ in everything]
+
+
+def _agreement(cells: Sequence[Cell], runs: Runs, rated: _Rated) -> dict[str, JuryAndRaters]:
+    """Compare the jury with the clinicians on each benchmark; completions of one instance are not independent."""
+    scores = {
+        (cell.benchmark, cell.model, name): float(score)
+        for cell in cells
+        if (cell.benchmark, cell.model) in runs and cell.scores is not None
+        for name, score in zip(cell.ids, cell.scores, strict=True)
+    }
+    found = {}
+    for benchmark in dict.fromkeys(benchmark for benchmark, _ in rated):
+        _, table, completions = _table_of_ratings(benchmark, rated)
+        jury = np.array([scores.get((benchmark, *one), np.nan) for one in completions])
+        found[benchmark] = jury_and_raters(table, jury, [instance for _, instance in completions])
+    return found
+
+
+def _yardstick_remarks(agreement: Mapping[str, JuryAndRaters]) -> Iterator[Remark]:
+    """Yield benchmarks whose clinicians are not shown to agree with each other."""
+    for benchmark, one in agreement.items():
+        found = one.raters
+        if found.low is not None and found.low <= 0:
+            text = (
+                f"{benchmark}: the clinicians are not shown to agree with each other (correlation {found.value:.2f} "
+                f"[{found.low:.2f}, {found.high:.2f}]): calibrated scores are their average, and say little"
+            )
+            yield Remark("clinicians_disagree", benchmark, text)
+
+
+def _jury_warnings(agreement: Mapping[str, JuryAndRaters], titles: Mapping[str, str]) -> list[str]:
+    """Return a sentence on each benchmark whose jury the ratings speak against."""
+    found = []
+    for benchmark, one in agreement.items():
+        conclusion, title = conclude(one), titles.get(benchmark, benchmark)
+        number = f"{one.jury.value:.2f} [{one.jury.low:.2f}, {one.jury.high:.2f}]" if one.jury.low is not None else ""
+        if conclusion is Conclusion.NO_AGREEMENT:
+            found.append(f"Do not rely on the jury on {title}: its agreement with a clinician is not shown ({number}).")
+        if conclusion is Conclusion.WORSE:
+            found.append(
+                f"On {title}, the jury agrees with a clinician less than two clinicians do ({number} against "
+                f"{one.raters.value:.2f})."
+            )
+    return found
 
 
 def _rated_completions(
@@ -189,13 +349,30 @@ def _cluster_names(cell: Cell) -> list[str]:
 # --- how the rated completions were selected --------------------------------------------------------------------------
 
 
+def _number_drawn(cell: Cell, own: Mapping[str, _RatedCompletion]) -> int:
+    """Return how many completions of a model were drawn, those that the file lacks included; 0 if it is not known.
+
+    `medhelm agreement sample` draws a fixed number from each stratum, so that one over the probabilities of all drawn
+    completions sums to the number of those that could be drawn.
+    """
+    assert cell.scores is not None, "a cell of a run has the scores of its instances"
+    drawn = [one.probability for one in own.values()]
+    known = [probability for probability in drawn if probability is not None]
+    if not known or len(known) < len(drawn):
+        return 0
+    lacking = int((~np.isnan(cell.scores)).sum()) - sum(1 / probability for probability in known)
+    return len(own) + max(0, round(lacking * fmean(known)))
+
+
 def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn: int, run: Run) -> Iterator[Remark]:
     """Yield remarks on signs that the rated completions of a model were not drawn at random."""
     assert cell.scores is not None, "a cell of a run has the scores of its instances"
     about = f"{cell.benchmark}, {cell.model}"
+    n_drawn = max(n_drawn, _number_drawn(cell, own))
     if n_drawn > len(own):
         text = f"{about}: {n_drawn - len(own)} of {n_drawn} completions that were drawn have no complete rating"
-        yield Remark("drawn_but_unrated", cell.model, f"{text}: rate them, or the sample is no longer a random one")
+        text += ": rate them, or the sample is no longer a random one. If hard ones are missing, scores are too high"
+        yield Remark("drawn_but_unrated", cell.model, text)
     columns = read_columns(run, ["instance_id", "completion"])
     length = {
         name: float(len(text)) for name, text in zip(columns["instance_id"], columns["completion"], strict=True) if text
@@ -204,17 +381,20 @@ def _selection_remarks(cell: Cell, own: Mapping[str, _RatedCompletion], n_drawn:
     drawn = _probabilities([own.get(name) for name in cell.ids])
     weights = None if drawn is None else 1 / np.where(is_rated, drawn, 1.0)
     lengths = np.array([length.get(name, np.nan) for name in cell.ids])
-    for what, values in (("jury score", cell.scores), ("length", lengths)):
+    for above, below, values in (
+        ("have higher jury scores", "have lower jury scores", cell.scores),
+        ("are longer", "are shorter", lengths),
+    ):
         found = imbalance(values, is_rated & ~np.isnan(cell.scores), weights)
         if found is None or abs(found.value) <= IMBALANCE:
             continue
-        more = "above" if found.value > 0 else "below"
-        text = f"{about}: the rated completions' {what} is {abs(found.value):.2f} standard deviations {more} "
-        text += "the others'" if weights is None else "that of all, probabilities taken into account"
+        more = above if found.value > 0 else below
+        text = f"{about}: the {int(is_rated.sum())} rated completions {more} than "
+        varied = weights is not None and np.ptp(weights[is_rated]) > 0
+        text += "average, probabilities taken into account, " if varied else "the others "
+        text += f"by {abs(found.value):.2f} standard deviations. "
         if abs(found.value) > found.by_chance:
-            text += (
-                ", more than chance explains. Calibration needs a random sample: `medhelm agreement sample` draws one"
-            )
+            text += "This is more than chance explains. Calibration needs a random sample: `medhelm agreement sample`"
         else:
-            text += f"; a random draw of {int(is_rated.sum())} can differ as much. Rate more completions"
+            text += "This can be chance; more ratings would tell"
         yield Remark("unbalanced_ratings", cell.model, text)

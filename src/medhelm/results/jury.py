@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
 from medhelm.analysis.jury.cells import JudgedRun, collect_judgments
 from medhelm.analysis.jury.judges import JudgedBenchmark, JuryAnalysis, summarize_jury
 from medhelm.analysis.jury.overall import sum_tallies, summarize_benchmarks
+from medhelm.analysis.jury.reliability import JudgeScores, JuryReliability, jury_reliability
 from medhelm.analysis.jury.remarks import remarks
 from medhelm.analysis.jury.verdict import verdict
 from medhelm.domain import JURY, JudgeTally, Rule, Run, Tier
@@ -109,10 +109,10 @@ def analyze_judges(
     )
 
 
-def judge_agreement(runs: Sequence[tuple[Run, RunScores]]) -> RaterAgreement | None:
-    """Return the agreement of one judge's grades with another's on one benchmark; None without two judges.
+def judges_on_benchmark(runs: Sequence[tuple[Run, RunScores]]) -> JuryReliability | None:
+    """Return the judges of one benchmark beside each other; None without two judges.
 
-    `runs`: of the benchmark, one for each model, with ids and clusters of their instances. As `JurySummary.one_judge`.
+    `runs`: of the benchmark, one for each model, with ids and clusters of their instances.
     """
     judges = sorted({judge for run, _ in runs for judge in run.tallies})
     if len(judges) < 2:
@@ -120,15 +120,17 @@ def judge_agreement(runs: Sequence[tuple[Run, RunScores]]) -> RaterAgreement | N
     clusters: list[str] = []
     grades: list[np.ndarray] = []
     for run, scored in runs:
+        assert run.jury_result is not None, "only judged runs are looked at"
         cluster_of = {
             name: f"cluster {one}" for name, one in zip(scored.ids, scored.clusters or (), strict=False) if one
         }
         ids, found = mean_grades(run)
         clusters += [cluster_of.get(name, name) for name in ids]
         missing = np.full(len(ids), np.nan)
-        grades.append(np.column_stack([found.get(judge, missing) for judge in judges]))
-    scores, (_, codes) = np.concatenate(grades), np.unique(clusters, return_inverse=True)
-    return one_rater_agreement(scores, codes)
+        low, high = run.jury_result.low, run.jury_result.high
+        grades.append((np.stack([found.get(judge, missing) for judge in judges]) - low) / (high - low))
+    _, codes = np.unique(clusters, return_inverse=True)
+    return jury_reliability(JudgeScores.stack([(judges, np.concatenate(grades, axis=1), codes.astype(np.intp))]))
 
 
 def _select_judged(

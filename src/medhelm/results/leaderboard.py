@@ -47,7 +47,8 @@ from medhelm.storage.runs import RunScores
 from medhelm.storage.store import open_store
 
 if TYPE_CHECKING:
-    from medhelm.analysis.agreement.reliability import RaterAgreement
+    from medhelm.analysis.jury.reliability import JuryReliability
+    from medhelm.results.calibration import Calibration
 
 PUBLISHED = "published"
 """Name of the panel of all published models."""
@@ -196,10 +197,10 @@ def _calibrated(
     from medhelm.results.calibration import calibrate
 
     judged = {(benchmark, model): run for (model, benchmark), run in finished.runs.items() if run.jury_result}
-    cells, more = calibrate(
+    found = calibrate(
         finished.cells, judged, as_path(clinicians.ratings, "ratings"), clinicians.definitions, curve=clinicians.curve
     )
-    return replace(finished, cells=cells, remarks=[*finished.remarks, *more])
+    return replace(finished, cells=found.cells, remarks=[*finished.remarks, *found.remarks], calibration=found)
 
 
 def leaderboard_from_inputs(
@@ -234,21 +235,26 @@ def leaderboard_from_inputs(
     effects = tuple(one for one in finished.injection_effects if one.benchmark in shown)
     remarks += injection_remarks(effects)
     board = replace(board, left_out=left_out, injection_effects=effects, remarks=(*board.remarks, *remarks))
-    return with_judges_in_verdict(board, finished.judge_agreement)
+    board = with_judges_in_verdict(board, finished.judge_agreement)
+    if finished.calibration is None:
+        return board
+    from medhelm.results.calibration import with_calibrated_pairs  # lazy: few leaderboards have ratings
+
+    return with_calibrated_pairs(board, finished.calibration)
 
 
-def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, RaterAgreement | None]) -> Leaderboard:
-    """Return a leaderboard whose verdict names benchmarks on which judges are not shown to agree better than chance.
+def with_judges_in_verdict(board: Leaderboard, agreement: Mapping[str, JuryReliability | None]) -> Leaderboard:
+    """Return a leaderboard whose verdict begins with judges, and benchmarks, whose scores cannot rank models.
 
     `agreement`: as `LeaderboardInputs.judge_agreement`.
     """
     if len(board.rows) < 2 or not agreement:
         return board
-    from medhelm.analysis.jury.verdict import judges_by_chance  # lazy, as `_judge_agreement`
+    from medhelm.analysis.jury.verdict import judges_in_words  # lazy, as `_judge_agreement`
 
     shown = [column for column in board.columns if column.benchmark in agreement]
-    sentences = judges_by_chance((column.title, agreement[column.benchmark]) for column in shown)
-    return replace(board, verdict=(*board.verdict, *sentences))
+    sentences = judges_in_words((column.title, agreement[column.benchmark]) for column in shown)
+    return replace(board, verdict=(*sentences, *board.verdict))
 
 
 def leaderboard_from_cells(
@@ -319,8 +325,10 @@ class LeaderboardInputs:
     """Name of each model and judge -> its name without the address of its server."""
     shown_names: Mapping[str, str] = field(default_factory=dict)
     """Name of each model and judge in its runs -> its name here; empty if they are the same."""
-    judge_agreement: Mapping[str, RaterAgreement | None] = field(default_factory=dict)
-    """Benchmark with more than one judge -> agreement of one judge's scores with another's."""
+    judge_agreement: Mapping[str, JuryReliability | None] = field(default_factory=dict)
+    """Benchmark with more than one judge -> its judges beside each other."""
+    calibration: Calibration | None = None
+    """Clinicians' ratings of these runs; None without."""
     numbers: NumbersCache | None = None
     """Numbers kept in the store of these runs; None for more than one store."""
     injection_effects: Sequence[InjectionEffect] = ()
@@ -443,13 +451,13 @@ def _inputs_of(
     )
 
 
-def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> dict[str, RaterAgreement | None]:
-    """Return benchmark -> agreement of one judge's scores with another's."""
+def _judge_agreement(judged: Mapping[str, Sequence[tuple[Run, RunScores]]]) -> dict[str, JuryReliability | None]:
+    """Return benchmark -> its judges beside each other."""
     if not judged:
         return {}
-    from medhelm.results.jury import judge_agreement  # lazy: many leaderboards have no jury
+    from medhelm.results.jury import judges_on_benchmark  # lazy: many leaderboards have no jury
 
-    return {name: judge_agreement(runs) for name, runs in judged.items()}
+    return {name: judges_on_benchmark(runs) for name, runs in judged.items()}
 
 
 def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> LeaderboardInputs:
@@ -466,6 +474,8 @@ def renamed_inputs(found: LeaderboardInputs, names: Mapping[str, str]) -> Leader
         injection_effects=[replace(one, model=names[one.model]) for one in found.injection_effects],
         remarks=[replace(one, subject=text(one.subject), text=text(one.text)) for one in found.remarks],
         unfinished=[text(one) for one in found.unfinished],
+        calibration=found.calibration and found.calibration.renamed(names),
+        judge_agreement={name: one and one.renamed(names) for name, one in found.judge_agreement.items()},
         shown_names=names,
     )
 

@@ -325,10 +325,13 @@ def test_the_limits_are_those_of_halls_transformation(scenario: str) -> None:
     shares[:40] += (errors - errors.mean()) / 40
     skewness = (shares**3).sum() / (shares**2).sum() ** 1.5 * math.sqrt(40 * 39) / 38
     assert abs(skewness) > 0.005
+    squares = (shares[:40] - shares[:40].mean()) ** 2
+    kurtosis = 40 * (squares**2).sum() / squares.sum() ** 2
+    df = min(39, 80 / (kurtosis - 1))
     for limit, sign in ((found.low, 1), (found.high, -1)):
         t = (found.value - limit) / found.standard_error
         transformed = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
-        assert transformed == pytest.approx(sign * t_quantile(0.975, 39), abs=1e-6)
+        assert transformed == pytest.approx(sign * t_quantile(0.975, df), abs=1e-6)
 
 
 @BOTH
@@ -354,7 +357,7 @@ SHORT = ("crowded, harsh", "useless")
 )
 def test_intervals_cover_where_those_of_the_jury_fail(name: str, n: int, rated: int) -> None:
     found = simulate(powered, SCENARIOS[name], n, rated)
-    assert 0.93 <= found.coverage <= 0.97
+    assert 0.93 <= found.coverage <= 0.985
     assert found.naive <= 0.03
 
 
@@ -362,14 +365,14 @@ def test_intervals_cover_where_those_of_the_jury_fail(name: str, n: int, rated: 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name.startswith("crowded")])
 def test_the_fewest_ratings_still_cover(name: str) -> None:
     """Ten ratings nearly all at the end of the scale may not contain the rare bad ones at all."""
-    assert 0.91 <= simulate(powered, SCENARIOS[name], 400, LEAST).coverage <= 0.98
+    assert 0.91 <= simulate(powered, SCENARIOS[name], 400, LEAST).coverage <= 0.995
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "rated"), [("lenient", 30), ("crowded, noisy", 30), ("noisy", 60)])
 def test_intervals_of_the_curve_cover(name: str, rated: int) -> None:
     found = simulate(mapped, SCENARIOS[name], 300, rated)
-    assert 0.93 <= found.coverage <= 0.97
+    assert 0.93 <= found.coverage <= 0.985
     assert found.naive <= 0.03
 
 
@@ -381,15 +384,78 @@ def test_a_useless_jury_costs_nearly_nothing(name: str, rated: int) -> None:
 
     scenario = SCENARIOS[name]
     ratio = simulate(powered, scenario, 300, rated, 200).width / simulate(alone, scenario, 300, rated, 200).width
-    assert 0.97 <= ratio <= 1.06
+    assert 0.97 <= ratio <= 1.1
 
 
-@pytest.mark.parametrize(("rated", "most"), [(LEAST, 1.2), (20, 1.1), (50, 1.05)])
+@pytest.mark.parametrize(("rated", "most"), [(LEAST, 1.65), (20, 1.3), (50, 1.08)])
 def test_a_perfect_jury_gives_nearly_the_interval_of_the_whole(rated: int, most: float) -> None:
     found = simulate(powered, PERFECT, 400, rated, 300)
     deviation = math.sqrt(float(PERFECT.chances @ (GRADES - PERFECT.truth) ** 2))
     assert 0.98 <= found.width / (2 * 1.96 * deviation / 20) <= most
     assert found.coverage >= 0.93
+
+
+def at_the_ceiling(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """A good jury, and ratings of which two thirds are at the end of the scale."""
+    quality = 5.3 + 0.7 * rng.normal(size=n)
+    return np.clip(quality + 0.2 * rng.normal(size=n), 1, 5), np.clip(quality, 1, 5)
+
+
+def with_disasters(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """A good jury, and ratings near the end of the scale but for 3% at the other end, which the jury sees."""
+    ratings = np.clip(4.8 + 0.2 * rng.normal(size=n), 1, 5)
+    ratings = np.where(rng.random(n) < 0.03, 1 + rng.random(n), ratings)
+    return np.clip(ratings + 0.3 * rng.normal(size=n), 1, 5), ratings
+
+
+def coverage_of(draw: Callable[[np.random.Generator, int], tuple[Floats, Floats]], rated: int, runs: int) -> float:
+    truth = float(draw(np.random.default_rng(99), 10**6)[1].mean())
+    rng, covered = np.random.default_rng(1), []
+    for _ in range(runs):
+        jury, ratings = draw(rng, 500)
+        ratings[rated:] = NAN
+        found = powered(jury, ratings)
+        covered.append(found.low <= truth <= found.high)
+    return statistics.fmean(covered)
+
+
+@pytest.mark.parametrize("draw", [at_the_ceiling, with_disasters])
+@pytest.mark.parametrize(
+    "rated", [15, pytest.param(20, marks=pytest.mark.long), pytest.param(30, marks=pytest.mark.long)]
+)
+def test_a_good_jury_at_the_ceiling_is_covered(
+    draw: Callable[[np.random.Generator, int], tuple[Floats, Floats]], rated: int
+) -> None:
+    """Few ratings show no spread there: the few that do count, and scores beyond the rated ones leave room."""
+    assert coverage_of(draw, rated, 600) >= 0.92
+
+
+def test_scores_beyond_the_rated_ones_leave_room_on_both_sides() -> None:
+    jury, ratings = some_run(n=100, rated=20, scenario="lenient")
+    jury[:20] = np.clip(jury[:20], 2.5, 4.5)
+    inside = jury.copy()
+    inside[20:] = np.clip(inside[20:], jury[:20].min(), jury[:20].max())
+    wide, narrow = powered(jury, ratings), powered(inside, ratings)
+    assert wide.value - wide.low > narrow.value - narrow.low
+    assert wide.high - wide.value > narrow.high - narrow.value
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rated", [20, 50])
+def test_three_raters_of_whom_two_rate_each_completion_stand_for_clinicians_in_general(rated: int) -> None:
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(600):
+        quality = 0.8 * rng.normal(size=500)
+        jury = 3.4 + 0.7 * quality + 0.4 * rng.normal(size=500)
+        table = 3 + quality[:rated, None] + 0.3 * rng.normal(size=3) + 0.5 * rng.normal(size=(rated, 3))
+        table[np.arange(rated), rng.integers(0, 3, rated)] = NAN
+        ratings = np.full(500, NAN)
+        ratings[:rated] = np.nanmean(table, axis=1)
+        given = ~np.isnan(table)
+        effect = rater_effect(table, (given / 2).mean(axis=0))
+        found = prediction_powered(jury, ratings, low=-3, high=9, raters=effect)
+        covered.append(found.low <= 3 <= found.high)
+    assert statistics.fmean(covered) >= 0.93
 
 
 def test_a_good_jury_is_worth_several_times_the_ratings() -> None:
@@ -528,7 +594,7 @@ def test_own_instances_without_a_score_are_counted() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("models", "rated", "apart", "least", "most"),
-    [(2, 10, 0.0, 0.93, 0.985), (5, 10, 0.0, 0.93, 0.985), (3, 12, 0.3, 0.93, 1.0)],
+    [(2, 10, 0.0, 0.93, 0.997), (5, 10, 0.0, 0.93, 0.997), (3, 12, 0.3, 0.93, 1.0)],
 )
 def test_pooled_intervals_cover_though_errors_differ_between_models(
     models: int, rated: int, apart: float, least: float, most: float
@@ -688,7 +754,7 @@ def test_intervals_cover_what_clinicians_in_general_would_give(raters: int, seve
         assert found.between_raters is not None
     assert statistics.fmean(covered) >= 0.93
     if severity:
-        assert statistics.fmean(these_only) <= 0.9
+        assert statistics.fmean(these_only) <= 0.93
 
 
 def test_an_unknown_effect_of_raters_changes_nothing() -> None:

@@ -283,3 +283,11 @@ def test_intervals_cover_the_truth(
 def test_infinite_ratings_are_refused() -> None:
     with pytest.raises(ValueError, match="infinite"):
         icc(np.array([[1.0, np.inf], [2.0, 3.0], [3.0, 3.0]]), "3,1")
+
+
+@pytest.mark.parametrize("form", ["2,k", "1,1", "1,k", "3", ""])
+def test_a_form_that_is_not_computed_is_refused(form: str) -> None:
+    with pytest.raises(ValueError, match=f"form `{form}` is not computed: choose one of 3,k, 3,1 and 2,1"):
+        icc(JUDGES, form)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is not computed"):
+        reliability.resampled_icc(JUDGES, np.ones((1, 6)), form)  # type: ignore[arg-type]

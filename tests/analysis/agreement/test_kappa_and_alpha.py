@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from medhelm.analysis.agreement import kappa_and_alpha
-from medhelm.analysis.agreement.kappa_and_alpha import Level, Weights, krippendorff_alpha, weighted_kappa
+from medhelm.analysis.agreement.kappa_and_alpha import (
+    Level,
+    Weights,
+    krippendorff_alpha,
+    resampled_alpha,
+    resampled_kappa,
+    weighted_kappa,
+)
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 quick = settings(max_examples=100, deadline=None, database=None)
@@ -220,3 +227,15 @@ def test_infinite_ratings_are_refused() -> None:
         weighted_kappa(np.array([1.0, np.inf, 3.0]), np.array([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="2 of 4 ratings are infinite"):
         krippendorff_alpha(np.array([[1.0, np.inf], [-np.inf, 2.0]]))
+
+
+def test_weights_and_levels_that_are_not_computed_are_refused() -> None:
+    a, b = np.array([1.0, 2, 3]), np.array([1.0, 3, 3])
+    with pytest.raises(ValueError, match="weights `linear` is not computed: choose one of quadratic and none"):
+        weighted_kappa(a, b, weights="linear")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weights `linear` is not computed"):
+        resampled_kappa(a, b, np.ones((1, 3)), weights="linear")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="level `ratio` is not computed: choose one of nominal, ordinal and interval"):
+        krippendorff_alpha(np.stack([a, b]).T, "ratio")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="level `ratio` is not computed"):
+        resampled_alpha(np.stack([a, b]).T, np.ones((1, 3)), "ratio")  # type: ignore[arg-type]

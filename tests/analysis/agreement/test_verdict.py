@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement
-from medhelm.analysis.agreement.verdict import Conclusion, conclude
+from medhelm.analysis.agreement.icc_sample_size import verdict_size
+from medhelm.analysis.agreement.reliability import JuryAndRaters, RaterAgreement, jury_and_raters
+from medhelm.analysis.agreement.verdict import SHARE, Conclusion, conclude
 
 Ends = tuple[float, float] | None
 
@@ -27,9 +29,100 @@ def around(ends: Ends) -> RaterAgreement:
         ((0.3, 0.7), None, None, Conclusion.NO_COMPARISON),
         ((0.3, 0.7), (0.3, 0.7), (-0.09, 0.2), Conclusion.AS_GOOD),
         ((0.3, 0.7), (0.3, 0.7), (-0.3, 0.2), Conclusion.UNCLEAR),
+        # 0.09 less is little beside 0.5, and much beside 0.2.
+        ((0.1, 0.3), (0.1, 0.3), (-0.09, 0.2), Conclusion.UNCLEAR),
         ((0.1, 0.4), (0.5, 0.8), (-0.5, -0.2), Conclusion.WORSE),
     ],
 )
 def test_conclusions(jury: Ends, raters: Ends, difference: Ends, expected: Conclusion) -> None:
-    found = JuryAndRaters(jury=around(jury), raters=around(raters), difference=around(difference))
+    share = None
+    if raters and difference:
+        middle = sum(raters) / 2
+        share = (1 + difference[0] / middle, 1 + difference[1] / middle)
+    found = JuryAndRaters(jury=around(jury), raters=around(raters), difference=around(difference), share=around(share))
     assert conclude(found) is expected
+
+
+# --- at the margin ----------------------------------------------------------------------------------------------------
+
+
+def conclusions(
+    n: int, raters: int, correlation: float, share: float, runs: int, *, clusters: int = 0, seed: int = 1
+) -> list[Conclusion]:
+    """Conclusions on simulated panels: the jury agrees with a clinician by this share of clinicians' agreement."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(clusters), n // clusters) if clusters else np.arange(n)
+    slope, found = share * np.sqrt(correlation), []
+    for _ in range(runs):
+        quality = rng.normal(size=n)
+        if clusters:
+            quality = np.sqrt(0.5) * rng.normal(size=clusters)[codes] + np.sqrt(0.5) * quality
+        error = np.sqrt(1 - correlation) * rng.normal(size=(n, raters))
+        ratings = 3 + np.sqrt(correlation) * quality[:, None] + error + 0.5 * rng.normal(size=raters)
+        jury = 3.5 + slope * quality + np.sqrt(1 - slope**2) * rng.normal(size=n)
+        found.append(conclude(jury_and_raters(ratings, jury, codes)))
+    return found
+
+
+def test_a_jury_at_the_margin_is_rarely_called_as_good() -> None:
+    found = conclusions(30, 3, 0.5, SHARE, 400)
+    assert np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.035
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("n", "raters", "correlation", "clusters", "runs"),
+    [
+        (30, 3, 0.5, 0, 2000),
+        (100, 3, 0.5, 0, 2000),
+        (300, 3, 0.5, 0, 1000),
+        (60, 3, 0.5, 12, 2000),
+        (1000, 3, 0.2, 0, 1000),
+        (30, 2, 0.5, 0, 2000),
+        (30, 3, 0.8, 0, 2000),
+    ],
+)
+def test_the_false_rate_at_the_margin(n: int, raters: int, correlation: float, clusters: int, runs: int) -> None:
+    """2.5%, and three standard errors of the simulation."""
+    found = conclusions(n, raters, correlation, SHARE, runs, clusters=clusters)
+    rate = np.mean([one is Conclusion.AS_GOOD for one in found])
+    assert rate <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / runs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("raters", "correlation"), [(3, 0.5), (2, 0.5), (3, 0.75), (2, 0.75), (3, 0.3)])
+def test_the_planned_size_shows_a_jury_that_is_one_more_clinician(raters: int, correlation: float) -> None:
+    n = verdict_size(correlation, SHARE, raters)
+    assert n
+    found = conclusions(n, raters, correlation, 1.0, 500)
+    assert 0.72 <= np.mean([one is Conclusion.AS_GOOD for one in found]) <= 0.87
+
+
+def test_the_planned_size_grows_with_what_is_asked() -> None:
+    sizes = [verdict_size(0.5, share, k) for share, k in ((0.8, 3), (0.9, 3), (0.8, 2), (0.8, 5))]
+    first, stricter, fewer, more = (size or 0 for size in sizes)
+    assert 0 < more < first < fewer < stricter
+    assert verdict_size(0.0, 0.8) is None
+    assert verdict_size(0.0001, 0.8) is None
+    with pytest.raises(ValueError, match="cannot be shown"):
+        verdict_size(0.5, 0.8, of_clinician=0.7)
+
+
+def test_the_share_is_the_quotient_and_says_why_it_has_no_interval() -> None:
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=60)
+    ratings = quality[:, None] + 0.7 * rng.normal(size=(60, 3))
+    jury = quality + 0.7 * rng.normal(size=60)
+    found = jury_and_raters(ratings, jury)
+    assert found.jury.value
+    assert found.raters.value
+    assert found.share.value == pytest.approx(found.jury.value / found.raters.value)
+    assert found.share.value is not None
+    assert found.share.low is not None
+    assert found.share.high is not None
+    assert found.share.low < found.share.value < found.share.high
+    few = jury_and_raters(ratings[:8], jury[:8]).share
+    assert (few.low, few.reason) == (None, "8 independent instances are too few for an interval: 10 at least")
+    guesses = jury_and_raters(rng.normal(size=(40, 3)), jury[:40]).share
+    assert guesses.value is None
+    assert guesses.reason == "raters do not agree with each other in every part of the ratings"

@@ -14,16 +14,19 @@ ICC(3,k) without limit; nothing is truncated at 0. Undefined values are None, wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from medhelm.analysis.agreement.raters import require_finite
+from medhelm.analysis.agreement.raters import require_finite, require_known
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.distributions import f_quantile
 
 Form = Literal["3,k", "3,1", "2,1"]
 """Form of the coefficient: consistency (3) or absolute agreement (2), of one rater (1) or the mean of k raters."""
+
+FORMS: tuple[Form, ...] = get_args(Form)
+"""All of them."""
 
 ROUNDING = 1e-12
 """Relative size below which a result is a rounding error."""
@@ -70,12 +73,13 @@ def icc(ratings: Floats, form: Form = "3,k") -> Icc:
     Returns: value None for fewer than two instances or raters, if all ratings are equal, and if raters contradict each
     other so much that the denominator of the coefficient is not positive. Ends of the interval are None if ratings
     leave no residual, and if instances do not differ.
-    Raises: ValueError unless `ratings` has two axes, and for infinite ratings.
+    Raises: ValueError for another form, unless `ratings` has two axes, and for infinite ratings.
 
     >>> found = icc(np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]))
     >>> f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
     '0.909 (0.676 to 0.986)'
     """
+    require_known("form", form, FORMS)
     given = np.asarray(ratings, dtype=float)
     if given.ndim != 2:
         raise ValueError(f"ratings are a table of instances by raters, not of shape {given.shape}")
@@ -109,8 +113,9 @@ def resampled_icc(ratings: Floats, counts: Floats, form: Form = "3,k") -> Floats
 
     Parameters: ratings, shape (n, k), finite, without nan; counts, shape (m, n), how often each resample drew each
     instance.
-    Returns: shape (m,), nan where `icc` has no value.
+    Returns: shape (m,), nan where `icc` has no value. Raises: ValueError for another form.
     """
+    require_known("form", form, FORMS)
     n, k = counts.sum(axis=1), ratings.shape[1]
     cases, raters, error = _resampled_mean_squares(ratings, counts)
     above, below = _numerator_and_denominator(form, n, k, cases, raters, error)

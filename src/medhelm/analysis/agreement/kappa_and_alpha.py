@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from medhelm.analysis.agreement.raters import Coefficient, require_finite
+from medhelm.analysis.agreement.raters import Coefficient, require_finite, require_known
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 
 Weights = Literal["quadratic", "none"]
@@ -31,11 +31,12 @@ def weighted_kappa(a: Floats, b: Floats, *, weights: Weights = "quadratic") -> C
     Parameters: a and b, shape (n,), grades, nan if missing; instances with a nan are left out and counted.
     Returns: value at most 1; None for fewer than two instances, and if both raters give the same grade to all.
     For more than two raters use `average_over_pairs`; for an interval `bootstrap_statistic`.
-    Raises: ValueError for an infinite grade.
+    Raises: ValueError for other weights, and for an infinite grade.
 
     >>> weighted_kappa(np.array([1, 2, 3, 4, 5.0]), np.array([1, 2, 3, 5, 4.0])).value
     0.9
     """
+    require_known("weights", weights, get_args(Weights))
     both = np.stack([np.asarray(a, dtype=float), np.asarray(b, dtype=float)])
     require_finite(both)
     there = ~np.isnan(both).any(axis=0)
@@ -57,6 +58,7 @@ def resampled_kappa(a: Floats, b: Floats, counts: Floats, *, weights: Weights = 
     each instance.
     Returns: shape (m,), nan where `weighted_kappa` has no value.
     """
+    require_known("weights", weights, get_args(Weights))
     there = ~np.isnan(a) & ~np.isnan(b)
     a, b, counts = a[there], b[there], counts[:, there]
     n = counts.sum(axis=1)
@@ -78,13 +80,14 @@ def krippendorff_alpha(ratings: Floats, level: Level = "ordinal") -> Coefficient
     Parameters: ratings, shape (n, k), nan where a rating is missing; level, what grades mean.
     Returns: value at most 1; None unless an instance has two ratings, and if all ratings are the same. `n` counts the
     instances with two ratings; no others enter.
-    Raises: ValueError for infinite ratings.
+    Raises: ValueError for another level, and for infinite ratings.
 
     >>> table = np.array([[1, 1], [2, 2], [3, 3], [4, 5], [np.nan, 5]])
     >>> found = krippendorff_alpha(table, "interval")
     >>> f"{found.value:.3f} of {found.n}"
     '0.937 of 4'
     """
+    require_known("level", level, get_args(Level))
     table = np.asarray(ratings, dtype=float)
     require_finite(table)
     given = (~np.isnan(table)).sum(axis=1)
@@ -108,6 +111,7 @@ def resampled_alpha(ratings: Floats, counts: Floats, level: Level = "ordinal") -
     resample drew each instance.
     Returns: shape (m,), nan where `krippendorff_alpha` has no value.
     """
+    require_known("level", level, get_args(Level))
     given = (~np.isnan(ratings)).sum(axis=1)
     paired, counts, given = ratings[given > 1], counts[:, given > 1], given[given > 1]
     if not len(paired):

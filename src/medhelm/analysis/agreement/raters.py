@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
+from medhelm.domain.text import listed
 
 LEAST_SHARED = 2
 """Minimum number of instances that two raters must share to count as a pair."""
@@ -50,6 +51,17 @@ def require_scale(low: float, high: float) -> None:
     """Raise ValueError unless a scale has two finite ends, the lower one first."""
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"a scale needs finite ends, the lowest first, not {low:g} and {high:g}")
+
+
+def require_known(name: str, value: str, known: Sequence[str]) -> None:
+    """Raise ValueError unless a form of a coefficient is one that is computed.
+
+    >>> require_known("form", "2,k", ("3,k", "3,1"))
+    Traceback (most recent call last):
+    ValueError: form `2,k` is not computed: choose one of 3,k and 3,1
+    """
+    if value not in known:
+        raise ValueError(f"{name} `{value}` is not computed: choose one of {listed(known)}")
 
 
 class Measure(Protocol):

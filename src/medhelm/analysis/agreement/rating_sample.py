@@ -111,6 +111,23 @@ def draw_completions(
     return Selection(drawn=chosen.astype(np.intp), probabilities=probabilities)
 
 
+def draw_shared(scores: Floats, size: int, rng: np.random.Generator) -> Selection:
+    """Draw completions at random so that equal generators draw the same instances, whatever else has a score.
+
+    Parameters: scores, shape (n,), of instances in the same order for all models, nan if missing: those are not drawn;
+    size, number to draw, of which there may be fewer.
+
+    >>> one, other = (draw_shared(np.array([4.0, 5, 3, gap]), 2, np.random.default_rng(0)) for gap in (2.0, np.nan))
+    >>> sorted(one.drawn.tolist()), sorted(other.drawn.tolist())
+    ([0, 2], [0, 2])
+    """
+    there = ~np.isnan(np.asarray(scores, dtype=float))
+    order = rng.permutation(len(there))
+    drawn = order[there[order]][:size]
+    share = len(drawn) / max(int(there.sum()), 1)
+    return Selection(drawn=drawn.astype(np.intp), probabilities=np.where(there, share, np.nan))
+
+
 def _allocate(sizes: NDArray[np.intp], total: int) -> list[int]:
     """Divide a draw among strata: half in proportion, half equally, at least 1 and at most all of each if possible."""
     present = sizes > 0

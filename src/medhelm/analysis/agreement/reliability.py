@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from medhelm.analysis.agreement.raters import require_finite
 from medhelm.analysis.statistics.cluster_bootstrap import Clusters, Floats, cluster_codes
 from medhelm.analysis.statistics.distributions import t_quantile
+from medhelm.analysis.statistics.means import spread_of_sum
 
 LEAST_UNITS = 10
 """Minimum independent units for an interval: with 6 that are nearly all at the end of the scale it covers 81%."""
@@ -80,6 +81,8 @@ class JuryAndRaters:
     """Agreement of one rater with another."""
     difference: RaterAgreement
     """The first minus the second; above 0, the jury agrees with a rater better than another rater does."""
+    share: RaterAgreement
+    """The first divided by the second, with the interval by which a jury is as good as a rater; see `_share`."""
 
 
 def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgreement:
@@ -93,6 +96,21 @@ def one_rater_agreement(ratings: Floats, clusters: Clusters = None) -> RaterAgre
     '0.745 6 independent instances with two ratings are too few for an interval: 10 at least'
     """
     return jury_and_raters(ratings, np.full(len(ratings), np.nan), clusters).raters
+
+
+def correlation_with_raters(ratings: Floats, scores: Floats, clusters: Clusters = None) -> RaterAgreement:
+    """Estimate the correlation of scores with ratings, each rater around the own mean: `JuryAndRaters.jury` alone.
+
+    Parameters: ratings, shape (n, R), and scores, shape (n,), finite, nan if missing; clusters, n names or numbers.
+    """
+    codes, k = cluster_codes(clusters, len(ratings))
+    used = ~np.isnan(ratings) & ~np.isnan(scores)[:, None]
+    values = _jury_correlations(np.where(used, ratings, np.nan), scores, codes, k)
+    units = np.unique(codes[used.any(axis=1)])
+    size = int(used.any(axis=1).sum()), int(used.any(axis=0).sum())
+    return _jackknife(
+        values, units, size, what="with a rating and a score", scale=_log_ratio(2.0), freedom=len(ratings)
+    )
 
 
 def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) -> JuryAndRaters:
@@ -121,6 +139,7 @@ def jury_and_raters(ratings: Floats, jury: Floats, clusters: Clusters = None) ->
         jury=around(against, scored, "with a rating and a score", _log_ratio(2.0), len(ratings)),
         raters=around(raters, shared, "with two ratings", _log_ratio(n_each), freedom),
         difference=around(against - raters, shared & scored, "with two ratings and a score", None, freedom),
+        share=_share(against, raters, np.unique(codes[(shared & scored).any(axis=1)]), freedom, scored),
     )
 
 
@@ -175,6 +194,55 @@ def _jackknife(
     reach = t_quantile(0.975, max(min(m - 1, freedom), 1)) * error
     low, high = back(np.array([center - reach, center + reach]))
     return found(float(low), float(high))
+
+
+def _share(
+    against: Floats, raters: Floats, units: NDArray[np.intp], freedom: int, scored: NDArray[np.bool_]
+) -> RaterAgreement:
+    """Compute what share of the agreement of two raters the agreement of the jury with one of them is.
+
+    A share s is in the interval unless arctanh(jury) - arctanh(s * raters) differs from 0. Both correlations are large
+    in the same samples, in which the jackknife's standard error is too small: so the skewness of the difference counts
+    (Hall 1992), and only a third of the degrees of freedom. Without that, 6% of juries at a limit seem to be above it
+    with 30 completions, instead of 2.5%.
+
+    Parameters: against and raters, shape (1 + k,), from all units, then without each; units, those with data.
+    """
+    n, n_raters, m = int(scored.any(axis=1).sum()), int(scored.any(axis=0).sum()), len(units)
+    value = float(against[0] / raters[0]) if raters[0] > 0 else None
+    known = np.concatenate([[0], 1 + units])
+    jury, among = against[known], raters[known]
+    reason = ""
+    if value is None or not np.isfinite(value) or not (np.isfinite(jury).all() and (among > 0).all()):
+        value, reason = None, "raters do not agree with each other in every part of the ratings"
+    elif m < LEAST_UNITS:
+        reason = f"{m} independent instances are too few for an interval: {LEAST_UNITS} at least"
+    elif max(float(np.abs(jury).max()), float(among.max())) >= NO_SPREAD:
+        reason = "ratings or scores differ by constants only"
+    if reason:
+        return RaterAgreement(value=value, low=None, high=None, n=n, n_raters=n_raters, reason=reason)
+    df = max(min(m - 1, freedom) / 3, 1.0)
+
+    def limits(share: float) -> tuple[float, float]:
+        found = np.arctanh(jury) - np.arctanh(share * among)
+        parts = (found[1:].mean() - found[1:]) * (m - 1) / m
+        if np.abs(parts).max() < ROUNDING:
+            return float(found[0]), float(found[0])
+        spread = spread_of_sum(parts, df=df)
+        return float(found[0]) - spread.below, float(found[0]) + spread.above
+
+    most = NO_SPREAD / float(among.max())
+    low, high = _last(lambda share: limits(share)[0] > 0, most), _last(lambda share: limits(share)[1] > 0, most)
+    return RaterAgreement(value=value, low=low, high=high, n=n, n_raters=n_raters)
+
+
+def _last(holds: Callable[[float], bool], most: float) -> float:
+    """Return the greatest number from 0 to `most` up to which a condition holds; 0 if it does not hold there."""
+    low, high = 0.0, most
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _rater_agreements(ratings: Floats, codes: NDArray[np.intp], k: int) -> tuple[Floats, int]:

@@ -6,15 +6,18 @@ from enum import StrEnum
 
 from medhelm.analysis.agreement.reliability import JuryAndRaters
 
-MARGIN = 0.1
-"""Difference of correlations that does not matter: a jury within it counts as good as a clinician."""
+SHARE = 0.8
+"""Share of the agreement of two clinicians that a jury must be shown to exceed to count as good as a clinician.
+
+A share, and not a difference: a correlation 0.1 lower is a tenth of an agreement of 1 and half of one of 0.2.
+"""
 
 
 class Conclusion(StrEnum):
     """Meaning of the ratings for the use of a jury."""
 
     AS_GOOD = "as_good"
-    """The jury agrees with a clinician at least nearly as well as another clinician does: less by `MARGIN` at most."""
+    """The jury agrees with a clinician nearly as well as another clinician does: by more than `SHARE` of that."""
     WORSE = "worse"
     """It agrees with a clinician, but less than another clinician does."""
     UNCLEAR = "unclear"
@@ -40,6 +43,6 @@ def conclude(found: JuryAndRaters) -> Conclusion:
         return Conclusion.NO_AGREEMENT
     if raters.low is None or difference.low is None or difference.high is None:
         return Conclusion.NO_COMPARISON
-    if difference.low > -MARGIN:
+    if found.share.low is not None and found.share.low > SHARE:
         return Conclusion.AS_GOOD
     return Conclusion.WORSE if difference.high < 0 else Conclusion.UNCLEAR

@@ -186,7 +186,8 @@ def length_bias(
 
     Within instances, if any was answered by several models: completions are compared with those of other models to the
     same instance, so that what makes a question long to answer plays no part. Else across the instances of each model.
-    Longer completions may well be better; a slope that differs from the other judges' is what is the judge's own.
+    Longer completions may well be better. A slope that is larger than the other judges' can be bias, or the others do
+    not look closely.
 
     Parameters: scores, shape (M, n), nan if missing; lengths, shape (M, n), in characters; clusters, shape
     (n,); others, shape (M, n), distance from the other judges. Returns: None if no completion has both.

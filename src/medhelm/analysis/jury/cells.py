@@ -187,12 +187,15 @@ def panel_scores(scores: Floats, default_scores: Floats, panel: Sequence[int], a
     return np.where(np.isnan(default_scores), joint, default_scores)
 
 
-def difference_from_others(values: Floats) -> Floats:
+def difference_from_others(values: Floats, counts: NDArray[np.bool_] | None = None) -> Floats:
     """Return the difference of each judge's value from the mean of the other judges' values.
 
-    Parameters: values, judges along the first axis. Returns: the same shape; nan where the judge has none or is alone.
+    Parameters: values, judges along the first axis; counts, shape (J,), judges that count as others, None for all.
+    Returns: the same shape; nan where the judge has none or is alone.
     """
     there = ~np.isnan(values)
+    if counts is not None:
+        there[~counts] = False
     others = there.sum(axis=0) - there
     total = np.where(there, values, 0.0)
     rest: Floats = np.divide(total.sum(axis=0) - total, others, out=np.full(values.shape, np.nan), where=others > 0)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from medhelm.analysis.agreement.reliability import RaterAgreement, one_rater_agreement
+from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.comparison.all_pairs import separated_matrix
 from medhelm.analysis.jury.agreement import JudgeAgreement, judge_agreement
 from medhelm.analysis.jury.bias import LengthBias, judge_severity, length_bias, self_preference
 from medhelm.analysis.jury.cells import (
+    Codes,
     JudgmentCells,
     difference_from_others,
     is_judged,
@@ -19,7 +20,8 @@ from medhelm.analysis.jury.cells import (
     panel_scores,
     shared_judges,
 )
-from medhelm.analysis.jury.ranking import Ranking, panel_means, rank_by_panel
+from medhelm.analysis.jury.ranking import JuryWithoutNamed, Ranking, panel_means, rank_by_panel, reordered_pairs
+from medhelm.analysis.jury.reliability import JudgeFinding, JudgeScores, JuryReliability, jury_reliability
 from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
 from medhelm.analysis.statistics.means import estimate
@@ -73,6 +75,10 @@ class JudgeSummary:
     """Estimated preference for these."""
     length: LengthBias | None = None
     """Association of its grades with length."""
+    agreement: RaterAgreement | None = None
+    """Correlation of its scores with the mean of the other judges'; None without a judgment."""
+    finding: JudgeFinding = JudgeFinding.UNKNOWN
+    """Conclusion about the judge from that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,6 +119,18 @@ class JurySummary:
     """Ranking of the models with and without each judge; None if there is nothing to rank."""
     all_judges_shared: bool
     """True if every judge judged every model; if not, the ranking is by those who did."""
+    without_named: JuryWithoutNamed | None = None
+    """The jury without judges whose scores say nothing, or the opposite; None if there are none."""
+
+    @property
+    def named(self) -> tuple[JudgeSummary, ...]:
+        """Judges whose scores say nothing, or the opposite."""
+        return tuple(judge for judge in self.judges if judge.finding.is_named)
+
+    @property
+    def is_by_chance(self) -> bool:
+        """True if the judges are not shown to agree better than chance, although there is enough to show it."""
+        return self.one_judge is not None and self.one_judge.low is not None and self.one_judge.low <= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,7 +162,8 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
     shared = [cells.judges.index(judge) for judge in shared_judges(cells)]
     joint = panel_scores(scores, np.full(cells.lengths.shape, np.nan), range(len(cells.judges)), benchmark.at_least)
     best, worst = (_share_at(edge, cells, scores) for edge in (cells.high, cells.low))
-    by_judge = scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
+    reliability = jury_reliability(JudgeScores.stack([stacked_scores(cells, scores)]))
+    ranking = _rank_models(benchmark, scores, shared)
     return JurySummary(
         benchmark=benchmark.benchmark,
         title=benchmark.title,
@@ -155,26 +174,66 @@ def summarize_jury(benchmark: JudgedBenchmark, rng: np.random.Generator) -> Jury
         models=cells.models,
         n_instances=len(cells.clusters),
         n_completions=int(is_judged(cells).sum()),
-        judges=_summarize_judges(benchmark, scores, rng),
+        judges=_summarize_judges(benchmark, scores, reliability, rng),
         agreement=judge_agreement(cells, scores, rng),
-        one_judge=one_rater_agreement(by_judge.T, np.tile(cells.clusters, len(cells.models))) if len(scores) else None,
+        one_judge=reliability.one_judge if len(scores) else None,
         best=best,
         worst=worst,
         length=length_bias(joint, cells.lengths, cells.clusters, rng),
-        ranking=_rank_models(benchmark, scores, shared),
+        ranking=ranking,
         all_judges_shared=len(shared) == len(cells.judges),
+        without_named=without_named(
+            reliability,
+            ranking,
+            lambda named: _rank_models(benchmark, scores, [i for i in shared if cells.judges[i] not in named]),
+        ),
     )
 
 
-def _summarize_judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random.Generator) -> tuple[JudgeSummary, ...]:
+def stacked_scores(cells: JudgmentCells, scores: Floats) -> tuple[tuple[str, ...], Floats, Codes]:
+    """Return the judges of a benchmark, their scores of all completions from 0 to 1, and the unit of each completion.
+
+    Parameters: scores, shape (J, M, n), from `judge_scores`. See `JudgeScores.stack`.
+    """
+    flat = scores.reshape(len(scores), scores.shape[1] * scores.shape[2])
+    return cells.judges, (flat - cells.low) / (cells.high - cells.low), np.tile(cells.clusters, len(cells.models))
+
+
+def without_named(
+    found: JuryReliability, ranking: Ranking | None, rank: Callable[[Collection[str]], Ranking | None]
+) -> JuryWithoutNamed | None:
+    """Return what a jury says without its named judges; None if none are named.
+
+    Parameters: ranking, by all judges; rank, returns the ranking without some judges.
+    """
+    if found.without_named is None:
+        return None
+    named = tuple(judge.judge for judge in found.named)
+    after = rank(named)
+    return JuryWithoutNamed(
+        judges=named,
+        one_judge_of_all=found.one_judge,
+        one_judge=found.without_named,
+        ranking=after,
+        reordered=reordered_pairs(ranking, after),
+    )
+
+
+def _summarize_judges(
+    benchmark: JudgedBenchmark, scores: Floats, reliability: JuryReliability, rng: np.random.Generator
+) -> tuple[JudgeSummary, ...]:
     """Summarize each judge that was asked; one without any judgment has its tally only."""
     cells = benchmark.cells
     span, families = cells.high - cells.low, benchmark.families
     own = np.array([[families[judge] == families[model] for model in cells.models] for judge in cells.judges])
     own = own.reshape(len(cells.judges), len(cells.models))
     severities = judge_severity(cells, rng)
-    preferences = self_preference(scores, own, cells.clusters, rng, span=span)
-    differences = difference_from_others(scores)
+    # A judge who guesses does not see which models are good: beside it, the others would seem to prefer the good ones.
+    is_named = np.array([judge.finding.is_named for judge in reliability.judges], dtype=bool)
+    preferences = self_preference(
+        np.where(is_named[:, None, None], np.nan, scores), own, cells.clusters, rng, span=span
+    )
+    differences = difference_from_others(scores, ~is_named)
     found = []
     for i, judge in enumerate(cells.judges):
         grades = cells.grades[cells.judge == i]
@@ -193,6 +252,8 @@ def _summarize_judges(benchmark: JudgedBenchmark, scores: Floats, rng: np.random
                 own_models=tuple(model for model, is_own in zip(cells.models, own[i], strict=True) if is_own),
                 self_preference=preferences[i],
                 length=length_bias(scores[i], cells.lengths, cells.clusters, rng, others=differences[i]),
+                agreement=reliability.judges[i].agreement,
+                finding=reliability.judges[i].finding,
             )
         )
     without_judgments = [name for name in benchmark.tallies if name not in cells.judges]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,9 @@ from medhelm.analysis.comparison.all_pairs import separated_matrix
 from medhelm.analysis.jury.agreement import average_agreement
 from medhelm.analysis.jury.bias import LengthBias
 from medhelm.analysis.jury.cells import average_estimates, judge_scores, panel_scores, shared_judges
-from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary
+from medhelm.analysis.jury.judges import JudgedBenchmark, JudgeSummary, JurySummary, stacked_scores, without_named
 from medhelm.analysis.jury.ranking import ALL_JUDGES, Ranking, average_by_panel, judge_panels, rank_by_panel
+from medhelm.analysis.jury.reliability import JudgeFinding, JudgeReliability, JudgeScores, jury_reliability
 from medhelm.analysis.leaderboard.alignment import AlignedScores
 from medhelm.analysis.statistics.means import row_means
 from medhelm.domain import Estimate, JudgeTally, Usage
@@ -31,6 +32,11 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
     even = [own if one_scale else _on_unit_scale(own) for own in numbers]
     forms = {own.form for own in numbers}
     names = dict.fromkeys(judge.judge for own in numbers for judge in own.judges)
+    reliability = jury_reliability(
+        JudgeScores.stack([stacked_scores(b.cells, judge_scores(b.cells)) for b in benchmarks])
+    )
+    by_judge = {one.judge: one for one in reliability.judges}
+    ranking = _rank_models(benchmarks)
     return JurySummary(
         benchmark="",
         title="All benchmarks",
@@ -42,20 +48,22 @@ def summarize_benchmarks(benchmarks: Sequence[JudgedBenchmark], numbers: Sequenc
         n_instances=sum(own.n_instances for own in numbers),
         n_completions=sum(own.n_completions for own in numbers),
         judges=tuple(
-            _summarize_judge([judge for own in even for judge in own.judges if judge.judge == name]) for name in names
+            _summarize_judge([judge for own in even for judge in own.judges if judge.judge == name], by_judge.get(name))
+            for name in names
         ),
         one_judge=None,
         agreement=average_agreement([own.agreement for own in numbers]),
         best=average_estimates([own.best for own in numbers]),
         worst=average_estimates([own.worst for own in numbers]),
         length=_average_length_bias([own.length for own in even]),
-        ranking=_rank_models(benchmarks),
+        ranking=ranking,
         all_judges_shared=all(own.all_judges_shared and len(own.judges) == len(names) for own in numbers),
+        without_named=without_named(reliability, ranking, lambda named: _rank_models(benchmarks, named)),
     )
 
 
-def _summarize_judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
-    """Summarize one judge over the benchmarks it judged."""
+def _summarize_judge(parts: Sequence[JudgeSummary], found: JudgeReliability | None) -> JudgeSummary:
+    """Summarize one judge over the benchmarks it judged. `found`: its scores beside the others', over all of them."""
     spreads = [part.sd for part in parts if part.sd is not None]
     return JudgeSummary(
         judge=parts[0].judge,
@@ -69,6 +77,8 @@ def _summarize_judge(parts: Sequence[JudgeSummary]) -> JudgeSummary:
         own_models=tuple(dict.fromkeys(model for part in parts for model in part.own_models)),
         self_preference=average_estimates([part.self_preference for part in parts]),
         length=_average_length_bias([part.length for part in parts]),
+        agreement=found.agreement if found else None,
+        finding=found.finding if found else JudgeFinding.UNKNOWN,
     )
 
 
@@ -138,11 +148,16 @@ def _scaled(estimate: Estimate | None, start: float, span: float) -> Estimate | 
     return replace(estimate, value=value, low=low, high=high)
 
 
-def _rank_models(benchmarks: Sequence[JudgedBenchmark]) -> Ranking | None:
-    """Rank models by win share over the benchmarks, with and without each judge that judged all of them."""
+def _rank_models(benchmarks: Sequence[JudgedBenchmark], left_out: Collection[str] = ()) -> Ranking | None:
+    """Rank models by win share over the benchmarks, with and without each judge that judged all of them.
+
+    `left_out`: judges that do not count.
+    """
     names = list(dict.fromkeys(model for benchmark in benchmarks for model in benchmark.cells.models))
     shared = [set(shared_judges(benchmark.cells)) for benchmark in benchmarks]
-    judges = [judge for judge in benchmarks[0].cells.judges if all(judge in own for own in shared)]
+    judges = [
+        judge for judge in benchmarks[0].cells.judges if all(judge in own for own in shared) and judge not in left_out
+    ]
     if not judges:
         return None
     panels = judge_panels(judges)

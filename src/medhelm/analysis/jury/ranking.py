@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from medhelm.analysis.agreement.reliability import RaterAgreement
 from medhelm.analysis.jury.cells import panel_scores
 from medhelm.analysis.leaderboard.win_rates import DECIMALS, competition_ranks
 from medhelm.analysis.statistics.cluster_bootstrap import Floats
@@ -60,6 +61,40 @@ class Ranking:
     """Pairs of models that can be compared."""
     n_significant: int
     """Pairs that all judges separate significantly, by the test of the leaderboard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JuryWithoutNamed:
+    """A jury without the judges whose scores say nothing, or the opposite."""
+
+    judges: tuple[str, ...]
+    """The judges that are left out."""
+    one_judge_of_all: RaterAgreement
+    """Agreement of one judge with another among all judges, ICC(3,1), over all benchmarks together."""
+    one_judge: RaterAgreement
+    """The same among those that are kept."""
+    ranking: Ranking | None
+    """Ranking by those that are kept, its first panel; None if there is nothing to rank, or no judge for it."""
+    reordered: tuple[tuple[str, str], ...]
+    """Pairs of models in another order than with all judges: the one that now ranks higher, and the other."""
+
+    @property
+    def all_are_by_chance(self) -> bool:
+        """True if all judges together are not shown to agree better than chance."""
+        return self.one_judge_of_all.low is not None and self.one_judge_of_all.low <= 0
+
+
+def reordered_pairs(before: Ranking | None, after: Ranking | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of models that two rankings put in opposite orders, the one that now ranks higher first."""
+    if before is None or after is None:
+        return ()
+    old, new = (dict(zip(of.panels[0].models, of.panels[0].ranks, strict=True)) for of in (before, after))
+    shared = [model for model in new if model in old]
+    return tuple(
+        (first, second)
+        for first, second in combinations(shared, 2)
+        if new[first] < new[second] and old[first] > old[second]
+    )
 
 
 def judge_panels(judges: Sequence[str]) -> dict[str, tuple[int, ...]]:

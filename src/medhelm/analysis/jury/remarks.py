@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from medhelm.analysis.jury.judges import JurySummary
-from medhelm.analysis.jury.ranking import Ranking
+from medhelm.analysis.jury.reliability import JudgeFinding
 from medhelm.analysis.leaderboard.remarks import SAMPLE_TIER
 from medhelm.domain import Tier
 from medhelm.domain.remark import Remark
+
+MOSTLY_LENGTH = 0.7
+"""Rank correlation with length from which the order of scores is mostly the order of lengths: half of its variance."""
 
 SATURATED = 0.5
 """Share of grades at an end of the scale from which a benchmark is saturated: the median grade is then that end."""
@@ -32,6 +35,11 @@ def remarks(numbers: Sequence[JurySummary], overall: JurySummary, tier: Tier) ->
         yield from _panel(own)
     for own in numbers:
         yield from _saturation(own)
+    for own in numbers:
+        yield from _length(own)
+    yield from _named_judges(numbers[0] if len(numbers) == 1 else overall)
+    if len(numbers) > 1:
+        yield from _doubtful_judges(numbers, {judge.judge for judge in overall.named})
     yield from _self_preference(overall)
     for own in numbers:
         yield from _dependence(own)
@@ -57,20 +65,57 @@ def _saturation(own: JurySummary) -> Iterator[Remark]:
     if own.best and own.best.value >= SATURATED:
         text = (
             f"{own.title}: {_percent(own.best.value)} of the {things} are the highest possible ({own.high:g}), so the "
-            f"benchmark cannot separate good models from better ones.{_separated(own.ranking)}"
+            f"benchmark cannot separate good models from better ones.{_separated(own)}"
         )
         yield Remark("saturated_high", own.benchmark, text)
     if own.worst and own.worst.value >= SATURATED:
         text = (
             f"{own.title}: {_percent(own.worst.value)} of the {things} are the lowest possible ({own.low:g}), so the "
-            f"benchmark cannot separate weak models.{_separated(own.ranking)}"
+            f"benchmark cannot separate weak models.{_separated(own)}"
         )
         yield Remark("saturated_low", own.benchmark, text)
 
 
-def _separated(ranking: Ranking | None) -> str:
-    """Return a sentence on the pairs of models that the jury separates nevertheless."""
-    if ranking is None:
+def _named_judges(together: JurySummary) -> Iterator[Remark]:
+    """Yield how to leave out judges whose scores say nothing, or the opposite."""
+    for judge in together.named:
+        text = f"`medhelm rescore --data DIR --without {judge.judge}` scores without it. Nothing is sent."
+        yield Remark("judge_to_leave_out", judge.judge, f"{judge.judge} can be left out: {text}")
+
+
+def _doubtful_judges(numbers: Sequence[JurySummary], named: Collection[str]) -> Iterator[Remark]:
+    """Yield judges who seem to guess on one of several benchmarks, which chance may explain.
+
+    `named`: judges whom the verdict names.
+    """
+    for own in numbers:
+        for judge in own.judges:
+            found = judge.agreement
+            if judge.finding is JudgeFinding.GUESSES and judge.judge not in named and found and found.value is not None:
+                text = (
+                    f"On {own.title}, {judge.judge} is not shown to agree with the other judges (correlation "
+                    f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}])."
+                )
+                yield Remark("judge_may_guess", judge.judge, text)
+
+
+def _length(own: JurySummary) -> Iterator[Remark]:
+    """Yield a jury whose scores mostly follow the length of completions."""
+    found = own.length and own.length.spearman
+    if not found or max(found.low, -found.high) < MOSTLY_LENGTH:
+        return
+    longer = "longer" if found.value > 0 else "shorter"
+    text = (
+        f"{own.title}: the jury's scores follow the length of the completions (rank correlation {found.value:.2f} "
+        f"[{found.low:.2f}, {found.high:.2f}]): {longer} ones get higher scores. This can be bias."
+    )
+    yield Remark("scores_follow_length", own.benchmark, text)
+
+
+def _separated(own: JurySummary) -> str:
+    """Return a sentence on the pairs of models that the jury separates nevertheless; none for judges by chance."""
+    ranking = own.ranking
+    if ranking is None or own.is_by_chance:
         return ""
     pairs = f"{ranking.n_pairs} pair{'s' if ranking.n_pairs != 1 else ''}"
     return f" Its jury separates {ranking.n_significant} of {pairs} of models."
@@ -93,6 +138,8 @@ def _self_preference(overall: JurySummary) -> Iterator[Remark]:
 
 def _dependence(own: JurySummary) -> Iterator[Remark]:
     """Yield judges without whom two models that the full jury separates change order."""
+    if own.without_named and own.without_named.all_are_by_chance:
+        return
     for panel in own.ranking.panels if own.ranking else ():
         clear = [swap for swap in panel.swaps if swap.is_significant]
         if clear and panel.name.startswith("without"):

@@ -1,4 +1,4 @@
-"""The verdict on a jury in a few sentences: whether its judges agree, and whether its scores can rank models."""
+"""The verdict on a jury in a few sentences: which judges to leave out, and whether the scores can rank models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from medhelm.analysis.agreement.reliability import LEAST_UNITS, RaterAgreement
-from medhelm.analysis.jury.judges import JurySummary
+from medhelm.analysis.jury.judges import JudgeSummary, JurySummary
+from medhelm.analysis.jury.ranking import JuryWithoutNamed, Ranking
+from medhelm.analysis.jury.reliability import JudgeFinding, JudgeReliability, JuryReliability
 from medhelm.analysis.leaderboard.verdict import SAMPLE_ROWS
 from medhelm.domain import Tier
 from medhelm.domain.failure_code import explain_codes
@@ -19,6 +21,9 @@ NOT_CLINICIANS = (
     "Judges that agree with each other can still be wrong: `medhelm agreement` compares them with clinicians."
 )
 
+SURE = (JudgeFinding.CONSTANT, JudgeFinding.AGAINST)
+"""Findings that the verdict names on one of several benchmarks: among many, one judge may seem to guess by chance."""
+
 
 def verdict(benchmarks: Sequence[JurySummary], overall: JurySummary, tier: Tier) -> list[str]:
     """Return whether a jury can be trusted to rank models, as far as its own judgments show.
@@ -30,8 +35,11 @@ def verdict(benchmarks: Sequence[JurySummary], overall: JurySummary, tier: Tier)
     found += _nothing_judged([own for own in benchmarks if own not in judged])
     if not judged:
         return found
-    found += _agreement(judged)
-    found += _separated(benchmarks[0] if len(benchmarks) == 1 else overall)
+    together = benchmarks[0] if len(benchmarks) == 1 else overall
+    found += _named_judges(judged, together)
+    found += _agreement(judged, together)
+    if together.without_named is None and not any(own.is_by_chance for own in judged):
+        found += _separated(together)
     return [*found, NOT_CLINICIANS]
 
 
@@ -48,39 +56,108 @@ def _nothing_judged(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
         yield meaning
 
 
-def _agreement(benchmarks: Sequence[JurySummary]) -> Iterator[str]:
+# --- single judges ----------------------------------------------------------------------------------------------------
+
+
+def _named_judges(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iterator[str]:
+    """Yield a sentence on each judge whose scores say nothing, or the opposite, and what changes without them."""
+    for judge in together.named:
+        yield _finding_sentence(judge, "")
+    names = {judge.judge for judge in together.named}
+    for own in benchmarks if len(benchmarks) > 1 else ():
+        for judge in own.named:
+            if judge.judge not in names and judge.finding in SURE:
+                yield _finding_sentence(judge, f"On {own.title}, ")
+    if together.without_named:
+        yield _without_sentence(together.without_named, together.ranking)
+
+
+def _finding_sentence(judge: JudgeSummary | JudgeReliability, where: str) -> str:
+    """Return what the other judges show about a named judge. `where`: the benchmark, or "" for all."""
+    found = judge.agreement
+    if judge.finding is JudgeFinding.CONSTANT:
+        return f"{where}{judge.judge} gives every completion the same score, so its grades say nothing."
+    assert found is not None, "a finding follows from this number"
+    number = f"(correlation {_with_interval(found)})"
+    if judge.finding is JudgeFinding.AGAINST:
+        return f"{where}{judge.judge} grades against the other judges {number}."
+    return f"{where}{judge.judge} is not shown to agree with the other judges {number}, who agree with each other."
+
+
+def _without_sentence(without: JuryWithoutNamed, before: Ranking | None) -> str:
+    """Return what changes if the named judges are left out: agreement, separated pairs and the order of models."""
+    parts = []
+    if without.one_judge.value is not None and without.one_judge_of_all.value is not None:
+        parts.append(f"the judges' agreement is {without.one_judge.value:.2f} instead of "
+                     f"{without.one_judge_of_all.value:.2f} (ICC(3,1))")  # fmt: skip
+    if without.ranking and before:
+        n, n_pairs = without.ranking.n_significant, without.ranking.n_pairs
+        counted = f"{n} of {n_pairs} pair{'s' * (n_pairs > 1)} of models {'is' if n_pairs == 1 else 'are'} separated"
+        changed = without.ranking.n_significant != before.n_significant and not without.all_are_by_chance
+        parts.append(counted + (f" instead of {before.n_significant}" if changed else ""))
+        parts.append(_order(without.reordered))
+    effect = listed(parts) if parts else "nothing can be compared"
+    warning = "Do not use the ranking by all judges. " if without.all_are_by_chance else ""
+    return f"{warning}Without {listed(without.judges, NAMES)}, {effect}."
+
+
+def _order(reordered: Sequence[tuple[str, str]]) -> str:
+    """Return how the order of models changes."""
+    if not reordered:
+        return "the order of the models is the same"
+    (first, second), more = reordered[0], len(reordered) - 1
+    return f"{first} ranks above {second}" + (f" ({more} more change order)" if more else "")
+
+
+# --- agreement --------------------------------------------------------------------------------------------------------
+
+
+def _agreement(benchmarks: Sequence[JurySummary], together: JurySummary) -> Iterator[str]:
     """Yield where the judges agree better than chance, and where that is not shown."""
-    known = [(own, one.value, one.low) for own in benchmarks if (one := own.one_judge) and one.value is not None]
-    agreed = [(own, value) for own, value, low in known if low is not None and low > 0]
-    chance = [(own, value) for own, value, low in known if low is not None and low <= 0]
-    unknown = [own.title for own in benchmarks if own.one_judge is None or own.one_judge.low is None]
-    if agreed:
+    measured = [(own, own.without_named.one_judge if own.without_named else own.one_judge) for own in benchmarks]
+    known = [
+        (own, one.value, one.low) for own, one in measured if one and one.value is not None and one.low is not None
+    ]
+    agreed = [(own, value) for own, value, low in known if low > 0]
+    chance = [(own.title, one) for own, one in measured if one and one.low is not None and one.low <= 0]
+    unknown = [own.title for own, one in measured if one is None or one.low is None]
+    if agreed and not (len(benchmarks) == 1 and together.without_named):
         values = sorted(value for _, value in agreed)
         spread = f"{values[0]:.2f}" if len(values) == 1 else f"{values[0]:.2f} to {values[-1]:.2f}"
         names = agreed[0][0].title if len(benchmarks) == 1 else f"{len(agreed)} of {len(benchmarks)} benchmarks"
-        yield f"The judges agree better than chance on {names} (ICC(3,1) {spread})."
+        who = "The other judges" if together.without_named else "The judges"
+        yield f"{who} agree better than chance on {names} (ICC(3,1) {spread})."
     if chance:
-        yield _by_chance([(own.title, value) for own, value in chance], "They" if agreed else "The judges")
+        yield _by_chance(chance)
     if unknown:
         needed = f"two judges with differing grades on {LEAST_UNITS} independent instances are needed"
         yield f"Agreement cannot be measured on {listed(unknown, NAMES)}: {needed}."
 
 
-def judges_by_chance(agreement: Iterable[tuple[str, RaterAgreement | None]]) -> list[str]:
-    """Return a sentence on the benchmarks whose judges are not shown to agree better than chance; empty if none are.
+def _by_chance(benchmarks: Sequence[tuple[str, RaterAgreement]]) -> str:
+    """Return that the ranking on these benchmarks is not to be used. `benchmarks`: titles and agreement of judges."""
+    names = listed([title for title, _ in benchmarks], NAMES)
+    values = ", ".join(f"{one.value:.2f}" for _, one in benchmarks[:NAMES] if one.value is not None)
+    contradict = all(one.high is not None and one.high < 0 for _, one in benchmarks)
+    what = "contradict each other" if contradict else "are not shown to agree better than chance"
+    return f"Do not use the ranking on {names}: the judges {what} (ICC(3,1) {values})."
 
-    `agreement`: title of each judged benchmark, and the agreement of one judge's scores with another's.
+
+def judges_in_words(found: Iterable[tuple[str, JuryReliability | None]]) -> list[str]:
+    """Return sentences for a leaderboard on judges whose scores cannot rank models; empty if there are none.
+
+    `found`: title of each judged benchmark, and its judges beside each other.
     """
-    known = [(title, one) for title, one in agreement if one is not None]
-    measured = [(title, one.value, one.low) for title, one in known if one.value is not None and one.low is not None]
-    chance = [(title, value) for title, value, low in measured if low <= 0]
-    return [_by_chance(chance, "The judges")] if chance else []
-
-
-def _by_chance(benchmarks: Sequence[tuple[str, float]], subject: str) -> str:
-    names = listed([f"{title} (ICC(3,1) {value:.2f})" for title, value in benchmarks], NAMES)
-    its = "its" if len(benchmarks) == 1 else "their"
-    return f"{subject} are not shown to agree better than chance on {names}: {its} scores cannot rank models."
+    known = [(title, one) for title, one in found if one is not None]
+    sentences = [
+        _finding_sentence(judge, f"On {title}, ")
+        for title, one in known
+        for judge in one.named
+        if len(known) == 1 or judge.finding in SURE
+    ]
+    left = [(title, one.without_named or one.one_judge) for title, one in known]
+    chance = [(title, one) for title, one in left if one.value is not None and one.low is not None and one.low <= 0]
+    return [*sentences, *([_by_chance(chance)] if chance else [])]
 
 
 def _separated(own: JurySummary) -> Iterator[str]:
@@ -99,3 +176,9 @@ def _separated(own: JurySummary) -> Iterator[str]:
     ]
     order = f"; the order of some depends on {listed(turned, NAMES)}" if turned else ""
     yield f"The jury {found}{order}."
+
+
+def _with_interval(found: RaterAgreement) -> str:
+    """Return a correlation with its interval."""
+    ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+    return f"{found.value:.2f}{ends}"

@@ -16,7 +16,7 @@ from medhelm.domain.suite import Suite
 from medhelm.errors import UserError
 from medhelm.reports.paper.contents import ModelCost
 from medhelm.results.comparable.run_selection import select_runs
-from medhelm.results.leaderboard import leaderboard, leaderboard_from_scores
+from medhelm.results.leaderboard import CalibrationOptions, leaderboard, leaderboard_from_scores
 from medhelm.results.published.boards import MARK, leaderboard_with_published, published_leaderboard
 from medhelm.results.published.cells import published_costs
 from medhelm.results.published.data import load_results
@@ -153,7 +153,10 @@ def read_leaderboard(request: ReportRequest) -> Leaderboard:
     }
     if request.published == "beside":
         return leaderboard_with_published(request.stores, rule=request.rule, **of_runs)
-    return leaderboard(request.stores, rule=request.rule or "corrected", **of_runs)
+    rule = request.rule or "corrected"
+    if request.ratings and rule == "corrected" and len(request.stores) == 1:
+        of_runs["clinicians"] = CalibrationOptions(ratings=request.ratings, definitions=request.definitions)
+    return leaderboard(request.stores, rule=rule, **of_runs)
 
 
 def _suite_benchmarks(request: ReportRequest, board: Leaderboard) -> list[str] | None:

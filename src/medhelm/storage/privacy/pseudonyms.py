@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
-from medhelm.storage.permissions import file_mask
+from medhelm.io.shared_files import file_mask
 from medhelm.storage.store import Store
 
 KEY_FILE = "pseudonyms.key"
