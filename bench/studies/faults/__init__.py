@@ -23,7 +23,7 @@ import urllib.request
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -478,7 +478,7 @@ def _gateway(work: Path) -> Iterator[list[str]]:
 
 def main() -> int:
     """Print the tables; the exit code is 1 if anything was lost."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m bench.studies.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--requests", type=int, default=3000)
     parser.add_argument("--ways", default="direct,gateway", metavar="NAME,...")
@@ -501,8 +501,3 @@ def main() -> int:
                 f"{text}\n\n{name}: {'passed' if fine else 'FAILED'}, {time.perf_counter() - began:.0f} s\n", flush=True
             )
     return int(not good)
-
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        sys.exit(main())
