@@ -41,11 +41,12 @@ from medhelm.evaluation.request_totals import make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
+from medhelm.io.work_folders import delete_folder
 from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
-from medhelm.storage.recovery.run_replacement import delete_run, new_run
+from medhelm.storage.recovery.run_replacement import new_run
 from medhelm.storage.run_file import write_run
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
@@ -150,7 +151,7 @@ def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
         if old.folder is None or old.id == new.id or not old.folder.exists():
             continue
         if _judge_names(old) == _judge_names(new):
-            delete_run(old.folder)
+            delete_folder(old.folder)
         else:
             remarks.append(
                 f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "

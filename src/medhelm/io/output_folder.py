@@ -6,7 +6,6 @@ full disk never leaves half a file or folder.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,18 +14,20 @@ from pathlib import Path
 
 from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io.encryption.places import open_file
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
-"""Numbers of errors of a full disk, and of a quota that is used up."""
+from medhelm.io.system_errors import DISK_FAILS, DISK_FULL, is_database_disk_error
 
 
 @contextmanager
 def output_errors(place: Path, kind: str = "folder") -> Iterator[None]:
-    """Convert disk errors about an output, see `output_error`. `kind`: a file or a folder."""
+    """Convert disk errors about an output, also those of DuckDB, see `output_error`. `kind`: a file or a folder."""
     try:
         yield
     except OSError as error:
         raise output_error(place, error, f"name another {kind}") from error
+    except Exception as error:
+        if not is_database_disk_error(error):
+            raise
+        raise StoreFullError(f"{place} cannot be written: {error}. Free some space, or name another {kind}.") from error
 
 
 def output_error(place: Path | str, error: OSError, advice: str, wrong: type[MedHelmError] = UserError) -> MedHelmError:
@@ -35,7 +36,7 @@ def output_error(place: Path | str, error: OSError, advice: str, wrong: type[Med
     `advice`: the fix, without its capital letter and its period.
     """
     is_full = error.errno in DISK_FULL
-    found = StoreFullError if is_full or error.errno == errno.EIO else wrong
+    found = StoreFullError if is_full or error.errno in DISK_FAILS else wrong
     advice = f"Free some space, or {advice}" if is_full else advice[0].upper() + advice[1:]
     return found(f"{place} cannot be written: {error.strerror or error}. {advice}.")
 

@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.http.audit import Subject
-from medhelm.io.output_folder import DISK_FULL
+from medhelm.io.system_errors import DISK_FULL
 
 try:
     import fcntl

@@ -1,0 +1,70 @@
+"""Converts errors of the operating system, in any form in which libraries raise them, to errors that say what to do.
+
+Code that knows what it was writing says so itself (`io.output_folder.output_errors`). This is for all other places.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from medhelm.errors import MedHelmError, StoreFullError, UserError
+
+DISK_FULL = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT") if hasattr(errno, name))
+"""Numbers of errors of a full disk, and of a quota that is used up."""
+
+DISK_FAILS = frozenset(
+    getattr(errno, name) for name in ("EIO", "EBADF", "ENXIO", "ENODEV", "ESTALE", "EREMOTEIO") if hasattr(errno, name)
+)
+"""Numbers of errors of a disk, or of the connection to one."""
+
+_ADVICE: Mapping[int, str] = {
+    **dict.fromkeys(DISK_FULL, "Free some space, and repeat the command."),
+    **dict.fromkeys(DISK_FAILS, "The disk, or the connection to it, fails: check it, and repeat the command."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Check the permissions of the file and its folder."),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "Raise the limit on open files (`ulimit -n`)."),
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`).",
+    errno.ENAMETOOLONG: "Use a shorter name.",
+}
+"""Number of an error -> what to do. Others are not converted: they are more likely mistakes in this program."""
+
+_DATABASE_ERRORS = ("IOException", "OutOfMemoryException")
+"""Names of DuckDB's errors for a full disk and for memory; their text includes the system's reason."""
+
+
+def system_error(error: BaseException) -> MedHelmError | None:
+    """Return the error for one of the operating system, or for a group in which all are such; None for any other.
+
+    Of a group, the first error that is already a MedHelmError counts, else the first one.
+    """
+    if isinstance(error, MedHelmError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        found = [system_error(one) for one in error.exceptions]
+        if None in found:
+            return None
+        own = [one for one in error.exceptions if isinstance(one, MedHelmError)]
+        return own[0] if own else found[0]
+    if isinstance(error, OSError):
+        return _from_system(error)
+    if is_database_disk_error(error):
+        reason = str(error).partition("\n")[0].rstrip(".")
+        return StoreFullError(f"a file cannot be read or written: {reason}. {_ADVICE[errno.EIO]}")
+    return None
+
+
+def is_database_disk_error(error: BaseException) -> bool:
+    """Return True for DuckDB's errors about a disk or about memory, those of encrypted files included."""
+    return type(error).__name__ in _DATABASE_ERRORS or "OSError: [Errno" in str(error)
+
+
+def _from_system(error: OSError) -> MedHelmError | None:
+    advice = _ADVICE.get(error.errno or 0)
+    if advice is None:
+        return None
+    place: Any = error.filename
+    name = os.fsdecode(place) if isinstance(place, (str, bytes, os.PathLike)) else "the output, or a file,"
+    kind = StoreFullError if error.errno in DISK_FULL | DISK_FAILS else UserError
+    return kind(f"{name} cannot be read or written: {error.strerror}. {advice}")
