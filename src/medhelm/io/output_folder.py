@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io.encryption.places import open_file
-from medhelm.io.system_errors import DISK_FAILS, DISK_FULL, is_database_disk_error
+from medhelm.io.system_errors import DISK_FAILS, DISK_FULL, is_database_disk_error, reason
 
 
 @contextmanager
@@ -27,7 +27,8 @@ def output_errors(place: Path, kind: str = "folder") -> Iterator[None]:
     except Exception as error:
         if not is_database_disk_error(error):
             raise
-        raise StoreFullError(f"{place} cannot be written: {error}. Free some space, or name another {kind}.") from error
+        text = f"{place} cannot be written: {reason(error)}. Free some space, or name another {kind}."
+        raise StoreFullError(text) from error
 
 
 def output_error(place: Path | str, error: OSError, advice: str, wrong: type[MedHelmError] = UserError) -> MedHelmError:
@@ -42,15 +43,18 @@ def output_error(place: Path | str, error: OSError, advice: str, wrong: type[Med
 
 
 @contextmanager
-def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_file(path: Path, *, durable: bool = False, hidden_in: Path | None = None) -> Iterator[Path]:
     """Yield a hidden path to write to; rename it to `path` if the block succeeds, else remove it.
 
-    `durable`: the file survives a power failure once the block has ended. Raises: OSError.
+    `durable`: the file survives a power failure once the block has ended. `hidden_in`: folder of the hidden path, which
+    later commands look into; that of the file by default, or if the two are not on one file system. Raises: OSError.
     """
     from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with WorkFolder(path.parent.absolute()) as work:
+    if hidden_in is None or hidden_in.stat().st_dev != path.parent.stat().st_dev:
+        hidden_in = path.parent
+    with WorkFolder(hidden_in.absolute()) as work:
         new = work.path / path.name
         yield new
         if durable:

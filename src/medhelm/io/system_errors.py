@@ -50,8 +50,7 @@ def system_error(error: BaseException) -> MedHelmError | None:
     if isinstance(error, OSError):
         return _from_system(error)
     if is_database_disk_error(error):
-        reason = str(error).partition("\n")[0].rstrip(".")
-        return StoreFullError(f"a file cannot be read or written: {reason}. {_ADVICE[errno.EIO]}")
+        return StoreFullError(f"a file cannot be read or written: {reason(error).rstrip('.')}. {_ADVICE[errno.EIO]}")
     return None
 
 
@@ -65,6 +64,15 @@ def _from_system(error: OSError) -> MedHelmError | None:
     if advice is None:
         return None
     place: Any = error.filename
-    name = os.fsdecode(place) if isinstance(place, (str, bytes, os.PathLike)) else "the output, or a file,"
+    if isinstance(place, (str, bytes, os.PathLike)):
+        what = f"{os.fsdecode(place)} cannot be read or written"
+    else:
+        what = "the output, or a file, could not be written"
     kind = StoreFullError if error.errno in DISK_FULL | DISK_FAILS else UserError
-    return kind(f"{name} cannot be read or written: {error.strerror}. {advice}")
+    return kind(f"{what}: {error.strerror}. {advice}")
+
+
+def reason(error: BaseException) -> str:
+    """Return in one line why a file cannot be read, from an error of DuckDB or of an encrypted file."""
+    lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
+    return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, overload
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
 from medhelm.errors import StoreFullError
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
-from medhelm.io.system_errors import is_database_disk_error
+from medhelm.io.system_errors import is_database_disk_error, reason
 from medhelm.io.work_folders import delete_folder
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, DamagedRunError, new_folder, read_run, stored_folder, write_run
@@ -451,7 +451,8 @@ class _DiskErrors:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError) or (error and is_database_disk_error(error)):
+            why = getattr(error, "strerror", None) or reason(error)
             raise StoreFullError(
-                f"{self._place} cannot be written: {getattr(error, 'strerror', None) or error}. Every completion "
-                "received before is kept in the store's cache: free some space and run the same command again."
+                f"{self._place} cannot be written: {why}. Every completion received before is kept in the store's "
+                "cache: free some space and run the same command again."
             ) from error

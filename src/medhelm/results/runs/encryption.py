@@ -219,7 +219,8 @@ def _convert_files(store: Store, key: StoreKey, *, encrypting: bool) -> int:
         if is_encrypted(path) == encrypting:
             continue
         role = _role(store, path)
-        with atomic_file(path, durable=True) as new:
+        # Every command clears the folder of the store after a kill, but not the folders of thousands of runs.
+        with atomic_file(path, durable=True, hidden_in=store.folder) as new:
             new.touch(mode=0o600)
             shutil.copymode(path, new)
             if encrypting:
