@@ -14,7 +14,7 @@ import click
 from medhelm import __version__
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.errors import MedHelmError, MissingError
+from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.io.lazy_mapping import LazyMapping
 
 INTERRUPTED = 130
@@ -127,6 +127,8 @@ def _system_error(error: Exception) -> MedHelmError | None:
     if _is_out_of_memory(error):
         text = "there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept."
         return MissingError(text)
+    if isinstance(error, RuntimeError) and str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+        return Interrupted("interrupted")
     return system_error(error)
 
 
