@@ -53,6 +53,10 @@ LIBRARY = "MEDHELM_DISK_FAULTS"
 """Environment variable with the path of the compiled library, in the process that has loaded it."""
 
 
+class Unavailable(Exception):  # noqa: N818 - a state of the machine
+    """Faults cannot be injected on this machine."""
+
+
 class Fault(NamedTuple):
     """What happens at a change to files."""
 
@@ -150,12 +154,12 @@ medhelm.exchange.helm.importer medhelm.web.export
 
 
 def compile_library(folder: Path) -> Path:
-    """Compile the library. Raises: OSError where that is impossible, with the reason."""
+    """Compile the library. Raises: Unavailable where that is impossible, with the reason."""
     if platform.system() != "Linux":
-        raise OSError("LD_PRELOAD needs Linux")
+        raise Unavailable("LD_PRELOAD needs Linux")
     compiler = shutil.which("cc")
     if compiler is None:
-        raise OSError("there is no C compiler (cc)")
+        raise Unavailable("there is no C compiler (cc)")
     library = folder / "disk_faults.so"
     source = Path(__file__).with_name("disk_faults.c")
     done = subprocess.run(
@@ -165,14 +169,14 @@ def compile_library(folder: Path) -> Path:
         check=False,
     )
     if done.returncode:
-        raise OSError(f"cc cannot compile {source.name}: {done.stderr[-500:]}")
+        raise Unavailable(f"cc cannot compile {source.name}: {done.stderr[-500:]}")
     return library
 
 
 def study(
     trials: int, seed: int, work: Path, commands: Sequence[str] = (), kinds: Sequence[str] = ()
 ) -> tuple[str, bool]:
-    """Return a table of the trials, and True if nothing was lost. Raises: OSError where faults cannot be injected."""
+    """Return a table of the trials, and True if nothing was lost. Raises: Unavailable."""
     work.mkdir(parents=True, exist_ok=True)
     library = compile_library(work)
     options = {"trials": trials, "seed": seed, "work": str(work), "commands": list(commands), "kinds": list(kinds)}

@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 from medhelm.errors import StoreError
+from medhelm.io.system_errors import error_class
 
 try:
     import fcntl
@@ -33,7 +34,7 @@ class NumberLocks:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StoreError(
+            raise error_class(error, StoreError)(
                 f"{path} cannot be opened for writing: {error.strerror}. Check its permissions."
             ) from error
         self._was_first = self._lock(FIRST, held=True) is True

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io.encryption.places import open_file
-from medhelm.io.system_errors import DISK_FAILS, DISK_FULL, is_database_disk_error, reason
+from medhelm.io.system_errors import DISK_FULL, error_class, is_database_disk_error, reason
 
 
 @contextmanager
@@ -37,9 +37,8 @@ def output_error(place: Path | str, error: OSError, advice: str, wrong: type[Med
     `advice`: the fix, without its capital letter and its period.
     """
     is_full = error.errno in DISK_FULL
-    found = StoreFullError if is_full or error.errno in DISK_FAILS else wrong
     advice = f"Free some space, or {advice}" if is_full else advice[0].upper() + advice[1:]
-    return found(f"{place} cannot be written: {error.strerror or error}. {advice}.")
+    return error_class(error, wrong)(f"{place} cannot be written: {error.strerror or error}. {advice}.")
 
 
 @contextmanager

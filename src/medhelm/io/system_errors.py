@@ -54,6 +54,11 @@ def system_error(error: BaseException) -> MedHelmError | None:
     return None
 
 
+def error_class(error: OSError, otherwise: type[MedHelmError]) -> type[MedHelmError]:
+    """Return StoreFullError (exit code 4) for a disk that is full or fails, and `otherwise` for a wrong place."""
+    return StoreFullError if error.errno in DISK_FULL | DISK_FAILS else otherwise
+
+
 def is_database_disk_error(error: BaseException) -> bool:
     """Return True for DuckDB's errors about a disk or about memory, those of encrypted files included."""
     return type(error).__name__ in _DATABASE_ERRORS or "OSError: [Errno" in str(error)
@@ -68,8 +73,7 @@ def _from_system(error: OSError) -> MedHelmError | None:
         what = f"{os.fsdecode(place)} cannot be read or written"
     else:
         what = "the output, or a file, could not be written"
-    kind = StoreFullError if error.errno in DISK_FULL | DISK_FAILS else UserError
-    return kind(f"{what}: {error.strerror}. {advice}")
+    return error_class(error, UserError)(f"{what}: {error.strerror}. {advice}")
 
 
 def reason(error: BaseException) -> str:

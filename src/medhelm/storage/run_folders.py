@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from medhelm.domain.run_folder import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
+from medhelm.io.system_errors import error_class
 from medhelm.io.work_folders import delete_folder
 from medhelm.storage.derived.folder import clear_derived
 from medhelm.storage.recovery.damaged_runs import damage, run_tables
@@ -273,7 +274,7 @@ def _disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(
+        raise error_class(error, StoreError)(
             f"{place} cannot be written: {error.strerror or error}. Runs already moved are in `medhelm runs list` or "
             "`medhelm runs list --removed`."
         ) from error

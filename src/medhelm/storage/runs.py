@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
-from medhelm.errors import StoreFullError
+from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
-from medhelm.io.system_errors import is_database_disk_error, reason
+from medhelm.io.system_errors import error_class, is_database_disk_error, reason
 from medhelm.io.work_folders import delete_folder
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, DamagedRunError, new_folder, read_run, stored_folder, write_run
@@ -439,7 +439,7 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 
 class _DiskErrors:
-    """Turns disk errors into StoreFullError."""
+    """Turns disk errors into StoreFullError, and those of a wrong place into StoreError."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -452,7 +452,8 @@ class _DiskErrors:
     ) -> None:
         if isinstance(error, OSError) or (error and is_database_disk_error(error)):
             why = getattr(error, "strerror", None) or reason(error)
-            raise StoreFullError(
+            found = error_class(error, StoreError) if isinstance(error, OSError) else StoreFullError
+            raise found(
                 f"{self._place} cannot be written: {why}. Every completion received before is kept in the store's "
                 "cache: free some space and run the same command again."
             ) from error

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from medhelm.errors import StoreError, StoreFullError, UserError
+from medhelm.errors import StoreError, UserError
 from medhelm.io.encryption import keys, places
 from medhelm.io.encryption.files import is_encrypted, open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
 from medhelm.io.encryption.unlock import SECTION, STATE
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.sqlite_errors import store_error
+from medhelm.io.system_errors import error_class
 from medhelm.models.cache import (
     APPLICATION_ID,
     COLUMNS,
@@ -157,7 +158,7 @@ def _disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreFullError(
+        raise error_class(error, StoreError)(
             f"{place} cannot be written: {error.strerror or error}. Nothing is lost: free some space, and repeat the "
             "command to continue."
         ) from error

@@ -59,7 +59,10 @@ def put_in_place(final: Path) -> None:
         new.rename(final)
         _read_back(final)
     except BaseException:
-        restore_run(final)
+        if old.exists():
+            restore_run(final)
+        elif not _is_readable(final):
+            delete_folder(final)
         raise
     sync_folder(final.parent)
     sync_folder(final.parent.parent)
