@@ -36,6 +36,7 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io import output_folder
 from medhelm.storage.judgments import read_judgments
 from medhelm.storage.recovery import run_replacement
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
@@ -319,7 +320,7 @@ def test_a_run_that_is_being_put_in_place_is_not_discarded(store: Store, monkeyp
     writing.add(a_record(0))
     writing.add(a_record(1))
     discarding = threading.Thread(target=writing.discard)
-    sync = run_replacement.sync_tree
+    sync = output_folder.sync_tree
 
     def discard_meanwhile(new: Path) -> None:
         discarding.start()
