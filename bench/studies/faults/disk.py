@@ -491,6 +491,10 @@ class Trials:
         elif final != whole.after:
             result.unfinished += 1
             problems.append(f"repeated: {_difference(whole.after, final)}")
+        if again == 2 and _leftovers(
+            place
+        ):  # it did not get as far as to write; the next command that does clears them
+            self.command(place, COMMANDS["leaderboard"].words, name="third")
         if left := _leftovers(place):
             result.leftovers += 1
             problems.append(f"leftovers: {left[:4]}")
