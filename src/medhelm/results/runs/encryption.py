@@ -22,8 +22,7 @@ from medhelm.io.encryption.files import is_encrypted, open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
 from medhelm.io.encryption.unlock import SECTION, STATE
 from medhelm.io.output_folder import atomic_file, write_file
-from medhelm.io.sqlite_errors import store_error
-from medhelm.io.system_errors import error_class
+from medhelm.io.system_errors import error_class, store_error
 from medhelm.models.cache import (
     APPLICATION_ID,
     COLUMNS,

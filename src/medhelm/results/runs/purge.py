@@ -17,8 +17,7 @@ from typing import NamedTuple
 from medhelm.domain import Run
 from medhelm.domain.run_folder import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.sqlite_errors import store_error
-from medhelm.io.system_errors import error_class
+from medhelm.io.system_errors import error_class, store_error
 from medhelm.results.runs.stored import request_digests
 from medhelm.storage.batches import Batches
 from medhelm.storage.live_status import known_evaluations
