@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -44,6 +47,33 @@ def test_each_error_has_its_exit_code_and_advice(number: int, code: int, advice:
 def test_other_errors_are_not_converted(error: Exception) -> None:
     assert system_error(error) is None
     assert system_error(ExceptionGroup("several", [OSError(5, "I/O", "x"), error])) is None
+
+
+def test_sqlite_on_a_disk_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.OperationalError) as raised:
+        sqlite3.connect(tmp_path / "missing" / "x.sqlite").execute("CREATE TABLE t (a)")
+    found = system_error(raised.value)
+    assert found is not None
+    assert found.exit_code == 2
+    assert "a database of the store cannot be opened for writing" in str(found)
+    with pytest.raises(sqlite3.OperationalError) as wrong, closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("SELECT nothing")
+    assert system_error(wrong.value) is None
+
+
+def test_temporary_folders_that_are_all_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(FileNotFoundError) as raised:
+        tempfile.gettempdir()
+    monkeypatch.undo()
+    found = system_error(raised.value)
+    assert found is not None
+    assert found.exit_code == 4
+    assert "Free some space there, or name another folder with TMPDIR" in str(found)
 
 
 def test_a_group_becomes_its_first_error_and_our_own_come_first() -> None:

@@ -36,6 +36,10 @@ _DATABASE_ERRORS = ("IOException", "OutOfMemoryException")
 """Names of DuckDB's errors for a full disk and for memory; their text includes the system's reason."""
 
 
+_SQLITE_DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+"""SQLite's codes for what a disk or a wrong place causes."""
+
+
 def system_error(error: BaseException) -> MedHelmError | None:
     """Return the error for one of the operating system, or for a group in which all are such; None for any other.
 
@@ -51,6 +55,8 @@ def system_error(error: BaseException) -> MedHelmError | None:
         return own[0] if own else found[0]
     if isinstance(error, OSError):
         return _from_system(error)
+    if isinstance(error, sqlite3.Error) and primary_code(error) in _SQLITE_DISK_ERRORS:
+        return store_error(error, Path("a database of the store"), 0.0)
     if is_database_disk_error(error):
         return StoreFullError(f"a file cannot be read or written: {reason(error).rstrip('.')}. {_ADVICE[errno.EIO]}")
     return None
@@ -67,6 +73,8 @@ def is_database_disk_error(error: BaseException) -> bool:
 
 
 def _from_system(error: OSError) -> MedHelmError | None:
+    if "No usable temporary directory" in str(error):  # of `tempfile`, whatever the disk says
+        return StoreFullError(f"{error.strerror}. Free some space there, or name another folder with TMPDIR.")
     advice = _ADVICE.get(error.errno or 0)
     if advice is None:
         return None
