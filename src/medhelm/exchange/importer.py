@@ -136,12 +136,12 @@ class RunImporter:
             writer=self._writer,
         )
         run, irregularities = write_imported_run(joined, self._store, self._writer)
-        remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(before, run))
+        remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(self._store, before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
         return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
 
 
-def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
+def _remove_outdated(store: Store, before: Iterable[Run], new: Run) -> list[str]:
     """Remove the runs imported from older versions of the files, unless they have since been judged here.
 
     Returns: a remark for each that was kept.
@@ -151,7 +151,8 @@ def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
         if old.folder is None or old.id == new.id or not old.folder.exists():
             continue
         if _judge_names(old) == _judge_names(new):
-            delete_folder(old.folder)
+            with FileLock(store.lock_file_of(old.folder)):
+                delete_folder(old.folder)
         else:
             remarks.append(
                 f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "

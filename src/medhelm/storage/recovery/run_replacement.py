@@ -92,10 +92,12 @@ def _read_back(final: Path) -> None:
 
 
 def _is_readable(final: Path) -> bool:
-    """Return True if there is a run, and its `run.json` is not damaged."""
+    """Return True if there is a run, and its `run.json` is not damaged. Raises: OSError if the disk does not say."""
     try:
         read_run(final / NAME)
-    except DamagedRunError:
+    except DamagedRunError as error:
+        if isinstance(error.__cause__, OSError) and (final / NAME).exists():
+            raise error.__cause__ from error
         return False
     except StoreError:  # of a newer version
         return True
