@@ -5,7 +5,8 @@
 A library that is loaded with LD_PRELOAD (`disk_faults.c`, compiled when the study starts) fails the n-th change to a
 file below the store, the output or the temporary folder: write, fsync, rename, mkdir, unlink, or an opening that
 creates. The error is EIO, ENOSPC or EBADF, once or from then on (a disk that stays full); or the process is killed,
-interrupted once or twice, terminated or hung up. Each trial is a process forked from one that has imported everything.
+interrupted once or twice, terminated or hung up. Calls that read fail as well, once or from then on. Each trial is a
+process forked from one that has imported everything.
 
 After each trial, every run that was complete must be complete and readable, in its old or its new version. The same
 command must then succeed, with the result of an undisturbed one, without leftovers, and without buying anything again
@@ -64,6 +65,8 @@ class Fault(NamedTuple):
     """An errno, or a negative signal."""
     is_sticky: bool = False
     """All later changes fail as well; of a signal: a second one follows."""
+    of_reads: bool = False
+    """It happens at a call that reads, instead of at a change."""
 
 
 NOTHING = Fault(0)
@@ -74,6 +77,8 @@ FAULTS: Mapping[str, Fault] = {
     "ENOSPC": Fault(errno.ENOSPC),
     "EBADF": Fault(errno.EBADF),
     "full": Fault(errno.ENOSPC, is_sticky=True),
+    "EIO when reading": Fault(errno.EIO, of_reads=True),
+    "unreadable": Fault(errno.EIO, is_sticky=True, of_reads=True),
     "SIGKILL": Fault(-signal.SIGKILL),
     "SIGINT": Fault(-signal.SIGINT),
     "SIGINT twice": Fault(-signal.SIGINT, is_sticky=True),
@@ -205,7 +210,7 @@ class Faults:
     def arm(self, folders: Sequence[Path], at: int, fault: Fault) -> None:
         """Fail the change with this number, from 1; 0 only counts."""
         places = ":".join(map(str, folders)).encode()
-        self._library.disk_fault_arm(places, ctypes.c_long(at), fault.number, int(fault.is_sticky))
+        self._library.disk_fault_arm(places, ctypes.c_long(at), fault.number, int(fault.is_sticky), int(fault.of_reads))
 
     @property
     def n_changes(self) -> int:
@@ -451,16 +456,20 @@ class Trials:
         place = self.new("undisturbed", command.prepared)
         before, bought = self.contents(place), self._n_bought()
         self._must(place, command.words)
-        changes = self.faults.n_changes
+        changes = {False: self.faults.n_changes}
         whole = Whole(command, before, self.contents(place), (self._n_bought() - bought) * (1 + command.buys_again))
         problems: list[str] = []
         for number in range(n):
             kind = kinds[number % len(kinds)]
-            at = _change(number // len(kinds), -(-n // len(kinds)), changes, random)
-            if found := self._trial(whole, at, FAULTS[kind], result):
-                problems.append(f"{name}, {kind} at change {at} of {changes} ({self.place}): {'; '.join(found)}")
+            fault = FAULTS[kind]
+            if fault.of_reads not in changes:
+                self.command(self.new("undisturbed", command.prepared), command.words, fault=Fault(0, of_reads=True))
+                changes[True] = self.faults.n_changes
+            at = _change(number // len(kinds), -(-n // len(kinds)), changes[fault.of_reads], random)
+            if found := self._trial(whole, at, fault, result):
+                problems.append(f"{name}, {kind} at call {at} of {changes} ({self.place}): {'; '.join(found)}")
                 print(problems[-1], file=sys.stderr, flush=True)
-        result.changes = changes
+        result.changes = changes[False]
         return result, problems
 
     def _n_bought(self) -> int:

@@ -1,4 +1,4 @@
-/* Fails, kills or interrupts a process at its n-th change to files below some folders.
+/* Fails, kills or interrupts a process at its n-th change to files below some folders, or at its n-th reading call.
 
    Loaded with LD_PRELOAD. Nothing happens before disk_fault_arm() is called. Counts are in shared memory, so that the
    parent of a forked process can read them after its end. */
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 struct shared {
-  long calls;     /* changes so far */
+  long calls;     /* changes, or reading calls, so far */
   long faults;    /* faults so far */
   char last[512]; /* the call with the first fault, and its path */
 };
@@ -31,18 +31,19 @@ static int n_prefixes;
 static long fault_at;
 static int fault_error;  /* an errno, or a negative signal */
 static int fault_sticky; /* every later call fails as well; of a signal: a second one follows */
+static int counts_reads; /* reading calls count, and no changes */
 static int armed;
 
 __attribute__((constructor)) static void start(void) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-void disk_fault_arm(const char *folders, long at, int error, int sticky) {
+void disk_fault_arm(const char *folders, long at, int error, int sticky, int reads) {
   char copy[8 * PATH_MAX], *rest = copy, *one;
   snprintf(copy, sizeof copy, "%s", folders);
   for (n_prefixes = 0; n_prefixes < 8 && (one = strsep(&rest, ":"));)
     if (*one) snprintf(prefixes[n_prefixes++], PATH_MAX, "%s", one);
-  fault_at = at, fault_error = error, fault_sticky = sticky;
+  fault_at = at, fault_error = error, fault_sticky = sticky, counts_reads = reads;
   shared->calls = shared->faults = 0, shared->last[0] = 0;
   armed = 1;
 }
@@ -84,7 +85,7 @@ static void absolute(int folder, const char *path, char *whole) {
     strcat(strcat(strcpy(whole, place), "/"), path);
 }
 
-/* Count a change; return 1 if it must fail with errno. */
+/* Count a call; return 1 if it must fail with errno. */
 static int fails(const char *call, const char *path) {
   if (!is_below(path)) return 0;
   long number = __sync_add_and_fetch(&shared->calls, 1);
@@ -101,9 +102,9 @@ static int fails(const char *call, const char *path) {
   return 1;
 }
 
-static int path_fails(const char *call, int folder, const char *path) {
+static int path_fails(const char *call, int folder, const char *path, int reads) {
   char whole[PATH_MAX];
-  if (!armed) return 0;
+  if (!armed || reads != counts_reads) return 0;
   int before = errno;
   absolute(folder, path, whole);
   if (fails(call, whole)) return 1;
@@ -111,9 +112,9 @@ static int path_fails(const char *call, int folder, const char *path) {
   return 0;
 }
 
-static int descriptor_fails(const char *call, int descriptor) {
+static int descriptor_fails(const char *call, int descriptor, int reads) {
   char path[PATH_MAX];
-  if (!armed) return 0;
+  if (!armed || reads != counts_reads) return 0;
   int before = errno;
   if (named_by(descriptor, path) && fails(call, path)) return 1;
   errno = before;
@@ -133,7 +134,7 @@ static int descriptor_fails(const char *call, int descriptor) {
       mode = va_arg(more, mode_t);                                                                                    \
       va_end(more);                                                                                                   \
     }                                                                                                                 \
-    if ((flags & (O_CREAT | O_TRUNC)) && path_fails("open", folder, path)) return -1;                                 \
+    if (path_fails("open", folder, path, !(flags & (O_CREAT | O_TRUNC | O_WRONLY | O_RDWR)))) return -1;              \
     return next arguments;                                                                                            \
   }
 
@@ -150,7 +151,7 @@ OPEN(openat64, folder, (int folder, const char *path, int flags, ...), (folder, 
     return next arguments;                                                                                            \
   }
 
-#define FD(call) descriptor_fails(#call, descriptor)
+#define FD(call) descriptor_fails(#call, descriptor, 0)
 CHANGE(ssize_t, write, (int descriptor, const void *data, size_t n), (descriptor, data, n), FD(write))
 CHANGE(ssize_t, pwrite, (int descriptor, const void *data, size_t n, off_t at), (descriptor, data, n, at), FD(write))
 CHANGE(ssize_t, pwrite64, (int descriptor, const void *data, size_t n, off64_t at), (descriptor, data, n, at), FD(write))
@@ -160,7 +161,12 @@ CHANGE(int, fdatasync, (int descriptor), (descriptor), FD(fdatasync))
 CHANGE(int, ftruncate, (int descriptor, off_t size), (descriptor, size), FD(truncate))
 CHANGE(int, ftruncate64, (int descriptor, off64_t size), (descriptor, size), FD(truncate))
 
-#define PATH(call, folder) path_fails(#call, folder, path)
+#define READ descriptor_fails("read", descriptor, 1)
+CHANGE(ssize_t, read, (int descriptor, void *data, size_t n), (descriptor, data, n), READ)
+CHANGE(ssize_t, pread, (int descriptor, void *data, size_t n, off_t at), (descriptor, data, n, at), READ)
+CHANGE(ssize_t, pread64, (int descriptor, void *data, size_t n, off64_t at), (descriptor, data, n, at), READ)
+
+#define PATH(call, folder) path_fails(#call, folder, path, 0)
 CHANGE(int, mkdir, (const char *path, mode_t mode), (path, mode), PATH(mkdir, AT_FDCWD))
 CHANGE(int, mkdirat, (int folder, const char *path, mode_t mode), (folder, path, mode), PATH(mkdir, folder))
 CHANGE(int, unlink, (const char *path), (path), PATH(unlink, AT_FDCWD))
