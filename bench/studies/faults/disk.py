@@ -97,7 +97,7 @@ class Command:
     prepared: str = ""
     """Name of the folder that its own is a copy of; empty for one without a store."""
     is_once: bool = False
-    """Repeated after success, it refuses with exit code 2, because its output is there."""
+    """Repeated after success, it refuses with exit code 2, because its work is done."""
     buys_again: bool = False
     """Repeated, it asks for completions anew."""
 
@@ -117,7 +117,7 @@ COMMANDS: Mapping[str, Command] = {
     "import": Command(words=("import", "helm", "helm", *_OWN), prepared="helm"),
     "import again": Command(words=("import", "helm", "helm", *_OWN), prepared="imported"),
     "import --rescore": Command(words=("import", "helm", "helm", "--rescore", *_OWN), prepared="helm"),
-    "purge": Command(words=("purge", "--benchmark", "letters", "--yes"), prepared="whole"),
+    "purge": Command(words=("purge", "--benchmark", "letters", "--yes"), prepared="whole", is_once=True),
     "runs remove": Command(words=("runs", "remove", "--benchmark", "letters", "--yes"), prepared="whole", is_once=True),
     "runs restore": Command(words=("runs", "restore"), prepared="removed", is_once=True),
     "runs purge": Command(words=("runs", "purge", "--yes"), prepared="removed"),
