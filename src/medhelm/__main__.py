@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 
 GARBAGE_AFTER = 50_000
@@ -22,12 +23,14 @@ def start() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Our matrices are small: more threads would wait for each other, three times as long where other work is going on.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from medhelm.cli import main
-
     try:
+        from medhelm.cli import main
+
         main()
     except SystemExit as ended:
         code = ended.code
+    except KeyboardInterrupt:  # while modules are imported, or during the end after another one
+        code = 130
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:  # as after `>&-`
@@ -36,6 +39,7 @@ def start() -> None:
             pass
         except OSError:
             code = code or 4
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would show a traceback in what follows
     atexit._run_exitfuncs()  # remove temporary files
     os._exit(code if isinstance(code, int) else int(code is not None))
 

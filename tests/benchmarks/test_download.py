@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from medhelm.benchmarks import download
 from medhelm.benchmarks.data.sources import list_digest
 from medhelm.benchmarks.download import STAGING, DownloadResult, fetch
 from medhelm.domain import Benchmark, SampleRule
-from medhelm.errors import UserError
+from medhelm.errors import StoreFullError, UserError
 from tests.support.benchmarks.definitions import make_benchmark
 from tests.support.cli import Medhelm
 from tests.support.servers.openai import Answer, Server
@@ -268,6 +269,46 @@ def test_one_failure_does_not_stop_the_others(tmp_path: Path, server: Server) ->
     bad = replace(good, name="bad", source=replace(good.source, location=""))
     states = [result.state for result in fetch([bad, good], tmp_path / "data", offline=False)]
     assert states == ["failed", "fetched"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "advice"), [(30, 2, "Name another"), (28, 4, "Free some space, or name another")]
+)
+def test_a_folder_that_cannot_be_written_is_the_usual_sentence(
+    medhelm: Medhelm,
+    tmp_path: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    code: int,
+    advice: str,
+) -> None:
+    serve(server, {"/raw/r7/rows.jsonl": CONTENT})
+    place = benchmark(tmp_path, server).folder
+
+    def refuse(path: object, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    done = medhelm("data", "fetch", place, "--data", tmp_path / "data")
+    assert done.code == code
+    assert f"{tmp_path / 'data' / 'tiny'} cannot be written: {os.strerror(number)}. {advice} folder" in done.err
+    assert server.count == 0
+
+
+def test_a_disk_that_is_full_is_not_called_a_bad_archive(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    serve(server, {"/archive.zip": packed({"top/rows.jsonl": CONTENT})})
+    made = benchmark(tmp_path, server)
+    made = replace(made, source=replace(made.source, location=f"{server.url}/archive.zip"))
+    monkeypatch.setattr(download, "_unpack", full)
+    with pytest.raises(StoreFullError, match=r"cannot be written: No space left on device\. Free some space"):
+        got(made, tmp_path)
+    assert (tmp_path / "data" / "tiny" / ".archive.part").exists()  # so that it is not downloaded again
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 
+import duckdb
 import pytest
 from filelock import FileLock
 
-from medhelm.errors import BudgetError, Interrupted, UserError
+from medhelm.errors import BudgetError, Interrupted, StoreFullError, UserError
 from medhelm.evaluation.scheduler import ITEMS_PER_TURN, Scheduler, StopSwitch, acquire_lock
+from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ModelUnusable
 
 
@@ -122,6 +125,67 @@ def test_the_first_error_of_a_job_is_raised_and_ends_the_others() -> None:
 
     with pytest.raises(UserError, match="wrong"):
         asyncio.run(main())
+
+
+def test_work_in_a_thread_ends_before_what_comes_after_an_error() -> None:
+    may_end = threading.Event()
+    ended: list[str] = []
+
+    def store() -> None:
+        may_end.wait()
+        ended.append("stored")
+
+    async def fail() -> None:
+        asyncio.get_running_loop().call_later(0.05, may_end.set)
+        raise UserError("wrong")
+
+    async def main() -> None:
+        scheduler = Scheduler(lambda _: None)
+        try:
+            async with scheduler.running():
+                scheduler.start(finish_in_thread(store))
+                await asyncio.sleep(0)
+                scheduler.start(fail())
+        finally:
+            ended.append("cleaned up")
+            may_end.set()
+
+    with pytest.raises(UserError, match="wrong"):
+        asyncio.run(main())
+    assert ended == ["stored", "cleaned up"]
+
+
+def test_the_result_and_the_error_of_a_thread_arrive() -> None:
+    assert asyncio.run(finish_in_thread(lambda: 3)) == 3
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(finish_in_thread(lambda: 1 // 0))
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "x"), duckdb.IOException("IO Error: full")])
+def test_a_disk_error_of_a_job_is_an_error_with_advice(error: Exception) -> None:
+    async def fail() -> None:
+        raise error
+
+    async def work() -> None:
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start(fail())
+
+    with pytest.raises(StoreFullError, match=r"cannot be read or written: .*repeat the command"):
+        asyncio.run(work())
+
+
+def test_a_mistake_in_the_program_is_not_called_a_disk_error() -> None:
+    async def fail() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "x")
+
+    async def work() -> None:
+        scheduler = Scheduler(lambda _: None)
+        async with scheduler.running():
+            scheduler.start(fail())
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(work())
 
 
 def test_a_second_interrupt_abandons_requests_and_lets_other_work_finish() -> None:

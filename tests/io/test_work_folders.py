@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medhelm.io import work_folders
-from medhelm.io.work_folders import PREFIX, REPLACED, WorkFolder, clear_leftovers
+from medhelm.io.work_folders import DEAD, PREFIX, REPLACED, WorkFolder, clear_leftovers, delete_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX locks")
 
@@ -65,6 +65,28 @@ def test_older_output_that_was_being_replaced_goes_back_if_it_is_the_only_copy(t
     clear_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     assert (tmp_path / "report" / "page").read_text() == ("new" if is_there else "old")
+
+
+def test_a_folder_is_renamed_before_it_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So code that still knows its name can neither write into it nor put it in place."""
+    folder = tmp_path / ".new-run"
+    folder.mkdir()
+    (folder / "text").write_text("canary")
+
+    def fail(dead: Path) -> None:
+        assert not folder.exists()
+        assert (dead / "text").exists()
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        delete_folder(folder)
+    monkeypatch.undo()
+    (dead,) = tmp_path.iterdir()
+    assert dead.name.startswith(DEAD)
+    delete_folder(folder)  # nothing happens
+    delete_folder(dead)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

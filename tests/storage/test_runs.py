@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,9 @@ from medhelm.domain import (
     Usage,
 )
 from medhelm.errors import StoreError, StoreFullError
+from medhelm.io import output_folder
 from medhelm.storage.judgments import read_judgments
+from medhelm.storage.recovery import run_replacement
 from medhelm.storage.recovery.damaged_runs import DamagedRunWarning, no_damaged_runs
 from medhelm.storage.runs import (
     RunWriter,
@@ -308,6 +311,46 @@ def test_a_disk_error_while_writing_says_what_is_kept(store: Store, monkeypatch:
         writing.finish(a_run())
     monkeypatch.undo()
     writing.discard()
+
+
+def test_a_run_that_is_being_put_in_place_is_not_discarded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in another run ends the work while a thread, which cannot be canceled, stores this one."""
+    old = stored(store, [a_record(0)])
+    writing = writer(store)
+    writing.add(a_record(0))
+    writing.add(a_record(1))
+    discarding = threading.Thread(target=writing.discard)
+    sync = output_folder.sync_tree
+
+    def discard_meanwhile(new: Path) -> None:
+        discarding.start()
+        discarding.join(0.2)  # it can only end afterwards
+        sync(new)
+
+    monkeypatch.setattr(run_replacement, "sync_tree", discard_meanwhile)
+    folder = writing.finish(a_run())
+    discarding.join()
+    assert folder == old.folder
+    (run,) = load_runs(store)
+    assert len(list(read_records(run))) == 2
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_run_that_could_not_be_stored_leaves_the_older_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stored(store, [a_record(0)])
+    assert run.folder is not None
+
+    def damaged(folder: Path, _run: Run) -> None:
+        (folder / "run.json").write_text("{", encoding="utf-8")  # what a disk that fails may have kept
+
+    writing = writer(store)
+    writing.add(a_record(0))
+    writing.add(a_record(1))
+    monkeypatch.setattr("medhelm.storage.runs.write_run", damaged)
+    with pytest.raises(StoreFullError, match=r"cannot be written: what was written there cannot be read: .*run\.json"):
+        writing.finish(a_run())
+    assert [len(list(read_records(one))) for one in load_runs(store)] == [1]
+    assert [path.name for path in run.folder.parent.iterdir()] == [run.folder.name]
 
 
 def test_long_texts_are_written_a_few_at_a_time(store: Store) -> None:

@@ -26,6 +26,8 @@ from medhelm.errors import DataError, MissingError, UserError
 from medhelm.io.http.audit import SUBJECT, Audit, Subject
 from medhelm.io.http.egress import EgressPolicy, note_request, way_of
 from medhelm.io.http.hosts import is_loopback
+from medhelm.io.output_folder import output_error
+from medhelm.io.threads import finish_in_thread
 
 if TYPE_CHECKING:
     import aiohttp
@@ -84,9 +86,10 @@ def fetch(
 ) -> list[DownloadResult]:
     """Download the data of benchmarks into `data`, one folder each. Verified files are kept.
 
-    An error with one benchmark does not stop the others. `proxy`: address of a proxy, if any; `proxy_login`:
-    `user:password` for it; `audit`: takes a note of each request.
-    Raises UserError, before anything is sent, if `offline`, or if the administrator's file forbids a host.
+    An error with one benchmark does not stop the others, unless its folder cannot be written. `proxy`: address of a
+    proxy, if any; `proxy_login`: `user:password` for it; `audit`: takes a note of each request.
+    Raises UserError, before anything is sent, if `offline`, or if the administrator's file forbids a host; as
+    `output_error` if a folder cannot be written.
     """
     if offline:
         raise UserError(
@@ -126,8 +129,10 @@ async def _fetch_all(
             SUBJECT.set(Subject(benchmark=benchmark.name, requests=0))
             try:
                 done.append(await _fetch_one(downloader, benchmark, data, progress))
-            except (UserError, MissingError, OSError) as error:
+            except (UserError, MissingError) as error:
                 done.append(DownloadResult(benchmark=benchmark.name, state="failed", folder=None, message=str(error)))
+            except OSError as error:
+                raise output_error(_data_folder(benchmark, data), error, "name another folder with --data") from error
     return done
 
 
@@ -250,8 +255,10 @@ async def _download_archive(downloader: _Downloader, address: str, wanted: Mappi
     staging = folder / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     try:
-        names = await asyncio.to_thread(_unpack, archive, list(wanted), staging)
+        names = await finish_in_thread(lambda: _unpack(archive, list(wanted), staging))
     except (OSError, EOFError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the archive
+            raise
         archive.unlink()
         raise DataError(f"{address}: cannot be read as an archive ({error}). The download was deleted.") from None
     archive.unlink()

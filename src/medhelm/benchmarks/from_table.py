@@ -25,6 +25,7 @@ from medhelm.domain.text import listed, plural
 from medhelm.errors import DataError, UserError, suggestion
 from medhelm.io.files import names_beside
 from medhelm.io.office import fullest_sheet
+from medhelm.io.output_folder import atomic_folder, output_errors, write_file
 from medhelm.io.rows import Row, columns
 from medhelm.io.spreadsheets import WORKBOOKS
 
@@ -117,7 +118,7 @@ def benchmark_from_table(name: str, file: Path, folder: Path, *, answer: str = "
 
     Parameters: name, in snake case; answer, the column of the answer, guessed if it is empty.
     Returns: the folder, and sentences about what was guessed.
-    Raises: UserError if the file cannot be used, or the folder exists and is not that of the file.
+    Raises: UserError if the file cannot be used, or the folder exists and is not that of the file; as `output_errors`.
     """
     source = table_source(file)
     rows = list(READERS[source.kind](file, source))
@@ -126,11 +127,16 @@ def benchmark_from_table(name: str, file: Path, folder: Path, *, answer: str = "
     has_file = place.is_dir() and file.resolve().parent == place.resolve()
     if place.exists() and (not has_file or (place / FILE_NAME).exists()):
         raise UserError(f"{place} already exists. Choose another name, or another folder with --out.")
-    place.mkdir(parents=True, exist_ok=True)
-    if not has_file:
-        shutil.copy(file, place / file.name)  # with its permissions
-    (place / FILE_NAME).write_text(_definition(name, file.name, source, guess), encoding="utf-8")
-    (place / SAMPLE_ROWS).write_text(_sample_rows(guess), encoding="utf-8")
+    texts = {SAMPLE_ROWS: _sample_rows(guess), FILE_NAME: _definition(name, file.name, source, guess)}
+    with output_errors(place):
+        if has_file:
+            for file_name, text in texts.items():
+                write_file(place / file_name, text)
+        else:
+            with atomic_folder(place, replace=False) as new:
+                shutil.copy(file, new / file.name)  # with its permissions
+                for file_name, text in texts.items():
+                    (new / file_name).write_text(text, encoding="utf-8")
     read = [f"Read {plural(len(rows), 'row')} of {file}{_format_in_words(file, source)}."]
     copied = [] if has_file else [f"Copied it to {place / file.name}, which is now the data of the benchmark."]
     return place, [*read, *copied, *guess.in_words()]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from medhelm.errors import UserError
+from medhelm.io.output_folder import atomic_folder, output_errors
 
 KINDS = ("provider", "metric", "benchmark")
 """Kinds of plug-ins."""
@@ -251,7 +252,7 @@ def scaffold_plugin(name: str, kinds: Collection[str], folder: Path) -> Path:
     """Create the package `medhelm-NAME` in `folder`, and return its folder.
 
     Parameters: name, of the plug-in, in snake case; kinds, some of KINDS, at least one.
-    Raises: UserError if the folder exists.
+    Raises: UserError if the folder exists; as `output_errors`.
     """
     place = folder / f"medhelm-{name.replace('_', '-')}"
     if place.exists():
@@ -259,12 +260,13 @@ def scaffold_plugin(name: str, kinds: Collection[str], folder: Path) -> Path:
     chosen = [kind for kind in KINDS if kind in kinds]
     points = "".join(f'\n[project.entry-points."medhelm.{kind}s"]\n{_ENTRY_POINTS[kind]}\n' for kind in chosen)
     inserted = {_PROJECT: f"{points}\n", _BENCHMARK: "ward, " if "metric" in chosen else ""}
-    for kind in ("", *chosen):
-        for path, template in _FILES[kind].items():
-            text = template.replace("@@\n" if template == _PROJECT else "@@", inserted.get(template, ""))
-            file = place / _named(path, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_named(text, name), encoding="utf-8")
+    with output_errors(place), atomic_folder(place, replace=False) as new:
+        for kind in ("", *chosen):
+            for path, template in _FILES[kind].items():
+                text = template.replace("@@\n" if template == _PROJECT else "@@", inserted.get(template, ""))
+                file = new / _named(path, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(_named(text, name), encoding="utf-8")
     return place
 
 

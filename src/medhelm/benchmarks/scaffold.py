@@ -9,6 +9,7 @@ from pathlib import Path
 from medhelm.benchmarks.definition import FILE_NAME, SAMPLE_ROWS
 from medhelm.benchmarks.from_table import title_of
 from medhelm.errors import UserError
+from medhelm.io.output_folder import atomic_folder, output_errors
 
 ROWS = (
     {
@@ -78,18 +79,18 @@ metrics: [exact_match, choice_extracted]   # the first is the main one
 
 
 def scaffold(name: str, folder: Path) -> Path:
-    """Create the folder of a new benchmark in `folder`. Raises UserError if it exists."""
+    """Create the folder of a new benchmark in `folder`. Raises: UserError if it exists; as `output_errors`."""
     place = folder / name
     if place.exists():
         raise UserError(f"{place} already exists. Choose another name, or another folder with --out.")
-    place.mkdir(parents=True)
     title = title_of(name)
     text = _DEFINITION.format(name=name, title=title, place=place.as_posix())
-    (place / FILE_NAME).write_text(text, encoding="utf-8")
-    with (place / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(ROWS[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(ROWS)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
-    (place / SAMPLE_ROWS).write_text(lines, encoding="utf-8")
+    with output_errors(place), atomic_folder(place, replace=False) as new:
+        (new / FILE_NAME).write_text(text, encoding="utf-8")
+        with (new / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(ROWS[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(ROWS)
+        (new / SAMPLE_ROWS).write_text(lines, encoding="utf-8")
     return place

@@ -5,7 +5,6 @@ Commands import other packages inside their functions, so that `medhelm --help` 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from typing import Any
@@ -15,7 +14,7 @@ import click
 from medhelm import __version__
 from medhelm.cli.common.printing import warn
 from medhelm.cli.common.shared import Shared, shared_options
-from medhelm.errors import MedHelmError, MissingError
+from medhelm.errors import Interrupted, MedHelmError, MissingError
 from medhelm.io.lazy_mapping import LazyMapping
 
 INTERRUPTED = 130
@@ -121,6 +120,18 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     return isinstance(error, MemoryError)
 
 
+def _system_error(error: Exception) -> MedHelmError | None:
+    """Return what to say about an error that the operating system caused; None for any other error."""
+    from medhelm.io.system_errors import system_error
+
+    if _is_out_of_memory(error):
+        text = "there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept."
+        return MissingError(text)
+    if isinstance(error, RuntimeError) and str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+        return Interrupted("interrupted")
+    return system_error(error)
+
+
 def _print_damaged_run_warnings() -> None:
     """Print warnings about damaged runs as messages, each one once."""
     import warnings
@@ -192,15 +203,12 @@ def main() -> None:
         # The reader of the output closed the pipe, as `| head` does. Keep Python from reporting it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
-            raise
-        warn(f"the output, or a file, could not be written: {error.strerror}.")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = MissingError.exit_code
     except Exception as error:
-        if not _is_out_of_memory(error):
+        known = _system_error(error)
+        if known is None:
             raise
-        warn("there is not enough memory, or a limit on it is too low (`ulimit -v`). What was received is kept.")
-        code = MissingError.exit_code
+        warn(str(known))
+        if isinstance(error, OSError) and error.filename is None:  # the output may fail once more when it is closed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = known.exit_code
     sys.exit(code if isinstance(code, int) else 0)

@@ -165,7 +165,7 @@ class RunRecorder:
         return run
 
     def discard(self) -> None:
-        """Delete the files without storing anything."""
+        """Delete the files without storing anything; nothing happens once `finish` has begun."""
         if self._writer:
             self._writer.discard()
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from medhelm.benchmarks.data.dataset import Dataset
 from medhelm.domain import JURY, Jury, Model, Record
-from medhelm.errors import Interrupted, MedHelmError
+from medhelm.errors import Interrupted
 from medhelm.evaluation.completion_source import CompletionSource, LiveCompletions, PendingCompletion
 from medhelm.evaluation.context_window.fit import ContextFitter
 from medhelm.evaluation.live_status import WatchedEvaluation, published_status
@@ -28,6 +28,7 @@ from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session, open_providers, open_session
 from medhelm.evaluation.settings import Evaluation, Settings
 from medhelm.io.http.audit import Subject
+from medhelm.io.threads import finish_in_thread
 from medhelm.models.client import ClientResult, ModelUnusable
 from medhelm.scoring.metric import apply
 from medhelm.storage.store import Store
@@ -186,19 +187,18 @@ class _Work:
         self.first_run_ended = asyncio.Event()
 
     async def run(self) -> None:
-        """Evaluate all models. What was received is stored, unless an error ends the work."""
+        """Evaluate all models. What was received is stored; after an error, only runs that were being stored are."""
         try:
             async with self.scheduler.running():
                 for model in self.config.models:
                     self.scheduler.start_each(
                         self._jobs(model), self._complete, partial(self.source.concurrency, model)
                     )
-        except MedHelmError:
+        finally:  # no job is left: each waited for the end of its thread
             for active in self.active:
                 active.recorder.discard()
                 if active.lock:
                     active.lock.release()
-            raise
 
     async def _jobs(self, model: Model) -> AsyncIterator[_Job]:
         """Yield the instances of all data sets, each with the request for the model's completion."""
@@ -288,7 +288,8 @@ class _Work:
         recorder = active.recorder
         reason = self.scheduler.unusable.get(recorder.model.name, "")
         self.first_run_ended.set()
-        run = await asyncio.to_thread(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
+        finish = partial(recorder.finish, reason or self.scheduler.stopped, is_unusable=bool(reason))
+        run = await finish_in_thread(finish)
         self.source.ended(run)
         if active.lock:
             active.lock.release()
@@ -342,7 +343,7 @@ class _Work:
         # Imported late: it imports numpy, which is not needed before the first completions.
         from medhelm.evaluation.constant_baseline import store_prompts_and_baseline
 
-        await asyncio.to_thread(store_prompts_and_baseline, dataset, prompts, baseline)
+        await finish_in_thread(partial(store_prompts_and_baseline, dataset, prompts, baseline))
 
     # --- the result ---------------------------------------------------------------------------------------------------
 

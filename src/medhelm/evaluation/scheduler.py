@@ -14,9 +14,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from medhelm.errors import BudgetError, Interrupted, MedHelmError
+from medhelm.errors import BudgetError, Interrupted
 from medhelm.evaluation.settings import StopReason
 from medhelm.io.shared_files import file_mode
+from medhelm.io.system_errors import system_error
 from medhelm.models.client import ModelUnusable
 
 if TYPE_CHECKING:
@@ -88,14 +89,16 @@ class Scheduler:
     async def running(self) -> AsyncIterator[None]:
         """Run the jobs that the block starts, and leave when all have ended.
 
-        Raises the first MedHelmError of any job; the other jobs are canceled.
+        Raises the first MedHelmError or disk error of any job, as a MedHelmError; the other jobs are canceled.
         """
         with on_interrupt(self._interrupt), self._stop_switch.connected(self._stop_from_outside):
             try:
                 async with asyncio.TaskGroup() as self._group:
                     yield
-            except* MedHelmError as errors:
-                raise first_error(errors) from errors
+            except BaseExceptionGroup as errors:
+                if (known := system_error(errors)) is None:
+                    raise
+                raise known from errors
 
     def start(self, job: Coroutine[None, None, None]) -> None:
         """Start a job beside the others."""
@@ -192,12 +195,6 @@ class Scheduler:
         self._abandoned = True
         for task in self._requests:
             task.cancel()
-
-
-def first_error(errors: BaseExceptionGroup[MedHelmError]) -> MedHelmError:
-    """Return the first error of a group, however deep."""
-    error = errors.exceptions[0]
-    return first_error(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 @contextmanager

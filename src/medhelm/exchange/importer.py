@@ -41,13 +41,14 @@ from medhelm.evaluation.request_totals import make_jury_result
 from medhelm.evaluation.run_recorder import identity, make_run
 from medhelm.exchange.fields import model_of
 from medhelm.io.parquet import ColumnWriter
+from medhelm.io.work_folders import delete_folder
 from medhelm.models.jury import AT_LEAST
 from medhelm.scoring.metrics import METRICS
 from medhelm.storage.imported_instances import instances_digest, write_instances
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JUDGMENT_COLUMNS, REPLY_COLUMNS, completion_row
 from medhelm.storage.privacy.deletions import deleted_instances
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.recovery.run_replacement import delete_run, new_run
+from medhelm.storage.recovery.run_replacement import new_run
 from medhelm.storage.run_file import write_run
 from medhelm.storage.run_scores import keep_scores
 from medhelm.storage.runs import RECORD_COLUMNS, load_runs, parts_column, score_column
@@ -137,7 +138,7 @@ class RunImporter:
             writer=self._writer,
         )
         run, irregularities = write_imported_run(joined, self._store, self._writer)
-        remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(before, run))
+        remarks = (*joined.imported.remarks, *irregularities, *_remove_outdated(self._store, before, run))
         self._known[origin.harness, origin.run] = [*(old for old in before if old.folder and old.folder.exists()), run]
         return ImportedRunResult(run=run, state="changed" if before else "new", remarks=remarks)
 
@@ -166,7 +167,7 @@ def _of_ids(values: Mapping[str, Any], ids: Collection[str]) -> dict[str, Any]:
     return {id_: value for id_, value in values.items() if id_ in ids}
 
 
-def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
+def _remove_outdated(store: Store, before: Iterable[Run], new: Run) -> list[str]:
     """Remove the runs imported from older versions of the files, unless they have since been judged here.
 
     Returns: a remark for each that was kept.
@@ -176,7 +177,8 @@ def _remove_outdated(before: Iterable[Run], new: Run) -> list[str]:
         if old.folder is None or old.id == new.id or not old.folder.exists():
             continue
         if _judge_names(old) == _judge_names(new):
-            delete_run(old.folder)
+            with FileLock(store.lock_file_of(old.folder)):
+                delete_folder(old.folder)
         else:
             remarks.append(
                 f"{old.folder} was judged here and its source files changed since. It was kept; remove it if it "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medhelm.domain.text import listed
-from medhelm.errors import StoreFullError, UserError
+from medhelm.errors import UserError
 from medhelm.io.output_folder import atomic_folder, output_errors
 
 EXPORT_MANIFEST = "medhelm-export.json"
@@ -32,21 +32,6 @@ _MAX_NAMES = 5
 """Most file names in one message."""
 
 
-@contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    """Convert disk errors, including those of DuckDB: to StoreFullError, or to UserError for a wrong place."""
-    try:
-        with output_errors(folder):
-            yield
-    except Exception as error:
-        # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason.
-        if type(error).__name__ in ("IOException", "OutOfMemoryException"):
-            raise StoreFullError(
-                f"{folder} cannot be written: {error}. Free some space, or name another folder."
-            ) from error
-        raise
-
-
 # --- exports ----------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +45,7 @@ def new_export(folder: Path, kind: str, about: Mapping[str, Any]) -> Iterator[Pa
     if the disk is full.
     """
     check_export(folder, kind)
-    with _disk_errors(folder), atomic_folder(folder) as new:
+    with output_errors(folder), atomic_folder(folder) as new:
         yield new
         entries = sorted(path.name for path in new.iterdir())
         manifest = {"medhelm_export": kind, "entries": [*entries, EXPORT_MANIFEST], **about}
@@ -99,7 +84,7 @@ def write_report(folder: Path, files: Mapping[str, bytes], about: Mapping[str, A
     check_report(folder)
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = {"medhelm_report": REPORT_FORMAT, **about, "files": digests}
-    with _disk_errors(folder), atomic_folder(folder) as new:
+    with output_errors(folder), atomic_folder(folder) as new:
         for name, content in files.items():
             path = new / name
             path.parent.mkdir(parents=True, exist_ok=True)

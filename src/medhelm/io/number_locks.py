@@ -13,6 +13,7 @@ from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.shared_files import open_shared
+from medhelm.io.system_errors import error_class
 
 try:
     import fcntl
@@ -34,7 +35,7 @@ class NumberLocks:
         try:
             self._file = open_shared(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
-            raise StoreError(
+            raise error_class(error, StoreError)(
                 f"{path} cannot be opened for writing: {error.strerror}. Check its permissions."
             ) from error
         self._was_first = self._lock(FIRST, held=True) is True

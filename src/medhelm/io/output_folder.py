@@ -6,7 +6,6 @@ full disk never leaves half a file or folder.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,18 +14,21 @@ from pathlib import Path
 
 from medhelm.errors import MedHelmError, StoreFullError, UserError
 from medhelm.io.encryption.places import open_file
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT) if hasattr(errno, "EDQUOT") else (errno.ENOSPC,)
-"""Numbers of errors of a full disk, and of a quota that is used up."""
+from medhelm.io.system_errors import DISK_FULL, error_class, is_database_disk_error, reason
 
 
 @contextmanager
 def output_errors(place: Path, kind: str = "folder") -> Iterator[None]:
-    """Convert disk errors about an output, see `output_error`. `kind`: a file or a folder."""
+    """Convert disk errors about an output, also those of DuckDB, see `output_error`. `kind`: a file or a folder."""
     try:
         yield
     except OSError as error:
         raise output_error(place, error, f"name another {kind}") from error
+    except Exception as error:
+        if not is_database_disk_error(error):
+            raise
+        text = f"{place} cannot be written: {reason(error)}. Free some space, or name another {kind}."
+        raise StoreFullError(text) from error
 
 
 def output_error(place: Path | str, error: OSError, advice: str, wrong: type[MedHelmError] = UserError) -> MedHelmError:
@@ -35,21 +37,23 @@ def output_error(place: Path | str, error: OSError, advice: str, wrong: type[Med
     `advice`: the fix, without its capital letter and its period.
     """
     is_full = error.errno in DISK_FULL
-    found = StoreFullError if is_full or error.errno == errno.EIO else wrong
     advice = f"Free some space, or {advice}" if is_full else advice[0].upper() + advice[1:]
-    return found(f"{place} cannot be written: {error.strerror or error}. {advice}.")
+    return error_class(error, wrong)(f"{place} cannot be written: {error.strerror or error}. {advice}.")
 
 
 @contextmanager
-def atomic_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_file(path: Path, *, durable: bool = False, hidden_in: Path | None = None) -> Iterator[Path]:
     """Yield a hidden path to write to; rename it to `path` if the block succeeds, else remove it.
 
-    `durable`: the file survives a power failure once the block has ended. Raises: OSError.
+    `durable`: the file survives a power failure once the block has ended. `hidden_in`: folder of the hidden path, which
+    later commands look into; that of the file by default, or if the two are not on one file system. Raises: OSError.
     """
     from medhelm.io.work_folders import WorkFolder  # lazy here and below: nothing is written at the start
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with WorkFolder(path.parent.absolute()) as work:
+    if hidden_in is None or hidden_in.stat().st_dev != path.parent.stat().st_dev:
+        hidden_in = path.parent
+    with WorkFolder(hidden_in.absolute()) as work:
         new = work.path / path.name
         yield new
         if durable:

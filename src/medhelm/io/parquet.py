@@ -244,9 +244,3 @@ def sql_path(path: Path | str) -> str:
 def sql_text(value: Path | str) -> str:
     """Quote a path or text as an SQL string."""
     return "'" + str(value).replace("'", "''") + "'"
-
-
-def reason(error: Exception) -> str:
-    """Return in one line why a file cannot be read, from an error of DuckDB or of an encrypted file."""
-    lines = str(error).partition("\n\n")[0].splitlines() or [type(error).__name__]
-    return lines[-1].partition(": ")[2] if lines[0].startswith("Traceback") else lines[0]

@@ -32,6 +32,9 @@ PREFIX = ".medhelm-"
 REPLACED = "replaced"
 """Subfolder with older output, under its own name, while the new output takes its place."""
 
+DEAD = ".purged-"
+"""First characters of the name of a folder that is being deleted."""
+
 _NO_LOCK = -1
 
 _DAY_S = 24 * 3600.0
@@ -75,9 +78,9 @@ class WorkFolder:
         """Remove the folder with all that is in it. May be called more than once."""
         with suppress(OSError):
             _remove(self.path)
-        if self._lock != _NO_LOCK:
-            os.close(self._lock)
-        self._lock = _NO_LOCK
+        lock, self._lock = self._lock, _NO_LOCK
+        if lock != _NO_LOCK:
+            os.close(lock)
         forget(self.path)
 
     def __enter__(self) -> Self:
@@ -95,6 +98,18 @@ def temporary_folder(*parents: Path) -> WorkFolder:
 
         register(work.path, new_key())  # what belongs to an encrypted store is not copied as plain text
     return work
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete a folder for good, if it exists.
+
+    It first gets a name that no other code knows. So nothing can put it in place, or write to it by its name, while it
+    is being deleted, and a deletion that is cut short leaves nothing that looks whole. Raises: OSError.
+    """
+    dead = folder.with_name(f"{DEAD}{token_hex(8)}")
+    with suppress(FileNotFoundError):
+        folder.rename(dead)
+        shutil.rmtree(dead)
 
 
 def clear_leftovers(parent: Path) -> None:

@@ -594,6 +594,6 @@ def _nowhere(digest: bytes) -> None:
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     """Convert an error of SQLite."""
-    from medhelm.io.sqlite_errors import store_error  # lazy: only if something fails
+    from medhelm.io.system_errors import store_error  # lazy: only if something fails
 
     return store_error(error, path, BUSY_TIMEOUT_S)

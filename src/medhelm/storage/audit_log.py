@@ -31,8 +31,8 @@ from pathlib import Path
 from medhelm.domain.names import LONGEST, is_benchmark_name, is_worker_name
 from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.http.audit import Subject
-from medhelm.io.output_folder import DISK_FULL
 from medhelm.io.shared_files import open_shared
+from medhelm.io.system_errors import DISK_FULL
 from medhelm.storage.audit_chain import (
     LONGEST_LINE,
     NO_HEAD,

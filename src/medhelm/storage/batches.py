@@ -18,6 +18,7 @@ from medhelm.domain.batch import Batch, BatchState
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import temporary_file
 from medhelm.io.output_folder import write_file
+from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import TUPLE, JsonForm, key_map
 from medhelm.storage.store import Store
 
@@ -56,7 +57,7 @@ class Batches:
         try:
             write_file(path, json.dumps(BATCH.write(batch)), durable=True)
         except OSError as error:
-            raise StoreError(
+            raise error_class(error, StoreError)(
                 f"{path} cannot be written ({error.strerror or error}). No more batches are submitted."
             ) from error
         return batch
@@ -71,7 +72,8 @@ class Batches:
             self.folder.mkdir(exist_ok=True)
             return temporary_file(self.folder)
         except OSError as error:
-            raise StoreError(f"{self.folder} cannot be written ({error.strerror or error}).") from error
+            text = f"{self.folder} cannot be written ({error.strerror or error})."
+            raise error_class(error, StoreError)(text) from error
 
     def in_flight(self) -> set[bytes]:
         """Return the digests of all requests that a provider may be processing. Raises: StoreError, as `all`."""

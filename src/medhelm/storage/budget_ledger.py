@@ -21,7 +21,7 @@ from pathlib import Path
 from medhelm.errors import StoreError
 from medhelm.io.number_locks import NumberLocks
 from medhelm.io.shared_files import prepare_database
-from medhelm.io.sqlite_errors import store_error
+from medhelm.io.system_errors import store_error
 
 APPLICATION_ID = 0x4D48424C
 """Identifies the file in its header: "MHBL"."""

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
-from medhelm.io.parquet import connect, reason, sql_name, sql_path, sql_text
+from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.system_errors import reason
 from medhelm.storage.recovery.damaged_runs import damaged
 from medhelm.storage.run_file import stored_folder
 

@@ -21,6 +21,7 @@ from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_file
+from medhelm.io.system_errors import error_class
 from medhelm.storage.run_file import NAME, read_run
 from medhelm.storage.store import Store, file_name
 
@@ -95,7 +96,7 @@ def start_all(store: Store, keys: Sequence[RunKey], now: datetime) -> dict[RunKe
                 content = {"format": FORMAT, "started": starts[key], "benchmark": key.benchmark, "model": key.model}
                 write_file(_file(store, key), json.dumps(content, ensure_ascii=False) + "\n", durable=True)
     except OSError as error:
-        raise StoreError(
+        raise error_class(error, StoreError)(
             f"the store {store.folder} cannot be written: {error.strerror or error}. Nothing was sent."
         ) from error
     return starts

@@ -13,9 +13,10 @@ from typing import Any
 
 from medhelm.domain import Failure, RunStatus
 from medhelm.domain.reference_filter import ReferenceMark, ReferenceMarks, ReferenceOpinion
-from medhelm.errors import StoreError, StoreFullError
+from medhelm.errors import StoreError
 from medhelm.io.encryption.places import read_text
 from medhelm.io.output_folder import write_confidential
+from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import TUPLE, JsonForm, Nested, by_name, key_map
 from medhelm.storage.store import Store
 
@@ -57,7 +58,7 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     """Store marks in place of older ones, and return their file.
 
     Partial marks do not replace complete ones: the older file stays, and None is returned.
-    Raises: StoreFullError if they cannot be written.
+    Raises: StoreError or StoreFullError if they cannot be written.
     """
     path = marks_file(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
     older = read_marks(store, marks.benchmark, marks.benchmark_digest, marks.data_digest)
@@ -66,7 +67,7 @@ def write_marks(store: Store, marks: ReferenceMarks) -> Path | None:
     try:
         write_confidential(path, json.dumps(MARKS.write(marks), indent=1, ensure_ascii=True) + "\n")
     except OSError as error:
-        raise StoreFullError(
+        raise error_class(error, StoreError)(
             f"{path} cannot be written: {error.strerror or error}. Completions already received are in the "
             "store's cache: free some space and run the same command again."
         ) from error

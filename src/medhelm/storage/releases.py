@@ -22,6 +22,7 @@ from medhelm.io.encryption.places import open_file
 from medhelm.io.output_folder import atomic_folder
 from medhelm.io.parquet import connect, sql_path
 from medhelm.io.ssh_signatures import Signer, check_signature, sign_file
+from medhelm.io.system_errors import error_class
 from medhelm.storage.json_form import JsonForm, key_map
 from medhelm.storage.run_file import ORIGIN, PRICE, stored_folder
 from medhelm.storage.runs import read_messages
@@ -152,7 +153,8 @@ def write_release(store: Store, release: Release, *, key: Path | None = None) ->
             if key is not None:
                 sign_file(new / MANIFEST, key)
     except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror or error}.") from error
+        text = f"{folder} cannot be written: {error.strerror or error}. Nothing was frozen."
+        raise error_class(error, StoreError)(text) from error
     return folder
 
 

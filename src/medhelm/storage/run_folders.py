@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -25,6 +24,8 @@ from medhelm.domain.run_folder import Removal, RunOnDisk
 from medhelm.errors import StoreError, UserError
 from medhelm.io.output_folder import atomic_folder, sync_folder
 from medhelm.io.shared_files import make_shared_folder
+from medhelm.io.system_errors import error_class
+from medhelm.io.work_folders import delete_folder
 from medhelm.storage.derived.folder import clear_derived
 from medhelm.storage.recovery.damaged_runs import damage, run_tables
 from medhelm.storage.recovery.run_replacement import restore_run
@@ -36,9 +37,6 @@ FORMAT = 1
 
 MANIFEST = "removal.json"
 """File that describes a removal to people; the runs of a removal are the folders next to it."""
-
-PURGED = ".purged-"
-"""Start of the name of a folder that is being deleted."""
 
 WAIT_S = 10.0
 """Most seconds to wait for another process that removes, restores or deletes."""
@@ -178,13 +176,11 @@ def purge(store: Store, removals: Sequence[Removal]) -> None:
     """Delete removed runs for good, and leftovers of killed processes. Raises: StoreError if the disk refuses."""
     with _guard(store), _disk_errors(store.removed_folder):
         for removal in removals:
-            folder = store.removed_folder / removal.id
             _clear_derived(store, removal.runs)
-            if folder.exists():  # hidden first, so that no reader finds half a removal
-                folder.rename(folder.with_name(f"{PURGED}{folder.name}"))
+            delete_folder(store.removed_folder / removal.id)
         for folder in store.removed_folder.glob("*"):
             if folder.name.startswith(".") or not _folders(folder):
-                shutil.rmtree(folder)
+                delete_folder(folder)
 
 
 def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[], None]) -> None:
@@ -195,9 +191,7 @@ def delete_runs(store: Store, runs: Sequence[RunOnDisk], *, before: Callable[[],
     with _locked(store, [one for one in runs if not one.removal], "deleted"), _disk_errors(store.folder):
         before()
         for one in runs:
-            hidden = one.folder.with_name(f"{PURGED}{one.folder.name}")
-            one.folder.rename(hidden)  # so that no reader finds half a run
-            shutil.rmtree(hidden)
+            delete_folder(one.folder)
             if one.removal:
                 _remove_if_empty(store.removed_folder / one.removal)
         _clear_derived(store, runs)
@@ -229,7 +223,8 @@ def _move(runs: Sequence[RunOnDisk], place_of: Callable[[RunOnDisk], Path]) -> l
 def _remove_if_empty(folder: Path) -> None:
     """Remove the folder of a removal that holds no more runs."""
     if folder.is_dir() and not _folders(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            delete_folder(folder)
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------
@@ -281,7 +276,7 @@ def _disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(
+        raise error_class(error, StoreError)(
             f"{place} cannot be written: {error.strerror or error}. Runs already moved are in `medhelm runs list` or "
             "`medhelm runs list --removed`."
         ) from error

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from medhelm.domain import JURY, RULES, Instance, Parts, Prompt, Record, Rule, Run, Shard
-from medhelm.errors import StoreFullError
+from medhelm.errors import StoreError, StoreFullError
 from medhelm.io.parquet import ParquetWriter, connect, sql_name, sql_path
+from medhelm.io.system_errors import error_class, is_database_disk_error, reason
+from medhelm.io.work_folders import delete_folder
 from medhelm.storage.judgments import COMPLETION_COLUMNS, JudgmentWriter, completion_row
 from medhelm.storage.run_file import NAME, DamagedRunError, new_folder, read_run, stored_folder, write_run
 from medhelm.storage.store import Store
@@ -91,19 +94,27 @@ class RunWriter:
         """
         self._final = store.run_folder(benchmark, model, run_id, shard)
         self._folder = new_folder(self._final)
+        self._ending, self._has_ended = threading.Lock(), False
         columns = {score_column(metric, rule): "DOUBLE" for metric in metrics for rule in RULES}
         columns |= {parts_column(metric, rule): "VARCHAR" for metric, rule in pooled}
         with _DiskErrors(self._final):
-            shutil.rmtree(self._folder, ignore_errors=True)
+            delete_folder(self._folder)
             self._spool = ParquetWriter(self._folder / "records.parquet", {**RECORD_COLUMNS, **columns})
             self._judgments = JudgmentWriter(self._folder, is_shard=shard is not None) if JURY in metrics else None
 
     def discard(self) -> None:
-        """Remove everything written so far."""
+        """Remove everything written so far. If `finish` has begun, in any thread, only wait for its end."""
+        with self._ending:
+            if not self._has_ended:
+                self._remove()
+
+    def _remove(self) -> None:
+        self._has_ended = True
         self._spool.discard()
         if self._judgments:
             self._judgments.discard()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(OSError):  # the next command removes it
+            delete_folder(self._folder)
 
     def add(self, record: Record) -> None:
         """Append one record, in any order."""
@@ -115,20 +126,26 @@ class RunWriter:
     def finish(self, run: Run) -> Path:
         """Write the records, then `run.json`, then replace an older folder; return the folder.
 
-        A partial run does not replace a complete one: the older folder is kept.
+        A partial run does not replace a complete one: the older folder is kept. If an error is raised, the new folder
+        is removed.
         """
-        if not run.is_complete and _is_complete(self._final):
-            self.discard()
-            return self._final
+        with self._ending:
+            try:
+                if run.is_complete or not _is_complete(self._final):
+                    self._put_in_place(run)
+            finally:
+                self._remove()
+        return self._final
+
+    def _put_in_place(self, run: Run) -> None:
+        from medhelm.storage.recovery.run_replacement import put_in_place  # lazy: at the end of a run
+
         with _DiskErrors(self._final):
             self._spool.finish()
             if self._judgments:
                 self._judgments.finish()
             write_run(self._folder, run)
-            from medhelm.storage.recovery.run_replacement import put_in_place  # lazy: at the end of a run
-
             put_in_place(self._final)
-        return self._final
 
 
 def write_prompts(path: Path, rows: Iterable[tuple[Instance, Prompt]]) -> None:
@@ -440,7 +457,7 @@ def completions_by_snapshot(runs: Iterable[Run]) -> dict[str, int]:
 
 
 class _DiskErrors:
-    """Turns disk errors into StoreFullError."""
+    """Turns disk errors into StoreFullError, and those of a wrong place into StoreError."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -451,11 +468,10 @@ class _DiskErrors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # DuckDB has its own exceptions for a full disk and for memory; their text includes the system's reason. It
-        # wraps those of encrypted files.
-        is_full = type(error).__name__ in ("IOException", "OutOfMemoryException") or "OSError: [Errno" in str(error)
-        if isinstance(error, OSError) or is_full:
-            raise StoreFullError(
-                f"{self._place} cannot be written: {getattr(error, 'strerror', None) or error}. Every completion "
-                "received before is kept in the store's cache: free some space and run the same command again."
+        if isinstance(error, OSError) or (error and is_database_disk_error(error)):
+            why = getattr(error, "strerror", None) or reason(error)
+            found = error_class(error, StoreError) if isinstance(error, OSError) else StoreFullError
+            raise found(
+                f"{self._place} cannot be written: {why}. Every completion received before is kept in the store's "
+                "cache: free some space and run the same command again."
             ) from error

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.shared_files import open_shared
+from medhelm.io.system_errors import error_class
 from medhelm.storage.store import Store
 
 HEARTBEAT_S = 20.0
@@ -52,7 +53,9 @@ class StoreHost:
             self._write()
             _refuse_others(store, self._path)
         except OSError as error:
-            raise StoreError(f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent.") from error
+            raise error_class(error, StoreError)(
+                f"{self._path} cannot be written: {error.strerror or error}. Nothing was sent."
+            ) from error
         except StoreError:
             self.close()
             raise

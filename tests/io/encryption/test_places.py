@@ -14,7 +14,8 @@ from medhelm.io.encryption.duckdb_files import SharedFile
 from medhelm.io.encryption.keys import DecryptionError, new_key
 from medhelm.io.encryption.places import address, key_of, open_file, read_text, register, role_of, temporary_file
 from medhelm.io.output_folder import write_confidential
-from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, open_engine, reason, sql_path
+from medhelm.io.parquet import ColumnWriter, ParquetWriter, connect, open_engine, sql_path
+from medhelm.io.system_errors import reason
 from medhelm.io.work_folders import temporary_folder
 from tests.support.encryption import plain_files
 

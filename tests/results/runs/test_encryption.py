@@ -16,6 +16,7 @@ import pytest
 
 from medhelm.domain import Completion, Failure
 from medhelm.errors import StoreError
+from medhelm.io import work_folders
 from medhelm.io.encryption import is_encrypted, places
 from medhelm.io.encryption.keys import VARIABLE
 from medhelm.io.output_folder import atomic_file
@@ -186,6 +187,27 @@ def test_an_interrupted_conversion_is_continued_wherever_it_ended(
         assert convert(store, os.environ).changed
         with without_key() if convert is decrypt_store else nullcontext():
             assert medhelm(*COMMANDS[0], "--store", store).json == board
+
+
+@pytest.mark.parametrize("convert", [encrypt_store, decrypt_store])
+def test_a_killed_conversion_leaves_nothing_in_the_folders_of_runs(
+    store: Path, monkeypatch: pytest.MonkeyPatch, convert: Any
+) -> None:
+    """Only the folder of the store, and those just below it, are cleared by every command."""
+    if convert is decrypt_store:
+        encrypt_store(store, os.environ)
+    made: list[Path] = []
+    make = work_folders.WorkFolder._make
+
+    def noting(work: work_folders.WorkFolder, parent: Path) -> None:
+        make(work, parent)
+        made.append(work.path)
+
+    monkeypatch.setattr(work_folders.WorkFolder, "_make", noting)
+    convert(store, os.environ)
+    inside = [path for path in made if path.is_relative_to(store)]
+    assert inside
+    assert {path.parent for path in inside} == {store}
 
 
 def test_a_wrong_or_missing_key_is_one_message_and_changes_nothing(

@@ -16,6 +16,7 @@ from filelock import FileLock
 from medhelm.errors import StoreError
 from medhelm.exchange.helm.importer import import_helm
 from medhelm.io import output_folder
+from medhelm.storage.recovery.run_replacement import restore_run
 from medhelm.storage.run_folders import read_run_folders, remove_runs
 from medhelm.storage.runs import load_runs
 from medhelm.storage.store import Store, open_store
@@ -156,6 +157,33 @@ def test_a_moved_run_on_a_read_only_disk_is_an_error(
     moved.mkdir()
     (moved / "run.json").write_text("{}")
     open_store(tmp_path / "store")  # only a leftover, which does not matter
+
+
+def test_of_two_runs_the_new_one_stays_unless_it_is_damaged(tmp_path: Path, moved: Path) -> None:
+    old = moved.with_name(f".old-{moved.name}")
+    shutil.copytree(old, moved)
+    open_store(tmp_path / "store")
+    assert (moved.exists(), old.exists()) == (True, False)
+    shutil.copytree(moved, old)
+    (moved / "run.json").write_text("{", encoding="utf-8")
+    open_store(tmp_path / "store")
+    assert models(tmp_path / "store") == ["openai/a", "openai/b"]
+    assert not old.exists()
+
+
+def test_nothing_is_deleted_while_the_disk_does_not_say_which_run_is_whole(
+    tmp_path: Path, moved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = moved.with_name(f".old-{moved.name}")
+    shutil.copytree(old, moved)
+    monkeypatch.setattr("medhelm.storage.run_file.read_text", fail_to_read)
+    with pytest.raises(OSError, match="Input/output error"):
+        restore_run(moved)
+    assert sorted(path.name for path in moved.iterdir()) == sorted(path.name for path in old.iterdir()) != []
+
+
+def fail_to_read(path: Path) -> str:
+    raise OSError(5, "Input/output error", str(path))
 
 
 def test_half_deleted_runs_are_no_runs(tmp_path: Path, moved: Path) -> None:

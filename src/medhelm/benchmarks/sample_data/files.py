@@ -10,7 +10,9 @@ from medhelm.benchmarks.data.sources import is_pattern, matches_pattern
 from medhelm.benchmarks.sample_data.writers import WRITERS, write_document, write_lines, write_sqlite
 from medhelm.domain import Benchmark, Source
 from medhelm.errors import DataError, UserError, suggestion
+from medhelm.io.output_folder import output_errors
 from medhelm.io.rows import Row
+from medhelm.io.system_errors import is_database_disk_error
 
 FILE = "file"
 """Column of rows for a folder of different files: the relative path of the file of a row."""
@@ -47,9 +49,11 @@ def write_files(rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark
     DataError
         If the rows do not match the files, or a value cannot be stored in the format.
     UserError
-        If files already exist.
+        If files already exist; as `output_errors` if they cannot be written.
     """
     import duckdb
+
+    from medhelm.io.work_folders import WorkFolder  # lazy: nothing is written at the start
 
     files = _files([dict(row) for row in rows], benchmark)
     targets = {name: folder / name for name in files}
@@ -58,15 +62,22 @@ def write_files(rows: Iterable[Mapping[str, object]], folder: Path, *, benchmark
             raise DataError(f"{path}: is outside the folder {folder}.")
     if existing := [name for name, path in targets.items() if path.exists()]:
         raise UserError(f"{folder} already holds {', '.join(existing)}. Choose another folder (--out).")
-    for name, content in files.items():
-        path = targets[name]
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(content, path, benchmark.source)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror or error}).") from None
-        except (LookupError, TypeError, ValueError, OverflowError, duckdb.Error, sqlite3.Error) as error:
-            raise DataError(f"{path}: the rows do not fit this format ({type(error).__name__}: {error}).") from None
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with WorkFolder(folder.absolute()) as work:
+            for name, content in files.items():
+                new = work.path / name
+                new.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    _write(content, new, benchmark.source)
+                except (LookupError, TypeError, ValueError, OverflowError, duckdb.Error, sqlite3.Error) as error:
+                    if is_database_disk_error(error):
+                        raise
+                    words = f"the rows do not fit this format ({type(error).__name__}: {error})."
+                    raise DataError(f"{targets[name]}: {words}") from None
+            for name, path in targets.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                (work.path / name).replace(path)
     return list(targets.values())
 
 

@@ -6,7 +6,6 @@ the rest directly.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +24,7 @@ from medhelm.evaluation.requests import ModelRequest, judge_requests, model_requ
 from medhelm.evaluation.scheduler import Scheduler, acquire_lock
 from medhelm.evaluation.session import Session
 from medhelm.evaluation.settings import MAXIMUM_IN_FLIGHT, Settings, StopReason
+from medhelm.io.threads import finish_in_thread
 from medhelm.models.batch.api import has_batch_api, open_batch_service
 from medhelm.models.limits.spending_limit import largest_cost_usd
 from medhelm.models.limits.store_limit import StoreLimit
@@ -108,7 +108,7 @@ class BatchSubmitter:
         """
         async with self.scheduler.running():
             if targets and not self.scheduler.stopped:
-                await self.scheduler.attempt(asyncio.to_thread(self._check_budget, targets))
+                await self.scheduler.attempt(finish_in_thread(partial(self._check_budget, targets)))
             for target in targets:
                 if not self.scheduler.stopped:
                     self.scheduler.start(self._buy_from(target))

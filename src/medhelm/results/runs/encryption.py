@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from medhelm.errors import StoreError, StoreFullError, UserError
+from medhelm.errors import StoreError, UserError
 from medhelm.io.encryption import is_encrypted, keys, places
 from medhelm.io.encryption.files import open_encrypted
 from medhelm.io.encryption.keys import DecryptionError, StoreKey
 from medhelm.io.encryption.unlock import SECTION, STATE, refuse_key_inside
 from medhelm.io.output_folder import atomic_file, write_file
 from medhelm.io.shared_files import file_mode, make_shared_folder
-from medhelm.io.sqlite_errors import store_error
+from medhelm.io.system_errors import error_class, store_error
 from medhelm.models.cache import (
     APPLICATION_ID,
     COLUMNS,
@@ -151,7 +151,7 @@ def _disk_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreFullError(
+        raise error_class(error, StoreError)(
             f"{place} cannot be written: {error.strerror or error}. Nothing is lost: free some space, and repeat the "
             "command to continue."
         ) from error
@@ -213,7 +213,8 @@ def _convert_files(store: Store, key: StoreKey, *, encrypting: bool) -> int:
         if is_encrypted(path) == encrypting:
             continue
         role = _role(store, path)
-        with atomic_file(path, durable=True) as new:
+        # Every command clears the folder of the store after a kill, but not the folders of thousands of runs.
+        with atomic_file(path, durable=True, hidden_in=store.folder) as new:
             new.touch(mode=0o600)
             shutil.copymode(path, new)
             if encrypting:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from medhelm.domain import Run
 from medhelm.domain.run_folder import RunOnDisk
 from medhelm.errors import StoreError, UserError, suggestion
-from medhelm.io.sqlite_errors import store_error
+from medhelm.io.system_errors import error_class, store_error
 from medhelm.results.runs.stored import request_digests
 from medhelm.storage.batches import Batches
 from medhelm.storage.live_status import known_evaluations
@@ -149,7 +149,8 @@ def purge(store: Store, found: Purge) -> None:
         for path in found.files:
             path.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command.") from error
+        text = f"{store.folder} cannot be written: {error.strerror or error}. Repeat the command."
+        raise error_class(error, StoreError)(text) from error
 
 
 def _check_names(

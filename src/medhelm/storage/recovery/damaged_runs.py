@@ -12,7 +12,8 @@ from warnings import warn
 from medhelm.domain import Run
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import is_active, open_file
-from medhelm.io.parquet import connect, reason, sql_path
+from medhelm.io.parquet import connect, sql_path
+from medhelm.io.system_errors import reason
 from medhelm.storage.run_file import DamagedRunError, stored_folder
 
 _MARK = b"PAR1"

@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir
 
-from medhelm.io.work_folders import clear_leftovers, clear_old
+from medhelm.io.work_folders import DEAD, clear_leftovers, clear_old, delete_folder
 from medhelm.storage.run_file import MOVED, NAME, NEW, DamagedRunError, read_run
 
 _UNFINISHED = re.compile(r"\.(?!old-|new-).+-[0-9a-f]{8}(?:\.jsonl|-parts)?")
@@ -40,9 +40,7 @@ def clear_store(folder: Path, lock_file_of: Callable[[Path], Path]) -> None:
     for place in (folder, *folder.glob("*"), *folder.glob("runs/*"), *folder.glob(f"runs/*/{NEW}*")):
         clear_leftovers(place)
         clear_old(place, _UNFINISHED, keep=_is_only_copy)
-    for purged in (
-        path for place in ("runs/*", "removed", "removed/*/*") for path in folder.glob(f"{place}/.purged-*")
-    ):
+    for purged in (path for place in ("runs/*", "removed", "removed/*/*") for path in folder.glob(f"{place}/{DEAD}*")):
         rmtree(purged, ignore_errors=True)
     for new in folder.glob(f"runs/*/{NEW}*"):
         with suppress(OSError):
@@ -72,7 +70,7 @@ def _finish_or_remove(new: Path, lock_file_of: Callable[[Path], Path]) -> None:
     try:
         with FileLock(lock_file_of(final), blocking=False):
             if final.exists() or not _is_whole(new):
-                rmtree(new)
+                delete_folder(new)
             elif not final.with_name(MOVED + final.name).exists():
                 new.rename(final)
     except Timeout:

@@ -3,23 +3,26 @@
 runs/BENCHMARK/
 ├── NAME/          a run
 ├── .new-NAME/     a run that is being written
-└── .old-NAME/     a run that is being replaced: moved here, then deleted once the new one is in place
+├── .old-NAME/     a run that is being replaced: moved here, then deleted once the new one is in place and was read
+└── .purged-HEX/   a folder that is being deleted
 
 A process that is killed between the two renames leaves no NAME. The older run, which is complete, then returns to its
-place when the store is next opened, and the same command replaces it again. `run.json` is written last and deleted
-first, so that half a folder is never mistaken for a run. All of this happens under the lock of the run.
+place when the store is next opened, and the same command replaces it again. `run.json` is written last, and a folder
+is renamed before it is deleted, so that half a folder is never mistaken for a run. All of this happens under the lock
+of the run.
 """
 
 from __future__ import annotations
 
-import shutil
+import errno
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from medhelm.errors import StoreError
 from medhelm.io.output_folder import sync_folder, sync_tree
-from medhelm.storage.run_file import MOVED, NAME, new_folder
+from medhelm.io.work_folders import PREFIX, delete_folder
+from medhelm.storage.run_file import MOVED, NAME, DamagedRunError, new_folder, read_run
 
 
 @contextmanager
@@ -29,40 +32,42 @@ def new_run(final: Path) -> Iterator[Path]:
     The caller holds the run's lock. Raises: OSError.
     """
     new = new_folder(final)
-    shutil.rmtree(new, ignore_errors=True)
+    delete_folder(new)
     new.mkdir(mode=0o770, parents=True)
     try:
         yield new
         put_in_place(final)
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        with suppress(OSError):  # the next command removes it
+            delete_folder(new)
 
 
 def put_in_place(final: Path) -> None:
     """Rename the new folder of a run to `final`, and delete an older run there. The caller holds the run's lock.
 
-    The run survives a power failure once this returns. Raises: OSError.
+    The run survives a power failure once this returns. Raises: OSError; the older run is then in its place, or returns
+    to it when the store is next opened.
     """
     new, old = new_folder(final), final.with_name(MOVED + final.name)
     restore_run(final)
+    for left in new.glob(f"{PREFIX}*"):  # what could not be deleted after a file was written
+        delete_folder(left)
     sync_tree(new)
     if final.exists():
         final.rename(old)
     try:
         new.rename(final)
+        _read_back(final)
     except BaseException:
         if old.exists():
-            old.rename(final)
+            restore_run(final)
+        elif not _is_readable(final):
+            delete_folder(final)
         raise
     sync_folder(final.parent)
     sync_folder(final.parent.parent)
-    delete_run(old)
-
-
-def delete_run(folder: Path) -> None:
-    """Delete the folder of a run, `run.json` first. Raises: OSError if that cannot be deleted."""
-    (folder / NAME).unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # the next command deletes it
+        delete_folder(old)
 
 
 def restore_run(final: Path) -> None:
@@ -70,11 +75,33 @@ def restore_run(final: Path) -> None:
     old = final.with_name(MOVED + final.name)
     if not old.exists():
         return
-    if not (old / NAME).exists() or (final / NAME).exists():
-        delete_run(old)
-    elif not final.exists():
-        old.rename(final)
-        sync_folder(final.parent)
+    if not (old / NAME).exists() or _is_readable(final):
+        delete_folder(old)
+        return
+    delete_folder(final)
+    old.rename(final)
+    sync_folder(final.parent)
+
+
+def _read_back(final: Path) -> None:
+    """Read a run that was put in place. Raises: OSError."""
+    try:
+        read_run(final / NAME)
+    except DamagedRunError as error:
+        raise OSError(errno.EIO, f"what was written there cannot be read: {error.problem.rstrip('.')}") from error
+
+
+def _is_readable(final: Path) -> bool:
+    """Return True if there is a run, and its `run.json` is not damaged. Raises: OSError if the disk does not say."""
+    try:
+        read_run(final / NAME)
+    except DamagedRunError as error:
+        if isinstance(error.__cause__, OSError) and (final / NAME).exists():
+            raise error.__cause__ from error
+        return False
+    except StoreError:  # of a newer version
+        return True
+    return True
 
 
 def restore_moved_runs(moved: Iterable[Path], lock_file_of: Callable[[Path], Path]) -> None:

@@ -1,11 +1,12 @@
 """Faults: kills, a server that misbehaves, and damaged files. Everything stays on 127.0.0.1.
 
-    python -m bench.studies.faults [--kills N] [--inputs N] [--only kills,chaos,inputs]
-        [--requests N] [--ways direct,gateway]
+    python -m bench.studies.faults [--kills N] [--inputs N] [--only kills,disk,chaos,inputs]
+        [--requests N] [--ways direct,gateway] [--trials N] [--commands NAME,...] [--kinds NAME,...]
 
 Kills: each command is killed before one of its changes to files (renames, removals, new folders, files opened for
 writing, databases opened), evenly chosen, or at a random time. Then every run must be readable, the same command must
-succeed, and the records must be those of an undisturbed run. Chaos: `bench.tools.chaos_server` answers a share of the
+succeed, and the records must be those of an undisturbed run. Disk: see `bench.studies.faults.disk`. Chaos:
+`bench.tools.chaos_server` answers a share of the
 requests with faults, directly and behind a gateway. Inputs: see `bench.studies.faulty_inputs`. The exit code is 1 if
 anything was lost.
 """
@@ -23,7 +24,7 @@ import urllib.request
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -85,7 +86,7 @@ prompt: |
 max_tokens: 5
 metrics: [exact_match]
 """
-_JUDGED = """\
+JUDGED = """\
 name: letters
 title: Letters
 description: Toy questions with answers in free text.
@@ -199,7 +200,7 @@ class Work:
 
 def kill_study(kills: int, seed: int, work: Path) -> tuple[str, bool]:
     """Return a table of the kills, and True if nothing was lost or paid twice beyond what was in flight."""
-    toy, letters = make_benchmark(work, CHOICE, 40), make_benchmark(work, _JUDGED, 15)
+    toy, letters = make_benchmark(work, CHOICE, 40), make_benchmark(work, JUDGED, 15)
     store = ("--store", "{store}")
     common = (*store, "--concurrency", str(CONCURRENCY))
     with chaos_server("--share", "0", "--latency", "0.02") as server, BatchServer() as batch_server:
@@ -476,20 +477,36 @@ def _gateway(work: Path) -> Iterator[list[str]]:
 # --- all --------------------------------------------------------------------------------------------------------------
 
 
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
 def main() -> int:
     """Print the tables; the exit code is 1 if anything was lost."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    from bench.studies.faults import disk  # lazy: it imports from here
+
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.studies.faults",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--requests", type=int, default=3000)
     parser.add_argument("--ways", default="direct,gateway", metavar="NAME,...")
     parser.add_argument("--inputs", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="kills,chaos,inputs", metavar="NAME,...")
+    parser.add_argument("--trials", type=int, default=300, help="disk errors, kills and signals in all")
+    parser.add_argument("--commands", default="", metavar="NAME,...", help="commands to disturb, all by default")
+    parser.add_argument("--kinds", default="", metavar="NAME,...", help="what disturbs them, such as EIO,SIGKILL")
+    parser.add_argument("--only", default="kills,disk,chaos,inputs", metavar="NAME,...")
     asked = parser.parse_args()
     good = True
     with tempfile.TemporaryDirectory(prefix="medhelm-faults-") as scratch:
         studies = {
             "kills": lambda: kill_study(asked.kills, asked.seed, Path(scratch) / "kills"),
+            "disk": lambda: disk.study(
+                asked.trials, asked.seed, Path(scratch) / "disk", _names(asked.commands), _names(asked.kinds)
+            ),
             "chaos": lambda: chaos_study(asked.requests, asked.ways.split(","), asked.seed, Path(scratch) / "chaos"),
             "inputs": lambda: faulty_inputs.study(asked.inputs, asked.seed),
         }
@@ -501,8 +518,3 @@ def main() -> int:
                 f"{text}\n\n{name}: {'passed' if fine else 'FAILED'}, {time.perf_counter() - began:.0f} s\n", flush=True
             )
     return int(not good)
-
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        sys.exit(main())

@@ -1,0 +1,92 @@
+"""Places that cannot be written: one sentence with the place, the reason and the fix, and nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Medhelm
+from tests.support.evaluated_store import copy_of_store
+
+Refuse = Callable[[int], None]
+
+OUTPUTS = {
+    "benchmarks new": ("benchmarks", "new", "sepsis", "--out", "place"),
+    "benchmarks new --from": ("benchmarks", "new", "sepsis", "--out", "place", "--from", "rows.csv"),
+    "plugins new": ("plugins", "new", "acme", "--kind", "metric", "--out", "place"),
+    "data sample": ("data", "sample", "pubmed_qa", "--out", "place"),
+    "export csv": ("export", "csv", "place/out"),
+    "export parquet": ("export", "parquet", "place/out"),
+    "export helm": ("export", "helm", "place/out"),
+    "export card": ("export", "card", "place/out"),
+    "export card FILE": ("export", "card", "place/card.html"),
+    "export site": ("export", "site", "place/out"),
+    "report": ("report", "place/out"),
+    "leaderboard -o": ("leaderboard", "-o", "place/board.csv", "--format", "csv"),
+    "agreement sample": ("agreement", "sample", "place/rate.csv", "--size", "2"),
+}
+"""Commands that write to the folder `place`, outside the store."""
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path, medhelm: Medhelm, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """An empty folder beside a store and a table."""
+    store = copy_of_store(medhelm, tmp_path, tmp_path_factory.getbasetemp() / "store-beside-places")
+    monkeypatch.setenv("MEDHELM_STORE", str(store))
+    (tmp_path / "rows.csv").write_text("id,question,answer\n1,why?,yes\n2,how?,no\n3,who?,yes\n", encoding="utf-8")
+    (tmp_path / "place").mkdir()
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def refuse(place: Path, monkeypatch: pytest.MonkeyPatch) -> Refuse:
+    """Make every new folder in `place` an error with this number, as root could write to it in spite of its mode."""
+    mkdir = os.mkdir
+
+    def start(number: int) -> None:
+        def refused(path: str, *options: object, **more: object) -> None:
+            if Path(path).absolute().is_relative_to(place):
+                raise OSError(number, os.strerror(number), str(path))
+            mkdir(path, *options, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(os, "mkdir", refused)
+
+    return start
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.EROFS, 2), (errno.EACCES, 2), (errno.ENOSPC, 4), (errno.EIO, 4)])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_folder_that_cannot_be_made_is_one_sentence(
+    place: Path, refuse: Refuse, medhelm: Medhelm, name: str, number: int, code: int
+) -> None:
+    refuse(number)
+    done = medhelm(*OUTPUTS[name])
+    assert done.code == code, done.err
+    assert "place" in done.err
+    assert f"cannot be written: {os.strerror(number)}. " in done.err
+    assert "another f" in done.err.lower()
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["benchmarks new", "benchmarks new --from", "plugins new", "data sample"])
+def test_a_disk_that_fills_up_leaves_nothing_half_written(
+    place: Path, medhelm: Medhelm, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write_text = Path.write_text
+
+    def full(self: Path, *_: object, **__: object) -> None:
+        write_text(self, "half", encoding="utf-8")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("medhelm.benchmarks.sample_data.writers.write_text", full)
+    done = medhelm(*OUTPUTS[name])
+    assert done.code == 4
+    assert "No space left on device. Free some space, or name another folder." in done.err
+    assert [path for path in place.rglob("*") if path.is_file()] == []
