@@ -52,7 +52,7 @@ def rows(medhelm: Medhelm, store: Path) -> dict[str, dict[str, Any]]:
     return {row["model"].partition("@")[0].rpartition("/")[2]: row for row in found}
 
 
-def interval(found: dict[str, Any]) -> tuple[float, ...]:
+def interval(found: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(pytest.approx(found[name], abs=1e-9) for name in ("value", "low", "high"))
 
 

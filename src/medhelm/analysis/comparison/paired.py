@@ -589,7 +589,8 @@ class PairedScores:
         hall = sign * error * invert_hall(sign * quantiles, skewness)
         root = Z95 * np.sqrt((1 - d**2) / n + Z95**2 / n**2)
         wilson = (root + sign * d * Z95**2 / n) / (1 + Z95**2 / n)
-        return np.maximum(quantiles * error, np.minimum(hall, wilson))
+        distance: Floats = np.maximum(quantiles * error, np.minimum(hall, wilson))
+        return distance
 
     @property
     def _third(self) -> Floats:

@@ -25,7 +25,7 @@ from medhelm.errors import StoreError, UserError, suggestion
 from medhelm.io.encryption.places import open_file, read_text
 from medhelm.io.export_folder import check_export
 from medhelm.io.output_folder import put_file, write_confidential
-from medhelm.io.work_folders import WorkFolder
+from medhelm.io.work_folders import WorkFolder, delete_folder
 from medhelm.models.cache_reader import CacheReader
 from medhelm.results.runs.purge import NOT_COVERED, cached_completions, delete_completions
 from medhelm.results.runs.recount import recounted
@@ -43,7 +43,7 @@ from medhelm.storage.privacy.deletions import (
 )
 from medhelm.storage.privacy.export_log import StoredExport, read_exports, write_exports
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
-from medhelm.storage.recovery.run_replacement import delete_run, new_run, restore_run
+from medhelm.storage.recovery.run_replacement import new_run, restore_run
 from medhelm.storage.releases import file_digest
 from medhelm.storage.run_file import MOVED, NAME, NEW, read_run, write_run
 from medhelm.storage.store import Store
@@ -438,7 +438,7 @@ def _rewrite_run(plan: PlannedDeletion, folder: Path, deletion: Deletion) -> dic
     n_left = len(table_rows(folder / RUN_TABLES[0], ("position",))) - n_rows
     about = {"id": run.id, "benchmark": run.benchmark, "model": run.model, "n_before": run.n, "records_before": before}
     if n_left == 0 and not salt:
-        delete_run(folder)
+        delete_folder(folder)
         return {**about, "n": 0, "records": ""}
     with new_run(folder) as new:
         for path in sorted(one for one in folder.iterdir() if one.is_file() and one.name != NAME):

@@ -17,7 +17,8 @@ from typing import Any
 from medhelm.errors import StoreError
 from medhelm.io.encryption.places import address
 from medhelm.io.output_folder import write_file
-from medhelm.io.parquet import connect, reason, sql_name, sql_path, sql_text
+from medhelm.io.parquet import connect, sql_name, sql_path, sql_text
+from medhelm.io.system_errors import reason
 from medhelm.storage.json_form import JsonForm, Nested, key_map
 from medhelm.storage.store import Store
 
