@@ -52,8 +52,8 @@ def rows(medhelm: Medhelm, store: Path) -> dict[str, dict[str, Any]]:
     return {row["model"].partition("@")[0].rpartition("/")[2]: row for row in found}
 
 
-def interval(found: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(pytest.approx(found[name], abs=1e-9) for name in ("value", "low", "high"))
+def interval(found: dict[str, Any]) -> list[float]:
+    return [round(found[name], 9) for name in ("value", "low", "high")]
 
 
 def forget_classes(store: Path) -> None:

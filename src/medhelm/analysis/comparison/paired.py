@@ -587,10 +587,9 @@ class PairedScores:
         skewness = np.divide(cubes, residual**1.5, out=np.zeros(len(n)), where=is_skewed)
         skewness *= np.sqrt(n * (n - 1)) / (n - 2)
         hall = sign * error * invert_hall(sign * quantiles, skewness)
-        root = Z95 * np.sqrt((1 - d**2) / n + Z95**2 / n**2)
+        root = Z95 * np.sqrt(np.maximum(1 - d**2, 0.0) / n + Z95**2 / n**2)
         wilson = (root + sign * d * Z95**2 / n) / (1 + Z95**2 / n)
-        distance: Floats = np.maximum(quantiles * error, np.minimum(hall, wilson))
-        return distance
+        return np.asarray(np.maximum(quantiles * error, np.minimum(hall, wilson)))
 
     @property
     def _third(self) -> Floats:

@@ -128,7 +128,7 @@ def score_means(aligned: AlignedScores) -> ScoreMeans:
     """Compute the means of the normalized scores on one benchmark."""
     is_binary = _binary_rows(aligned.scores)
     sizes = _effective_sizes(aligned) if is_binary.all() else np.zeros(len(is_binary))
-    found = _ratio_means(aligned.scores, aligned)
+    found = _ratio_means(aligned.scores, aligned, with_skewness=not is_binary.all())
     extra = [found.extra_below, found.extra_above]
     if aligned.ratio_limits is not None:
         for side, limits in enumerate(aligned.ratio_limits):
@@ -143,7 +143,7 @@ def share_means(aligned: AlignedScores, shares: Floats, is_binary: NDArray[np.bo
     Parameters: shares, as `aligned.scores`, from `win_shares`, or from `panel_win_shares` for a panel;
     is_binary, of the means of the scores.
     """
-    found = _ratio_means(shares, aligned)
+    found = _ratio_means(shares, aligned, with_skewness=not is_binary.all())
     is_independent = _independence(aligned)
     size = (~np.isnan(shares)).sum(axis=1).astype(float)
     if not is_independent.all():
@@ -250,7 +250,7 @@ class _Means(NamedTuple):
     """See `BenchmarkMeans`."""
 
 
-def _ratio_means(scores: Floats, aligned: AlignedScores) -> _Means:
+def _ratio_means(scores: Floats, aligned: AlignedScores, *, with_skewness: bool) -> _Means:
     """Return the mean of each model with the variance of `means.UnitTotals`."""
     sums, counts = cluster_totals(scores, aligned.codes, aligned.k)
     is_independent = aligned.k == scores.shape[1]
@@ -260,19 +260,19 @@ def _ratio_means(scores: Floats, aligned: AlignedScores) -> _Means:
     np.subtract(sums, deviations, out=deviations)
     residual = np.einsum("km,km->m", deviations, deviations)
     equal = (k > 1) & (residual <= 1e-20 * np.maximum(n, 1))
-    units = n
-    if is_independent:
-        deviations /= np.maximum(n, 1)
-    else:  # each cluster is compared with all others
+    units, squares = n, residual / np.maximum(n, 1) ** 2
+    if not is_independent:  # each cluster is compared with all others
         units = n**2 / np.maximum(np.square(counts).sum(axis=0), 1)
-        deviations *= (1 - 1 / np.maximum(k, 1)) / np.maximum(n - counts, 1)
-    squares = np.einsum("km,km->m", deviations, deviations)
-    cubes = np.einsum("km,km,km->m", deviations, deviations, deviations)
+        deviations *= n * (1 - 1 / np.maximum(k, 1)) / np.maximum(n - counts, 1)
+        squares = np.einsum("km,km->m", deviations, deviations) / np.maximum(n, 1) ** 2
     variance = np.where(k > 1, k / np.maximum(k - 1, 1) * squares, 1 / 12)  # any mean
     variance[equal] = constant_variance(units[equal], 0.0, 1.0)
+    df = np.maximum(units - 1.0, 1.0 if is_independent else FEWEST_DF)
+    if not with_skewness:
+        return _Means(mean, variance, df, np.zeros(len(n)), np.zeros(len(n)))
+    cubes = np.einsum("km,km->m", np.square(deviations), deviations) / np.maximum(n, 1) ** 3
     skewness = np.divide(cubes, squares**1.5, out=np.zeros(len(n)), where=(squares > 0) & (k > 2) & ~equal)
     skewness *= np.sqrt(k * np.maximum(k - 1.0, 0.0)) / np.maximum(k - 2, 1)
-    df = np.maximum(units - 1.0, 1.0 if is_independent else FEWEST_DF)
     return _Means(mean, variance, df, *_extra_of_skewness(np.nan_to_num(mean), variance, skewness, df))
 
 
