@@ -14,6 +14,7 @@ from medhelm.errors import UserError
 from medhelm.reports.exchange import ExportResult
 from medhelm.web.export import NOT_EXPORTED, export_site
 from medhelm.web.site import Site
+from tests.support.case_store import HOSTILE_IDS, make_case_store
 from tests.support.cli import Medhelm
 from tests.support.stores import make_record, make_store, scored_run, write_run
 from tests.support.web.sites import XSS, make_board_store, make_client
@@ -129,3 +130,21 @@ def test_an_empty_store_is_no_site(tmp_path: Path) -> None:
 
 def test_a_page_says_what_is_left_out(folder: Path) -> None:
     assert "medhelm serve" in (folder / NOT_EXPORTED).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_nothing_is_written_of_cases_beyond_the_limit(tmp_path: Path, most: int) -> None:
+    """Lists included: no text, no id."""
+    store = make_case_store(tmp_path / "store")
+    done = export_site(Site(stores=[store], with_text=True), tmp_path / "site", most_cases=most)
+    assert done.counts["cases"] == most
+    content = "".join(
+        f"{path} {unescape(path.read_text(encoding='utf-8'))}" for path in (tmp_path / "site").rglob("*.*")
+    )
+    written = [n for n in range(len(HOSTILE_IDS)) if f"Question {n}: which" in content]
+    assert written == list(range(most))
+    assert ("Aspirin" in content) == bool(most)
+    assert "Ünïcödé" not in content
+    assert "' OR 1=1" not in content
+    if most:
+        assert "These files contain the first" in content

@@ -14,6 +14,7 @@ from medhelm.cli.common.printing import print_json
 from medhelm.cli.common.shared import Shared, load, shared_options
 
 if TYPE_CHECKING:
+    from medhelm.analysis.agreement.rating_sample import RatingSample
     from medhelm.domain import Rule
     from medhelm.results.runs.run_filter import RunFilter
 
@@ -153,8 +154,11 @@ def agreement(
 )
 @click.option("--by-score", is_flag=True, help="Draw completions with rare jury scores more often.")
 @click.option("--show-models", is_flag=True, help="Write the names of models instead of codes.")
+@click.option(
+    "--include-baselines", is_flag=True, help="Also draw completions of baselines; those that --model names are drawn."
+)
 @run_filter_options
-@shared_options("store", "json")
+@shared_options("store", "benchmarks", "json")
 @click.pass_obj
 def sample(
     shared: Shared,
@@ -164,35 +168,73 @@ def sample(
     raters: int,
     by_score: bool,
     show_models: bool,
+    include_baselines: bool,
     wanted: RunFilter,
 ) -> int:
     """Draw completions for clinicians to rate.
 
-    Writes FILE, a CSV with one row for each completion and rater: prompt, reference, completion, empty cells for the
-    grades, and the probability with which the completion was drawn. Raters are blinded: codes replace the names of
-    models. `medhelm agreement FILE` and `medhelm leaderboard --ratings FILE` read it back.
+    Writes FILE, .csv or .xlsx, with one row for each completion and rater: prompt, reference, completion, empty cells
+    for the grades, and the probability with which the completion was drawn. A workbook also has the rubric and its
+    scale. Raters are blinded: codes replace the names of models. `medhelm agreement FILE` and `medhelm leaderboard
+    --ratings FILE` read it back.
 
     \b
-    Example:
-      medhelm agreement sample --size 50 --seed 7 ratings.csv
+    Examples:
+      medhelm agreement sample --size 50 --seed 7 ratings.xlsx
+      medhelm agreement sample --model openai/gpt-4o ratings.csv
     """
     from medhelm.io.output_folder import atomic_file, output_errors
-    from medhelm.reports.agreement import sample_to_csv
     from medhelm.results.agreement import draw_rating_sample, rater_names
+    from medhelm.storage.privacy.export_log import record_export
 
+    if file.suffix.lower() not in (".csv", ".xlsx"):
+        raise click.UsageError(f"{file} must end in .csv or .xlsx.")
     if file.exists():
         raise click.UsageError(f"{file} exists and may hold ratings. Choose another name, or remove the file.")
     found = draw_rating_sample(
-        shared.store_to_read, size, seed=seed, by_score=by_score, show_models=show_models, wanted=wanted
+        shared.store_to_read,
+        size,
+        seed=seed,
+        by_score=by_score,
+        show_models=show_models,
+        wanted=wanted,
+        include_baselines=include_baselines,
     )
     with output_errors(file, "file"), atomic_file(file) as new:
         new.touch(mode=0o600)  # completions may hold patients' data
-        new.write_text(sample_to_csv(found, rater_names(raters)), encoding="utf-8")
+        new.write_bytes(_sample_file(shared, found, rater_names(raters), file.suffix.lower()))
+    record_export(
+        shared.store_to_read, file, "ratings", {one.benchmark for one in found.completions}, has_text=True
+    )
     if shared.json:
-        print_json({"file": str(file), "completions": len(found.completions), "raters": raters, "seed": seed})
-    else:
-        click.echo(f"{file}: {len(found.completions)} completions, {raters} raters, seed {seed}")
+        left_out = {"left_out": list(found.left_out)} if found.left_out else {}
+        done = {"file": str(file), "completions": len(found.completions), "raters": raters, "seed": seed}
+        print_json({**done, **left_out})
+        return 0
+    click.echo(f"{file}: {len(found.completions)} completions, {raters} raters, seed {seed}")
+    if found.left_out:
+        click.echo(f"- left out: {', '.join(found.left_out)}; --include-baselines adds them", err=True)
     return 0
+
+
+def _sample_file(shared: Shared, found: RatingSample, raters: Sequence[str], suffix: str) -> bytes:
+    """Return the content of a file for raters."""
+    if suffix == ".csv":
+        from medhelm.reports.agreement import sample_to_csv
+
+        return sample_to_csv(found, raters).encode()
+    from medhelm.benchmarks.catalog import all_names
+    from medhelm.reports.rating_workbook import rating_workbook
+
+    drawn = {one.benchmark for one in found.completions}
+    known = [name for name in all_names(shared.benchmark_folders) if name in drawn]
+    descriptions = {
+        (one.name, criterion.name): criterion.description
+        for one in load(shared, known)
+        if one.rubric
+        for criterion in one.rubric.criteria
+    }
+    return rating_workbook(found, raters, descriptions)
 
 
 def _print_agreement(

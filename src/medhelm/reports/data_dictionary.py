@@ -146,8 +146,8 @@ def to_markdown(tables: Mapping[str, Sequence[ColumnEntry]], *, format: str, tex
     content = (
         "These tables contain prompts and completions. If those contain patient data, protect the tables accordingly."
         if texts
-        else "These tables contain no prompts, completions or judges' explanations. Ids of instances come from the data "
-        "set: if they identify patients, so do the tables. Clusters are keyed hashes of their names."
+        else "These tables contain no prompts, completions or judges' explanations. Ids of instances come from the "
+        "data set: if they identify patients, so do the tables. Clusters are keyed hashes of their names."
     )
     lines = ["# Data dictionary", "", content, "", *_how(format)]
     for table, entries in tables.items():

@@ -26,6 +26,7 @@ from medhelm.analysis.statistics.means import DRAWS, row_means
 from medhelm.domain import JURY, Benchmark, Run
 from medhelm.domain.grouping import group_by
 from medhelm.domain.remark import Remark
+from medhelm.domain.text import listed
 from medhelm.errors import UserError
 from medhelm.results.comparable.left_out import left_out_remarks
 from medhelm.results.comparable.run_selection import SelectedRuns, select_runs
@@ -310,13 +311,14 @@ def draw_rating_sample(
     by_score: bool = False,
     wanted: RunFilter = EVERY_RUN,
     show_models: bool = False,
+    include_baselines: bool = False,
 ) -> RatingSample:
     """Draw `size` completions of each model on each benchmark that has a jury score.
 
     The draw of a model on a benchmark depends on the seed and both names only, not on what else is in the store.
 
     Parameters: by_score, True to draw rare scores more often; show_models, True to show names of models instead of
-    codes.
+    codes; include_baselines, True to draw from baselines too, as from those that `wanted` names.
     Raises: UserError if there is nothing to draw from, and as `RunFilter.apply`; StoreError.
     """
     chosen = judged_runs(store, wanted) if (store / "store.json").exists() else {}
@@ -328,21 +330,36 @@ def draw_rating_sample(
     }
     if not runs:
         raise UserError(f"{store} has no run whose judges gave grades. `medhelm run --judge` makes one.")
+    left_out: tuple[str, ...] = ()
+    if not (include_baselines or wanted.models):
+        left_out = tuple(dict.fromkeys(model for _, model in runs if model.startswith("baseline/")))
+        runs = {key: run for key, run in runs.items() if key[1] not in left_out}
+        if not runs:
+            raise UserError(f"{store} has only judged runs of {listed(left_out)}. --include-baselines draws from them.")
     criteria: dict[str, None] = {}
+    scales: dict[tuple[str, str], tuple[float, float, bool]] = {}
     found: list[DrawnCompletion] = []
     for name in dict.fromkeys(name for name, _ in runs):
         of_benchmark: list[DrawnCompletion] = []
         for (benchmark, model), run in runs.items():
             if benchmark == name:
                 of_benchmark += _draw_from_run(open_store(store), run, model, size, seed, by_score)
-                criteria |= dict.fromkeys(read_judgments(run).criteria)
+                own = dict.fromkeys(read_judgments(run).criteria)
+                criteria |= own
+                scales |= {(name, one): _scale(run, one) for one in own}
         order = np.random.default_rng([seed, zlib.crc32(name.encode())]).permutation(len(of_benchmark))
         found += [of_benchmark[place] for place in order]
     if not found:
         raise UserError("no completion of these benchmarks and models has a jury score.")
     if not show_models:
         found = [replace(one, model=hidden_name(one.benchmark, one.model, one.instance_id)) for one in found]
-    return RatingSample(criteria=tuple(criteria), completions=tuple(found))
+    return RatingSample(criteria=tuple(criteria), completions=tuple(found), scales=scales, left_out=left_out)
+
+
+def _scale(run: Run, criterion: str) -> tuple[float, float, bool]:
+    """Return the lowest and highest grade on a criterion, and whether the highest is the best."""
+    assert run.jury_result is not None, "only judged runs are looked at"
+    return run.jury_result.low, run.jury_result.high, criterion not in run.jury_result.lower_is_better
 
 
 def _draw_from_run(store: Store, run: Run, model: str, size: int, seed: int, by_score: bool) -> list[DrawnCompletion]:

@@ -16,6 +16,7 @@ from medhelm.analysis.leaderboard.cells import Column
 from medhelm.domain import RULES, Completion, Rule, Run, Tier, Usage
 from medhelm.domain.failure_code import CAUSED_BY_MODEL
 from medhelm.domain.grouping import group_by
+from medhelm.domain.text import listed
 from medhelm.errors import UserError, suggestion
 from medhelm.results.comparable.run_selection import default_tier, select_runs, store_label
 from medhelm.results.runs.cells import column_of
@@ -38,7 +39,7 @@ from medhelm.storage.judgments import completion_of, read_explanations
 from medhelm.storage.privacy.pseudonyms import Pseudonyms
 from medhelm.storage.recovery.damaged_runs import intact_runs
 from medhelm.storage.run_file import stored_folder
-from medhelm.storage.runs import load_runs, read_prompt, read_record, run_metrics, score_column
+from medhelm.storage.runs import load_runs, read_columns, read_prompt, read_record, run_metrics, score_column
 from medhelm.storage.store import Store, open_store
 
 PAGE = 50
@@ -329,8 +330,10 @@ def find_case(
 
 def _hidden_cluster(cases: BenchmarkCases, records: Mapping[str, object], cluster: str) -> str:
     """Return the keyed hash of a cluster, of the store of the first run."""
+    if not cluster:
+        return ""
     run = next(run for model, run in cases.runs.items() if model in records)
-    return Pseudonyms.of_store(Store(stored_folder(run).parents[2])).of(run.benchmark, cluster) if cluster else ""
+    return Pseudonyms.of_store(Store(stored_folder(run).parents[2])).of(run.benchmark, cluster)
 
 
 def case_models(cases: BenchmarkCases) -> dict[str, str]:
@@ -454,12 +457,16 @@ def find_instance(
             "tier": run.tier,
             "main_metric": run.main_metric,
             **record,
+            "cluster": Pseudonyms.of_store(store).of(benchmark, record["cluster"]) if record["cluster"] else "",
         }
         completions.append({**shown, "judgments": judgments} if judgments else shown)
     if not completions:
+        ids = list(
+            dict.fromkeys(one for _, _, run in runs for one in read_columns(run, ["instance_id"])["instance_id"])
+        )
         raise UserError(
-            f"no run of {benchmark} has an instance `{instance_id}`. "
-            f"`medhelm benchmarks instances {benchmark}` lists them."
+            f"no run of {benchmark} has an instance `{instance_id}`. {suggestion(instance_id, ids)} Instances: "
+            f"{listed(ids, 10)}. `medhelm export csv DIR --benchmark {benchmark}` writes all ids.".replace("  ", " ")
         )
     return {"benchmark": benchmark, "instance_id": instance_id, **(prompt or {}), "completions": completions}
 

@@ -160,7 +160,7 @@ def write_joined(
     """Concatenate files of the store into one table and return its number of rows.
 
     A column that a file does not have is missing in its rows. The suffix of `path` determines the format. `names`:
-    keyed hashes in place of the names of clusters; needed for a table with this column.
+    keyed hashes to write in place of the names of clusters.
     """
     if not sources:
         return write_rows(path, columns, ())
@@ -199,8 +199,7 @@ def _expression(name: str, known: set[str], sources: Sequence[RecordSource], nam
             return f"CASE s.main_metric {' '.join(cases)} END" if cases else "NULL"
     if name not in known:
         return "NULL"
-    if name == "cluster":
-        assert names is not None, "names of clusters are never exported"
+    if name == "cluster" and names is not None:
         return f"nullif({names.sql('s.benchmark', 'f.cluster')}, '')"
     return f"nullif(f.{sql_name(name)}, '')" if name in _OPTIONAL else f"f.{sql_name(name)}"
 

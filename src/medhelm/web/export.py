@@ -53,7 +53,7 @@ class Crawl:
     """Pages found and still to write."""
 
     most_cases: int
-    """Most cases of each benchmark."""
+    """Most cases of each benchmark. Of all others, nothing is written: no text, no id and no line in a list."""
     files: dict[Target, str] = field(default_factory=dict)
     """Page -> its file."""
     waiting: deque[Target] = field(default_factory=deque)
@@ -196,7 +196,9 @@ def _page_content(site: Site, crawl: Crawl, target: Target, file: str, static: M
     parts = {name: value for name, value in target.parameters if f"{{{name}}}" in route.path}
     query = {name: (value,) for name, value in target.parameters if name not in parts}
     links = StaticLinks(crawl=crawl, file=file, static_names=static)
-    request = PageRequest(route=route, parts=parts, query=query, links=links, is_static=True)
+    request = PageRequest(
+        route=route, parts=parts, query=query, links=links, is_static=True, most_cases=crawl.most_cases
+    )
     content, media_type, status, _ = answer(site, request)
     crawl.follow(links.found, content)
     return _without_addresses(content, media_type, site), status

@@ -116,6 +116,8 @@ class PageRequest:
     """Makes URLs."""
     is_static: bool = False
     """True for the static site: no search, no forms that need a server."""
+    most_cases: int | None = None
+    """Most cases of a benchmark that are shown; None for all."""
 
     def text(self, name: str, default: str = "") -> str:
         """Return a parameter of the path or query; the default if it is missing."""

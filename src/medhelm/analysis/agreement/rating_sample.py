@@ -7,7 +7,8 @@ probability of each completion is known, so that calibration can weigh it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,10 @@ class RatingSample:
     """Criteria of all benchmarks."""
     completions: tuple[DrawnCompletion, ...]
     """In random order within each benchmark."""
+    scales: Mapping[tuple[str, str], tuple[float, float, bool]] = field(default_factory=dict)
+    """Benchmark and criterion -> lowest and highest grade, and whether the highest is the best."""
+    left_out: tuple[str, ...] = ()
+    """Baselines that nothing was drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,17 +89,25 @@ def decoded_text(text: str, *, pieces: bool = False) -> str:
     >>> decoded_text('"%46lawless &#105;n e=76ery respec\\\\u0074"'), decoded_text("QWxs of it", pieces=True)
     ('"Flawless in every respect"', 'All of it')
     """
-    for _ in range(2 * _ROUNDS):
+    for _ in range(_ROUNDS):
         before = text
-        if not text.isascii():
-            text = unicodedata.normalize("NFKC", UNSEEN.sub(_tag_letters, text)).translate(ALIKE)
-        text = html.unescape(_ESCAPE.sub(_resolve_escape, _SURROGATES.sub(_join_surrogates, text)))
-        text = _CODES.sub(_decode_bytes, _SOFT_BREAK.sub("", text))
-        if pieces:
+        for _ in range(_ROUNDS):
+            text, layer = _undo_escapes(text), text
+            if text == layer:
+                break
+        if pieces:  # only now: what is left of an escape must not join the letters beside it
             text = _WORD.sub(partial(_decode_run, _from_base64), text)
         if text == before:
             break
     return text
+
+
+def _undo_escapes(text: str) -> str:
+    """Undo one layer of escapes, each wherever it is."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", UNSEEN.sub(_tag_letters, text)).translate(ALIKE)
+    text = html.unescape(_ESCAPE.sub(_resolve_escape, _SURROGATES.sub(_join_surrogates, text)))
+    return _CODES.sub(_decode_bytes, _SOFT_BREAK.sub("", text))
 
 
 def _decode_bytes(codes: re.Match[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from medhelm.results.cases import (
+    PAGE,
     BenchmarkCases,
     CaseList,
     CaseListItem,
@@ -53,8 +54,8 @@ MOST_COLUMNS = 24
 def page(site: Site, request: PageRequest) -> Page:
     """Return a page of the list."""
     benchmark = request.text("benchmark")
-    if not site.shows_text_of(benchmark):
-        values = {"benchmark": benchmark}
+    if not site.shows_text_of(benchmark) or request.most_cases == 0:
+        values = {"benchmark": benchmark, "is_public": site.shows_text_of(benchmark)}
         return Page(template="cases_left_out.html", title=f"Cases of {benchmark}", values=values)
     cases = open_text(site, request)
     groups, failures = list_choices(cases)
@@ -163,7 +164,11 @@ def is_binary(cases: BenchmarkCases) -> bool:
 
 
 def _find_page(cases: BenchmarkCases, search: CaseSearch, request: PageRequest) -> CaseList:
-    return find_cases(cases, search, page=request.number("page", 1, low=1, high=MOST_PAGES))
+    found = find_cases(cases, search, page=request.number("page", 1, low=1, high=MOST_PAGES))
+    if request.most_cases is None or request.most_cases >= found.total:
+        return found
+    left = max(0, request.most_cases - (found.page - 1) * PAGE)
+    return replace(found, items=found.items[:left], pages=-(-request.most_cases // PAGE))
 
 
 def _item_json(item: CaseListItem) -> dict[str, Any]:
